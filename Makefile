@@ -1,0 +1,77 @@
+# Everything happens in .venv, made from requirements.lock. `make` alone lists what there is.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSIDE := PATH="$(CURDIR)/$(BIN):$$PATH"
+PACKAGES := $(VENV)/packages.stamp
+READY := $(VENV)/ready.stamp
+
+WORKERS ?= 4
+ARGS ?=
+CODE := $(wildcard src tests benchmarks examples)
+DEBIAN_PACKAGES := pgbouncer
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench services lock clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
+
+demo: $(READY) ## see the library at work
+	@$(BIN)/mainspring demo
+
+test: $(READY) ## run every test in parallel and print the coverage (ARGS="-k lease" for some)
+	@if [ "$${CI:-}" = true ]; then $(MAKE) --no-print-directory services; fi
+	@rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n $(WORKERS) --dist=loadgroup --cov --cov-report=term $(ARGS)
+
+check: $(READY) ## lint, format, types, public types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(CODE)
+	$(INSIDE) pyright --verifytypes mainspring --ignoreexternal
+	$(BIN)/lint-imports
+
+bench: $(READY) ## run the benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+services: ## install the Debian packages that some tests use (root)
+	@for name in $(DEBIAN_PACKAGES); do \
+	  PATH="$$PATH:/usr/sbin" command -v $$name >/dev/null || missing="$$missing $$name"; \
+	done; \
+	if [ -z "$$missing" ]; then echo "services: all present ($(DEBIAN_PACKAGES))"; exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then \
+	  echo "services: there is no apt-get here; install by your own means:$$missing" >&2; exit 1; fi; \
+	if [ "$$(id -u)" -ne 0 ]; then \
+	  echo "services: installing$$missing needs root: sudo make services" >&2; exit 1; fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get install -qq -y --no-install-recommends $$missing >/dev/null \
+	  || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; }
+
+lock: $(PACKAGES) ## resolve the dependencies anew into requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --quiet \
+	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --output-file requirements.lock
+	@if grep -n http requirements.lock; then echo "lock: it names a host" >&2; exit 1; fi
+	@echo "lock: $$(grep -c == requirements.lock) packages"
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): $(PACKAGES) pyproject.toml
+	@$(INSIDE) $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A fresh environment for every lock: what a lock no longer names is gone.
+$(PACKAGES): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Mainspring needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module: apt-get install python3-venv, or name another with make PYTHON=..." >&2; exit 1; }
+	@echo "making $(VENV) (once per lock, about half a minute)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@touch $@

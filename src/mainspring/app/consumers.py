@@ -1,0 +1,282 @@
+"""Consumers: registered by a decorator, checked at once, compiled once, and still plain callables."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+
+from mainspring.app import signature
+from mainspring.app.config import KEEPS, Options
+from mainspring.app.context import Context, Publishing
+from mainspring.app.envelope import MISSING, Catalogue, PublishOptions
+from mainspring.app.names import check_group, check_pattern
+from mainspring.app.options import choice, closest, given, length, refuse_unknown, whole
+from mainspring.model.errors import BadOption, BadSignature, Conflict
+from mainspring.model.message import Keep, Receipt
+from mainspring.model.views import Declaration
+from mainspring.runtime.handler import Handler
+from mainspring.storage.routing import is_wild
+from mainspring.timing.backoff import MESSAGES, PRESETS, RetryPolicy
+from mainspring.timing.duration import Duration, spell
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+# A worker never fetches more than its free hands, so this is also how much one process takes at a time. Coroutines
+# mostly wait and cost kilobytes; a thread costs a stack, and a hundred of them fight over one interpreter.
+ASYNC_CONCURRENCY = 100
+THREAD_CONCURRENCY = 10
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """What ``@app.consumer(*topics, …)`` accepts; None is the same as leaving an option out."""
+
+    group: str | None
+    """The consumer's name in the database [the function's name]; a renamed function keeps its work by it."""
+    retry: RetryPolicy | str | None
+    """When to try again after a failure: a policy or a preset's name ["messages"]."""
+    timeout: Duration | None
+    """The time limit of one attempt [the app's]."""
+    concurrency: int | None
+    """How many run at once in one process [100 for ``async def``, 10 for plain functions]."""
+    keep: Keep | None
+    """How much history its deliveries leave [the app's]."""
+
+
+class Sending(Publishing, Protocol):
+    """The part of an app that a consumer needs."""
+
+    async def send(
+        self, consumer: Registration, payload: object, options: PublishOptions
+    ) -> Receipt:
+        """Publish to one group only."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A consumer as registered: names as the user wrote them."""
+
+    group: str
+    name: str
+    function: Callable[..., Any]
+    shape: signature.Shape
+    topics: tuple[str, ...]
+    topic: str
+    """The topic of what is sent straight to it."""
+    retry: RetryPolicy
+    timeout: timedelta
+    concurrency: int
+    keep: Keep
+    threaded: bool
+
+    def handler(self, app: Publishing) -> Handler:
+        """What the runtime runs."""
+        return Handler(
+            group=app.names.stored(self.group),
+            call=signature.compile_call(self.function, self.shape, app),
+            retry=self.retry,
+            threaded=self.threaded,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+            keep=self.keep,
+        )
+
+    def declaration(self, app: Publishing, owner: str) -> Declaration:
+        """What the database is told."""
+        return Declaration(
+            group=app.names.stored(self.group),
+            app=app.names.stored(owner),
+            patterns=tuple(map(app.names.stored, self.topics)),
+            handler=self.name,
+            options={
+                "retry": self.retry.name,
+                "timeout": spell(self.timeout),
+                "concurrency": str(self.concurrency),
+                "keep": self.keep,
+                "kind": "thread" if self.threaded else "async",
+            },
+        )
+
+
+class Consumed(Generic[P, R_co]):
+    """A registered handler. Calling it is calling the function; ``send`` goes through the database."""
+
+    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._registration = registration
+        self._app = app
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function itself, here and now."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """For people: what it is and whose work it does."""
+        return f"<consumer {self._registration.name}, group {self.group!r}>"
+
+    @property
+    def group(self) -> str:
+        """The consumer's name in the database."""
+        return self._registration.group
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics and patterns it subscribes to."""
+        return self._registration.topics
+
+    @overload
+    async def send(
+        self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]
+    ) -> Receipt: ...
+
+    @overload
+    async def send(
+        self: Consumed[[Context], R_co], payload: None = None, **options: Unpack[PublishOptions]
+    ) -> Receipt: ...
+
+    @overload
+    async def send(
+        self: Consumed[Concatenate[T, ...], R_co], payload: T, **options: Unpack[PublishOptions]
+    ) -> Receipt: ...
+
+    async def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
+        """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``."""
+        return await self._app.send(self._registration, payload, options)
+
+
+class Registrar(Protocol):
+    """What ``@app.consumer(…)`` returns: it takes the function and gives back its registered twin."""
+
+    def __call__(self, function: Callable[P, R_co], /) -> Consumed[P, R_co]:
+        """Register the function."""
+        ...
+
+
+class Consumers:
+    """The in-process registry. Handlers come from here and from nowhere else."""
+
+    def __init__(self, catalogue: Catalogue, options: Options) -> None:
+        self._catalogue = catalogue
+        self._options = options
+        self._registered: dict[str, Registration] = {}
+
+    def __iter__(self) -> Iterator[Registration]:
+        """In the order of registration."""
+        return iter(self._registered.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._registered)
+
+    def chosen(self, groups: Any) -> list[Registration]:
+        """The consumers of these groups; all of them when none are named."""
+        if groups is None:
+            return list(self)
+        for group in [groups] if isinstance(groups, str) else groups:
+            if group not in self._registered:
+                names = ", ".join(self._registered) or "none"
+                raise BadOption(f"no consumer has group {group!r}.{closest(group, self._registered)} There are: {names}")
+        wanted = {groups} if isinstance(groups, str) else set(groups)
+        return [each for each in self if each.group in wanted]
+
+    def register(
+        self, function: Callable[..., Any], topics: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> Registration:
+        """Check and remember a consumer; raises what is wrong with it."""
+        registration = self._read(function, topics, given(options))
+        other = self._registered.get(registration.group)
+        # The same name again is a module loaded anew, not a second consumer.
+        if other is not None and other.function is not function and other.name != registration.name:
+            raise Conflict(
+                f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
+                "group=…, since two consumers of one group would each get half of its messages"
+            )
+        self._registered[registration.group] = registration
+        return registration
+
+    def _read(self, function: Any, topics: tuple[Any, ...], options: dict[str, Any]) -> Registration:
+        if not callable(function):
+            raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
+        name = signature.handler_name(function)
+        shape = signature.read(function)
+        threaded = not _is_async(function)
+        group = check_group(options.get("group") or _default_group(function, name))
+        patterns = tuple(dict.fromkeys(self._patterns(topics, shape, name)))
+        # Compiled once now for its errors; the worker compiles for itself, bound to the app.
+        if shape.payload is not None:
+            signature.check_payload(shape, name)
+        concurrency = options.get("concurrency", THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY)
+        return Registration(
+            group=group,
+            name=name,
+            function=function,
+            shape=shape,
+            topics=patterns,
+            topic=self._catalogue.topic_of(shape.annotation)
+            or next((each for each in patterns if not is_wild(each)), group),
+            retry=_policy(options.get("retry")),
+            timeout=length(options["timeout"], "timeout", least=timedelta(milliseconds=1))
+            if "timeout" in options
+            else self._options.timeout,
+            concurrency=whole(concurrency, "concurrency", least=1, most=10_000),
+            keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
+            threaded=threaded,
+        )
+
+    def _patterns(self, topics: tuple[Any, ...], shape: signature.Shape, name: str) -> Iterator[str]:
+        for topic in topics:
+            if isinstance(topic, str):
+                yield check_pattern(topic)
+            else:
+                yield self._topic_of(topic)
+        if not topics:
+            own = self._catalogue.topic_of(shape.annotation)
+            if own is None:
+                raise BadOption(
+                    f"{name} has no topic: name one, @app.consumer('orders.placed'), or annotate its payload with a type "
+                    "that has @app.message(topic)"
+                )
+            yield own
+
+    def _topic_of(self, kind: Any) -> str:
+        topic = self._catalogue.topic_of(kind)
+        if topic is not None:
+            return topic
+        if isinstance(kind, type):
+            raise BadOption(f"{kind.__qualname__} has no topic: put @app.message('your.topic') above it")
+        raise BadOption(f"a consumer takes topics and message types, not {kind!r}: write @app.consumer('orders.placed')")
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise BadOption for an option that ``@app.consumer`` does not know."""
+    refuse_unknown(options, ConsumerOptions.__annotations__, "@app.consumer(…)")
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _default_group(function: Any, name: str) -> str:
+    own = getattr(function, "__name__", None)
+    if not isinstance(own, str) or not own.isidentifier():
+        raise BadOption(f"{name} has no name of its own to be its group: give one, @app.consumer(…, group='receipts')")
+    return own
+
+
+def _policy(retry: object) -> RetryPolicy:
+    if retry is None:
+        return MESSAGES
+    if isinstance(retry, RetryPolicy):
+        return retry
+    if isinstance(retry, str) and retry in PRESETS:
+        return PRESETS[retry]
+    hint = closest(retry, PRESETS) if isinstance(retry, str) else ""
+    names = ", ".join(map(repr, PRESETS))
+    raise BadOption(f"retry={retry!r} is neither a policy, as exponential('1s', attempts=5), nor one of {names}.{hint}")

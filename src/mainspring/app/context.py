@@ -1,0 +1,151 @@
+"""What a handler may know about its run, and what it may do from within it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Protocol, Unpack
+from uuid import UUID
+
+from mainspring.app.envelope import MISSING, PublishOptions
+from mainspring.app.names import Namespace
+from mainspring.app.options import length
+from mainspring.model.errors import Misuse
+from mainspring.model.message import Delivery, Receipt
+from mainspring.runtime.handler import Run
+from mainspring.timing.clock import Clock
+from mainspring.timing.duration import Duration
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Publishing(Protocol):
+    """The part of an app that a context needs."""
+
+    names: Namespace
+    clock: Clock
+
+    async def forward(
+        self, message: object, payload: object, options: PublishOptions, causation_id: UUID
+    ) -> Receipt:
+        """Publish on behalf of the message ``causation_id``."""
+        ...
+
+
+class Context:
+    """One attempt at one message, as its handler sees it. Made only for handlers that ask for it."""
+
+    __slots__ = ("_app", "_delivery", "_run")
+
+    def __init__(self, app: Publishing, delivery: Delivery, run: Run) -> None:
+        self._app = app
+        self._delivery = delivery
+        self._run = run
+
+    def __repr__(self) -> str:
+        """For people: which message, whose copy, which attempt."""
+        return f"<Context {self.topic} {self.message_id} for {self.group}, attempt {self.attempt}>"
+
+    @property
+    def message_id(self) -> UUID:
+        """The message's id: the same in every attempt and for every group."""
+        return self._delivery.message_id
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published on."""
+        return self._app.names.shown(self._delivery.topic)
+
+    @property
+    def group(self) -> str:
+        """The group whose copy this is."""
+        return self._app.names.shown(self._delivery.group)
+
+    @property
+    def key(self) -> str | None:
+        """The key it was published under."""
+        return self._delivery.key
+
+    @property
+    def correlation_id(self) -> str | None:
+        """What it belongs to, if the publisher said so."""
+        return self._delivery.correlation_id
+
+    @property
+    def causation_id(self) -> UUID | None:
+        """The message whose handler published this one."""
+        return self._delivery.causation_id
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The publisher's headers; empty when there were none."""
+        headers = self._delivery.headers
+        return _NO_HEADERS if headers is None else MappingProxyType(dict(headers))
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1. Snoozes and shutdowns count none."""
+        return self._delivery.attempt
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """When it was meant to be delivered; a retry does not move it."""
+        return self._delivery.scheduled_for
+
+    @property
+    def published_at(self) -> datetime:
+        """When it was stored, by the database's clock."""
+        return self._delivery.published_at
+
+    @property
+    def was_delayed(self) -> bool:
+        """Whether the publisher asked for a later delivery."""
+        return self._delivery.scheduled_for > self._delivery.published_at
+
+    @property
+    def is_recurring(self) -> bool:
+        """Whether a schedule made it."""
+        return False
+
+    @property
+    def fence(self) -> int:
+        """A number that grows with every claim: hand it to whatever must refuse a slow predecessor's writes."""
+        return self._delivery.epoch
+
+    @property
+    def remaining(self) -> timedelta | None:
+        """What is left until the time limit, zero once it has passed; None without one."""
+        deadline = self._run.deadline
+        if deadline is None:
+            return None
+        return timedelta(seconds=max(deadline - self._app.clock.monotonic(), 0.0))
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the time limit ends by this host's clock; None without one."""
+        remaining = self.remaining
+        return None if remaining is None else self._app.clock.now() + remaining
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run should stop: cancelled, out of time, lost to another worker, or shutting down."""
+        return self._run.stop_reason is not None
+
+    def wait_cancelled(self, timeout: Duration | None = None) -> bool:
+        """Sleep in a plain function until it should stop, at most ``timeout``. True: stop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            seconds = None if timeout is None else length(timeout, "timeout").total_seconds()
+            return self._run.stopped.wait(seconds)
+        raise Misuse("ctx.wait_cancelled() would block the event loop: an async handler is cancelled by itself")
+
+    async def publish(
+        self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]
+    ) -> Receipt:
+        """Publish as ``app.publish`` does, carrying on the correlation and naming this message as the cause."""
+        if options.get("correlation_id") is None:
+            options["correlation_id"] = self._delivery.correlation_id or str(self._delivery.message_id)
+        return await self._app.forward(message, payload, options, self._delivery.message_id)

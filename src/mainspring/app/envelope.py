@@ -1,0 +1,247 @@
+"""From the arguments of ``publish`` to a draft: topics by type, times, keys, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, TypedDict
+from uuid import UUID
+
+from mainspring.app.identity import Identities
+from mainspring.app.names import Namespace, check_headers, check_name, check_topic
+from mainspring.app.options import choice, closest, length, refuse_unknown
+from mainspring.model.errors import BadOption, BadSignature, Conflict, PayloadTooLarge
+from mainspring.model.message import Draft, Priority
+from mainspring.storage import codec
+from mainspring.timing.clock import Clock
+from mainspring.timing.duration import Duration
+
+PriorityName = Literal["urgent", "high", "normal", "low"]
+
+
+class PublishOptions(TypedDict, total=False):
+    """What every way to publish accepts beside the message; None is the same as leaving an option out."""
+
+    tx: Any
+    """The caller's own transaction to join: the message exists if and when that commits."""
+    delay: Duration | None
+    """How long to wait, counted by the database's clock."""
+    at: datetime | None
+    """When to deliver it: an aware datetime."""
+    key: str | None
+    """What the message is about; ``cancel(topic, key=…)`` finds it by this."""
+    priority: Priority | PriorityName | int | None
+    """One of four levels ["normal"]."""
+    headers: Mapping[str, str] | None
+    """Text to text, handed to the handler as it is."""
+    correlation_id: str | UUID | None
+    """What this message belongs to; in a handler, ``ctx.publish`` hands it on."""
+    message_id: UUID | str | None
+    """The id; the same one again stores nothing. Made here when left out."""
+    expires: Duration | datetime | None
+    """After this long, or at this time, it is cancelled instead of delivered."""
+    past: Literal["run", "raise"] | None
+    """What to do when ``at`` has passed already ["run": deliver now]."""
+
+
+class Missing:
+    """The type of MISSING."""
+
+    def __repr__(self) -> str:
+        """As it reads in a signature."""
+        return "…"
+
+
+MISSING: Final = Missing()
+"""No payload was given, which is not the same as None."""
+
+_KNOWN = PublishOptions.__annotations__.keys()
+_LEVELS = {level.name.lower(): level for level in Priority}
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Catalogue:
+    """Which type is published on which topic, as ``@app.message`` said."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Any, str] = {}
+        self._types: dict[str, Any] = {}
+
+    def register(self, kind: Any, topic: str) -> None:
+        """Remember the type's topic. The same type again must say the same."""
+        check_topic(topic)
+        codec.decoder(kind)
+        before = self._topics.get(kind, topic)
+        if before != topic:
+            raise Conflict(f"{codec.spelled(kind)} is already the message of topic {before!r}: use another type")
+        other = self._types.get(topic)
+        if other is not None and _qualified(other) != _qualified(kind):
+            raise Conflict(
+                f"topic {topic!r} already has a message type, {_qualified(other)}: give {_qualified(kind)} another topic"
+            )
+        self._topics[kind] = topic
+        self._types[topic] = kind
+
+    def topic_of(self, kind: Any) -> str | None:
+        """The topic of a type, None when it has none."""
+        try:
+            return self._topics.get(kind)
+        except TypeError:  # an annotation that cannot be hashed was never registered
+            return None
+
+
+class Envelope:
+    """Builds drafts. Everything that can be wrong with a message is found here, before anything is stored."""
+
+    def __init__(self, catalogue: Catalogue, names: Namespace, payload_limit: int, clock: Clock) -> None:
+        self._catalogue = catalogue
+        self._names = names
+        self._limit = payload_limit
+        self._clock = clock
+        self._identities = Identities()
+
+    def draft(
+        self,
+        message: object,
+        payload: object,
+        options: Mapping[str, Any] = _NOTHING,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        causation_id: UUID | None = None,
+        call: str = "publish(…)",
+    ) -> Draft:
+        """The draft of ``publish(message, payload, **options)``; ``topic`` is the one to take when no type has one."""
+        name, value = self._address(message, payload, topic)
+        body, content_type = codec.encode(value)
+        if len(body) > self._limit:
+            raise PayloadTooLarge(name, len(body), self._limit)
+        address = self._names.stored(name)
+        if not options:
+            return Draft(
+                self._identities.make(), address, body, content_type, group=group, causation_id=causation_id
+            )
+        if not options.keys() <= _KNOWN:
+            refuse_unknown(options, _KNOWN, call)
+        delay, at = self._when(options)
+        expires_in, expires_at = _expiry(options.get("expires"), delay, at)
+        headers, key, correlation = options.get("headers"), options.get("key"), options.get("correlation_id")
+        return Draft(
+            id=self.identity(options.get("message_id")),
+            topic=address,
+            payload=body,
+            content_type=content_type,
+            headers=None if headers is None else check_headers(headers),
+            key=None if key is None else check_name(key, "key"),
+            group=group,
+            priority=priority(options.get("priority")),
+            delay=delay,
+            at=at,
+            expires_in=expires_in,
+            expires_at=expires_at,
+            correlation_id=None if correlation is None else _correlation(correlation),
+            causation_id=causation_id,
+        )
+
+    def identity(self, given: object = None) -> UUID:
+        """The id that was given, or a fresh one."""
+        if given is None:
+            return self._identities.make()
+        return read_identity(given)
+
+    def _address(self, message: object, payload: object, topic: str | None) -> tuple[str, object]:
+        if isinstance(message, str) and topic is None:
+            return check_topic(message), None if payload is MISSING else payload
+        if payload is not MISSING:
+            # A type in the place of the topic: the way to publish a TypedDict, whose values are plain dicts.
+            named = self._catalogue.topic_of(message)
+            if named is None:
+                raise BadOption(
+                    f"publish({message!r}, payload): the first argument must be a topic, or a type registered by "
+                    "@app.message(topic)"
+                )
+            return named, payload
+        named = self._catalogue.topic_of(type(message)) or topic
+        if named is None:
+            raise BadSignature(_homeless(message))
+        return named, message
+
+    def _when(self, options: Mapping[str, Any]) -> tuple[timedelta, datetime | None]:
+        delay, at = options.get("delay"), options.get("at")
+        past = choice(options.get("past") or "run", ("run", "raise"), "past")
+        if at is None:
+            return timedelta() if delay is None else length(delay, "delay"), None
+        if delay is not None:
+            raise BadOption("delay and at were both given: a message has one due time, pass one of them")
+        moment = instant(at, "at")
+        if past == "raise" and moment < self._clock.now():
+            raise BadOption(f"at={at.isoformat()} has passed: give a later time, or past='run' to deliver it now")
+        return timedelta(), moment
+
+
+def priority(value: object) -> Priority:
+    """Read a level: its name, its number or itself."""
+    if value is None:
+        return Priority.NORMAL
+    if isinstance(value, str) and value in _LEVELS:
+        return _LEVELS[value]
+    if isinstance(value, int) and not isinstance(value, bool) and value in set(Priority):
+        return Priority(value)
+    hint = closest(value, _LEVELS) if isinstance(value, str) else ""
+    raise BadOption(f"priority={value!r} is not one of 'urgent', 'high', 'normal', 'low' or 0 to 3.{hint}")
+
+
+def instant(value: object, option: str) -> datetime:
+    """Read an instant: an aware datetime, handed on in UTC."""
+    if not isinstance(value, datetime):
+        raise BadOption(f"{option}={value!r} must be an aware datetime, as in datetime.now(UTC) + timedelta(hours=1)")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise BadOption(
+            f"{option}={value.isoformat()} has no time zone: write datetime(…, tzinfo=UTC) or ZoneInfo('Europe/Paris')"
+        )
+    return value.astimezone(UTC)
+
+
+def read_identity(value: object, option: str = "message_id") -> UUID:
+    """Read a message id: a UUID, or the text of one."""
+    if isinstance(value, UUID):
+        return value
+    if isinstance(value, str):
+        try:
+            return UUID(value)
+        except ValueError:
+            pass
+    raise BadOption(
+        f"{option}={value!r} is not a UUID: make one from your own id by uuid.uuid5(uuid.NAMESPACE_URL, 'order:42')"
+    )
+
+
+def _expiry(value: object, delay: timedelta, at: datetime | None) -> tuple[timedelta | None, datetime | None]:
+    if value is None:
+        return None, None
+    if isinstance(value, datetime):
+        moment = instant(value, "expires")
+        if at is not None and moment <= at:
+            raise BadOption(f"expires={value.isoformat()} is not after at={at.isoformat()}: it would never be delivered")
+        return None, moment
+    span = length(value, "expires", least=timedelta(microseconds=1))  # type: ignore[arg-type]
+    if delay and span <= delay:
+        raise BadOption(f"expires={value!r} is not after delay={str(delay)!r}: it would never be delivered")
+    return span, None
+
+
+def _correlation(value: object) -> str:
+    return check_name(str(value) if isinstance(value, UUID) else value, "correlation_id")
+
+
+def _homeless(message: object) -> str:
+    kind = type(message).__qualname__
+    if isinstance(message, dict | list | int | float | bool | bytes | None):
+        return f"a {kind} has no topic of its own: write publish('your.topic', payload)"
+    if isinstance(message, type):
+        return f"publish({message.__qualname__}) got the type: pass an instance, or a payload after it"
+    return f"{kind} has no topic: put @app.message('your.topic') above it, or write publish('your.topic', message)"
+
+
+def _qualified(kind: Any) -> str:
+    return f"{getattr(kind, '__module__', '')}.{codec.spelled(kind)}"

@@ -1,0 +1,72 @@
+"""Reading options at the door: unknown names, closest names, and lengths of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from difflib import get_close_matches
+
+from mainspring.model.errors import BadOption
+from mainspring.timing.duration import Duration, DurationError, duration
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """A sentence that suggests the known word nearest to this one, or nothing at all."""
+    near = get_close_matches(word.lower(), list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> None:
+    """Raise BadOption for the first option that ``call`` does not know."""
+    names = sorted(known)
+    for name in given:
+        if name not in names:
+            raise BadOption(
+                f"{call} has no option {name!r}.{closest(name, names)} It accepts {', '.join(names)}"
+            )
+
+
+def choice(value: object, allowed: Iterable[str], option: str) -> str:
+    """``value`` if it is one of the words allowed for this option."""
+    words = list(allowed)
+    if isinstance(value, str) and value in words:
+        return value
+    hint = closest(value, words) if isinstance(value, str) else ""
+    raise BadOption(f"{option}={value!r} is not one of {', '.join(map(repr, words))}.{hint}")
+
+
+def length(
+    value: Duration,
+    option: str,
+    *,
+    least: timedelta = timedelta(),
+    most: timedelta | None = None,
+) -> timedelta:
+    """Read a length of time for this option, and refuse what is out of its bounds."""
+    try:
+        read = duration(value, of=option)
+    except DurationError as error:
+        raise BadOption(str(error)) from None
+    if read < least or (most is not None and read > most):
+        bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise BadOption(f"{option}={value!r} is out of bounds: it must be {bounds}")
+    return read
+
+
+def whole(value: object, option: str, *, least: int, most: int) -> int:
+    """Read a whole number for this option, and refuse what is out of its bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadOption(f"{option}={value!r} must be a whole number from {least:,} to {most:,}")
+    return value
+
+
+def flag(value: object, option: str) -> bool:
+    """Read True or False for this option."""
+    if not isinstance(value, bool):
+        raise BadOption(f"{option}={value!r} must be True or False")
+    return value
+
+
+def given(options: Mapping[str, object]) -> dict[str, object]:
+    """The options that say something: None is the same as leaving one out."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,1 @@
+"""The values that travel through Mainspring: frozen, slotted, and free of I/O."""

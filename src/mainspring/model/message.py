@@ -1,0 +1,154 @@
+"""Messages and deliveries, from the draft nobody has stored yet to the copy a worker holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+Keep = Literal["all", "failures", "none"]
+"""How much history a delivery leaves: every run, only the failed ones, or nothing once it succeeded."""
+
+
+class Priority(IntEnum):
+    """The four levels. A lower number is claimed first; no level ever starves."""
+
+    URGENT = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message nobody has stored yet.
+
+    ``delay`` counts from the database's own now; ``at`` is an instant and wins over ``delay``. ``group`` names
+    the one group that receives it, otherwise the subscriptions of its topic decide.
+    """
+
+    id: UUID
+    topic: str
+    payload: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] | None = None
+    key: str | None = None
+    group: str | None = None
+    priority: Priority = Priority.NORMAL
+    delay: timedelta = timedelta()
+    at: datetime | None = None
+    expires_in: timedelta | None = None
+    expires_at: datetime | None = None
+    correlation_id: str | None = None
+    causation_id: UUID | None = None
+
+
+class Claim(NamedTuple):
+    """The right to settle one delivery. ``epoch`` grows with every claim: it is the fence."""
+
+    id: int
+    epoch: int
+
+
+class Delivery(NamedTuple):
+    """One group's copy of a message, held until its claim lapses.
+
+    A named tuple, because one is built for every message on the hot path and a frozen dataclass costs eight
+    times as much to build.
+    """
+
+    id: int
+    epoch: int
+    message_id: UUID
+    group: str
+    topic: str
+    payload: bytes
+    content_type: str
+    headers: Mapping[str, str] | None
+    key: str | None
+    correlation_id: str | None
+    causation_id: UUID | None
+    priority: int
+    attempt: int
+    deaths: int
+    due_at: datetime
+    """When it was due before this claim moved it: lateness, and the low-water mark."""
+    scheduled_for: datetime
+    published_at: datetime
+    expired: bool
+    cancel_asked: bool
+    suspect: bool
+    claimed_at: datetime
+    """The database's own now at this claim: budgets are counted by it, never by a worker's wall clock."""
+
+    @property
+    def claim(self) -> Claim:
+        """The claim under which this delivery is held."""
+        return Claim(self.id, self.epoch)
+
+
+class Scan(NamedTuple):
+    """One level to look at, from ``since`` on (None: from the beginning)."""
+
+    priority: int
+    since: datetime | None
+
+
+class Want(NamedTuple):
+    """How many deliveries of a group are wanted, and the levels to look at, in that order."""
+
+    group: str
+    limit: int
+    scans: tuple[Scan, ...]
+
+
+ALL_LEVELS: tuple[Scan, ...] = tuple(Scan(level, None) for level in Priority)
+"""Every level from its beginning, most urgent first: a full scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of a batch of drafts: the ids stored now. The others were there already."""
+
+    stored: frozenset[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """The answer to a heartbeat. Claims named nowhere here were extended and go on undisturbed."""
+
+    lost: frozenset[Claim] = frozenset()
+    """Another holder has them, or they are gone: stop."""
+    busy: frozenset[Claim] = frozenset()
+    """Their rows were locked just now: ask again, nothing is known."""
+    asked: frozenset[Claim] = frozenset()
+    """Extended, and somebody asked for them to be cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer to a batch of verdicts. Claims named nowhere here were written."""
+
+    lost: frozenset[Claim] = frozenset()
+    """Another holder has claimed them since: nothing was written."""
+    gone: frozenset[Claim] = frozenset()
+    """Nothing left to settle: an earlier copy of this very settle had been written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What a cancel did: how many never will start, and how many running ones were asked to stop."""
+
+    cancelled: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What ``publish`` answers."""
+
+    id: UUID
+    status: Literal["stored", "duplicate", "replaced"]

@@ -1,0 +1,80 @@
+"""Verdicts: what became of a delivery. A handler's result is one of them, or becomes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, NamedTuple
+
+from mainspring.model.message import Claim, Keep
+
+FailureKind = Literal["error", "timeout", "unreadable", "poison", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed, in words that are safe to store."""
+
+    kind: FailureKind
+    error: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The handler succeeded; ``output`` is kept with its history."""
+
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The handler failed; deliver again after ``delay``."""
+
+    delay: timedelta
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Not now: deliver again after ``delay``, without counting an attempt. A handler may write ``Snooze("5m")``."""
+
+    delay: timedelta | str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Nobody is to blame: hand the delivery back at once, without counting an attempt."""
+
+    delay: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """Give up: keep the delivery with the dead letters."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """It need not happen any more; the reason is kept."""
+
+    reason: str | None = None
+
+
+Verdict = Done | Retry | Snooze | Release | Bury | Cancel
+
+DONE = Done()
+"""The plain success, built once."""
+
+
+class Settlement(NamedTuple):
+    """A verdict on a claim, ready to be written."""
+
+    claim: Claim
+    verdict: Verdict
+    keep: Keep = "failures"
+    took: timedelta = timedelta()
+    """How long the run was, by the worker's monotonic clock."""

@@ -1,0 +1,250 @@
+"""What people and programs see of the stored state: read-only values, never handed back for writing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+State = Literal["scheduled", "ready", "running", "done", "dead", "cancelled", "parked"]
+"""Where a delivery stands, as users see it. A lapsed claim is still shown as running until it is reaped."""
+
+RunStatus = Literal["done", "failed", "dead", "snoozed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryView:
+    """One group's copy of a message (parked: nobody's copy yet, so ``group`` is empty)."""
+
+    seq: int
+    message_id: UUID
+    group: str
+    topic: str
+    key: str | None
+    state: State
+    priority: int
+    attempt: int
+    deaths: int
+    due_at: datetime
+    scheduled_for: datetime
+    published_at: datetime
+    held_by: str | None = None
+    lapsed: bool = False
+    cancel_asked: bool = False
+    buried_at: datetime | None = None
+    error: str | None = None
+    """Why it is dead or cancelled; None in every other state."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One attempt at one delivery."""
+
+    id: int
+    message_id: UUID
+    group: str
+    topic: str
+    attempt: int
+    status: RunStatus
+    started_at: datetime
+    finished_at: datetime
+    node: str | None
+    kind: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """A stored message, its deliveries that are not yet done, and the runs that were kept (oldest first)."""
+
+    id: UUID
+    topic: str
+    key: str | None
+    payload: bytes
+    content_type: str
+    headers: Mapping[str, str]
+    correlation_id: str | None
+    causation_id: UUID | None
+    published_at: datetime
+    expires_at: datetime | None
+    deliveries: tuple[DeliveryView, ...]
+    runs: tuple[RunView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which deliveries to list. ``live`` is scheduled, ready and running together.
+
+    Newest first; ``before`` is the ``seq`` of the last row of the page before. ``done`` and ``cancelled`` are
+    answered from the kept runs, whose ids stand in for ``seq`` there.
+    """
+
+    state: State | Literal["live"] = "live"
+    group: str | None = None
+    topic: str | None = None
+    key: str | None = None
+    error: str | None = None
+    """Text that the error must contain; only dead letters have one."""
+    before: int | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DeadSelection:
+    """Which dead letters an operator means; every field given must match, none given means all."""
+
+    message_id: UUID | None = None
+    group: str | None = None
+    topic: str | None = None
+    error: str | None = None
+    """Text that the error must contain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many deliveries of one group are in each state, each counted up to a cap."""
+
+    group: str
+    scheduled: int = 0
+    ready: int = 0
+    running: int = 0
+    lapsed: int = 0
+    dead: int = 0
+    oldest_ready_at: datetime | None = None
+    handled: int = 0
+    """Successful runs since the group was declared, summed from the workers' tallies."""
+    failed: int = 0
+    """Failed runs since the group was declared, retried or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The whole state in numbers."""
+
+    now: datetime
+    groups: tuple[Counts, ...]
+    parked: int
+    expired_parked: int
+    """Parked messages dropped unrouted after their time, ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A declared group."""
+
+    name: str
+    app: str
+    patterns: tuple[str, ...]
+    handler: str
+    options: Mapping[str, str]
+    declared_at: datetime
+    served_at: datetime | None
+    """When a worker last said that it serves this group."""
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker process as it last reported itself."""
+
+    name: str
+    app: str
+    host: str
+    pid: int
+    groups: tuple[str, ...]
+    in_hand: int
+    bell: str
+    started_at: datetime
+    beat_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Who is there."""
+
+    now: datetime
+    groups: tuple[GroupView, ...]
+    workers: tuple[WorkerView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditView:
+    """One thing an operator did."""
+
+    id: int
+    at: datetime
+    by: str
+    action: str
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A group as its consumer declares it."""
+
+    group: str
+    app: str
+    patterns: tuple[str, ...]
+    handler: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRuns:
+    """What one worker has done for one group since its last beat."""
+
+    handled: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A worker's report of itself."""
+
+    worker: str
+    app: str
+    host: str
+    pid: int
+    groups: tuple[str, ...]
+    in_hand: int
+    bell: str
+    runs: Mapping[str, GroupRuns] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long what is over is kept. None keeps it for ever."""
+
+    repeats: timedelta = timedelta(hours=1)
+    """How long after its end a message's id is still refused as a duplicate."""
+    done: timedelta | None = timedelta(days=7)
+    """Runs that succeeded or were snoozed or cancelled, where they were kept at all."""
+    failures: timedelta | None = timedelta(days=30)
+    dead: timedelta | None = None
+    parked: timedelta | None = timedelta(days=7)
+    workers: timedelta = timedelta(hours=24)
+    audit: timedelta | None = timedelta(days=365)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a pruning removed."""
+
+    messages: int = 0
+    runs: int = 0
+    dead: int = 0
+    parked: int = 0
+    workers: int = 0
+    audit: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it together: zero means there was nothing left to remove."""
+        return self.messages + self.runs + self.dead + self.parked + self.workers + self.audit

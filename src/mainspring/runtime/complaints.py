@@ -1,0 +1,56 @@
+"""Trouble in the log, at most one line a second, however many loops meet it at once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from mainspring.timing.clock import Clock
+
+_logger = logging.getLogger("mainspring.worker")
+_SPACING = 1.0
+
+
+class Complaints:
+    """Says what is wrong, counts what it did not say, and says when it is over. Safe from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._next_at = 0.0
+        self._held_back = 0
+        self._ailing: set[str] = set()
+
+    def about(self, who: str, error: BaseException, *, expected: bool) -> None:
+        """A loop failed. Expected trouble (a database that is away) needs no traceback."""
+        with self._lock:
+            self._ailing.add(who)
+        self.say(
+            logging.WARNING if expected else logging.ERROR,
+            "%s: %s",
+            who,
+            error,
+            trace=None if expected else error,
+        )
+
+    def recovered(self, who: str) -> None:
+        """A loop works again; said once, when the last of them does."""
+        with self._lock:
+            self._ailing.discard(who)
+            over = not self._ailing
+        if over:
+            self.say(logging.INFO, "%s: working again", who)
+
+    def say(self, level: int, text: str, *args: object, trace: BaseException | None = None) -> None:
+        """Log a line, unless one was logged within the last second."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if now < self._next_at:
+                self._held_back += 1
+                return
+            self._next_at = now + _SPACING
+            held_back, self._held_back = self._held_back, 0
+        if held_back:
+            text += " (%d more lines not shown)"
+            args = (*args, held_back)
+        _logger.log(level, text, *args, exc_info=trace)

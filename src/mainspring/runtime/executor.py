@@ -1,0 +1,261 @@
+"""Runs deliveries: long-lived coroutines that pull from a queue, one queue per consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import cast
+
+from mainspring.model.verdict import Cancel, Release, Settlement, Verdict
+from mainspring.runtime import judgement
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.settler import Settler
+from mainspring.runtime.threads import Threads
+
+STOP_TIMEOUT = "timeout"
+STOP_LOST = "lost"
+STOP_CANCELLED = "cancelled"
+STOP_SHUTDOWN = "shutdown"
+
+_TURNS_BEFORE_YIELD = 50
+_CANCELLED_WHILE_RUNNING = "cancelled while running"
+
+
+class Executor:
+    """The hands of one consumer: at most ``concurrency`` runs at a time.
+
+    Workers pull from the queue and are woken one by one, each waking the next only when there is more to do: a
+    handler that never waits is served by a single coroutine, without a task or a wake-up per message.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        settler: Settler,
+        hands: Hands,
+        threads: Threads,
+        freed: Callable[[], None],
+        deaths: int,
+        complaints: Complaints,
+    ) -> None:
+        self.handler = handler
+        self.group = handler.group
+        self._settler = settler
+        self._hands = hands
+        self._threads = threads
+        self._freed = freed
+        self._deaths = deaths
+        self._complaints = complaints
+        self._queue: deque[Run] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._workers: set[asyncio.Task[None]] = set()
+        self._running: set[Run] = set()
+        self._unsettled = 0
+        self._closing = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
+
+    @property
+    def free(self) -> int:
+        """How many more deliveries may be fetched for it.
+
+        A verdict on its way to the database does not occupy a hand, but what is in hand altogether never exceeds
+        twice the concurrency: that is the bound on duplicates when the process is killed (invariant 4).
+        """
+        hands = self.handler.concurrency
+        begun = len(self._queue) + len(self._running)
+        return min(hands - begun, 2 * hands - begun - self._unsettled)
+
+    def put(self, runs: list[Run]) -> None:
+        """Take deliveries to be run."""
+        self._queue.extend(runs)
+        self._quiet.clear()
+        self._wake_one()
+
+    def settled(self) -> None:
+        """A verdict was answered for by the database."""
+        self._unsettled -= 1
+        self._freed()
+
+    def release_waiting(self) -> None:
+        """Hand back what has not started: no attempt is counted (Q6)."""
+        while self._queue:
+            self._settle(self._queue.popleft(), Release())
+        self._settle_quiet()
+
+    async def quiet(self) -> None:
+        """Wait until nothing runs."""
+        await self._quiet.wait()
+
+    def running(self) -> list[Run]:
+        """What runs now."""
+        return list(self._running)
+
+    def interrupt(self, run: Run, reason: str) -> None:
+        """Ask a run to stop; an async handler is cancelled, a thread can only be told."""
+        if run not in self._running:
+            return
+        run.ask_to_stop(reason)
+        if not self.handler.threaded and run.task is not None:
+            run.task.cancel()
+
+    def close(self) -> None:
+        """End the workers, whatever they are at."""
+        self._closing = True
+        for worker in self._workers:
+            worker.cancel()
+
+    def _wake_one(self) -> None:
+        if self._idle:
+            waiter = self._idle.pop()
+            if not waiter.done():
+                waiter.set_result(None)
+        elif len(self._workers) < self.handler.concurrency:
+            worker = asyncio.create_task(self._work(), name=f"mainspring-{self.group}")
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def _work(self) -> None:
+        queue, loop = self._queue, asyncio.get_running_loop()
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        served = 0
+        while True:
+            while not queue:
+                await self._rest(loop, task)
+                served = 0
+            run = queue.popleft()
+            self._running.add(run)
+            if queue:
+                self._wake_one()
+            await self._serve(run, task, loop)
+            served += 1
+            if served % _TURNS_BEFORE_YIELD == 0:
+                await asyncio.sleep(0)  # handlers that never wait must not starve the loop
+
+    async def _rest(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+        waiter = loop.create_future()
+        self._idle.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            # A handler that cancelled its own task and returned before noticing must not end this worker.
+            if self._closing:
+                raise
+            _forget_cancellation(task)
+
+    async def _serve(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
+        """Record the start, run, normalise, report."""
+        run.started = started = time.monotonic()
+        verdict = self._without_running(run)
+        if verdict is None:
+            run.task = task
+            timer = None
+            if self._timeout is not None:
+                run.deadline = started + self._timeout
+                timer = loop.call_later(self._timeout, self._overrun, run)
+            try:
+                verdict = await self._perform(run, task)
+            finally:
+                run.task = None
+                if timer is not None:
+                    timer.cancel()
+        self._running.discard(run)
+        if verdict is None:
+            self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
+        else:
+            self._settle(run, verdict, time.monotonic() - started)
+        self._freed()
+        self._settle_quiet()
+
+    async def _perform(self, run: Run, task: asyncio.Task[None]) -> Verdict | None:
+        handler = self.handler
+        try:
+            if handler.threaded:
+                result = await self._in_thread(run)
+            else:
+                result = await cast("Awaitable[object]", handler.call(run.delivery, run))
+            if run.stop_reason is None:
+                return judgement.of_result(result)
+            return self._after_stop(run, judgement.of_result(result))
+        except asyncio.CancelledError as error:
+            if self._closing:
+                raise
+            _forget_cancellation(task)
+            if run.stop_reason is not None:
+                return self._after_stop(run, None)
+            lone = RuntimeError("the handler raised CancelledError, but nobody had cancelled it")
+            lone.__cause__ = error
+            return self._failed(run, lone)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
+            if run.stop_reason is not None:
+                return self._after_stop(run, None)
+            return self._failed(run, error)
+
+    def _without_running(self, run: Run) -> Verdict | None:
+        delivery = run.delivery
+        if delivery.deaths >= self._deaths:
+            return judgement.poisonous(delivery)
+        if delivery.cancel_asked:
+            return Cancel(_CANCELLED_WHILE_RUNNING)
+        if delivery.expired:
+            return Cancel("expired before it could run")
+        return None
+
+    async def _in_thread(self, run: Run) -> object:
+        answer = self._threads.call(self.handler.call, run.delivery, run)
+        while not answer.done():
+            try:
+                await asyncio.wait([answer])
+            except asyncio.CancelledError:
+                # A thread cannot be killed: it was told, and its claim is kept until it returns.
+                if self._closing or run.stop_reason is None:
+                    raise
+        return answer.result()
+
+    def _overrun(self, run: Run) -> None:
+        self.interrupt(run, STOP_TIMEOUT)
+        if self.handler.threaded:
+            self._complaints.say(
+                logging.WARNING,
+                "%s: message %s runs past its timeout of %gs in a thread, which cannot be stopped; its claim is kept",
+                self.group,
+                run.delivery.message_id,
+                self._timeout,
+            )
+
+    def _after_stop(self, run: Run, verdict: Verdict | None) -> Verdict | None:
+        """What becomes of a run that was asked to stop; ``verdict`` is what it returned, if it did."""
+        match run.stop_reason:
+            case "timeout":
+                return self._failed(run, judgement.TimedOut(f"it ran past its timeout of {self._timeout:g} s"))
+            case "lost":
+                return None
+            case "cancelled":
+                return verdict or Cancel(_CANCELLED_WHILE_RUNNING)
+            case _:
+                # What breaks while the worker stops is nobody's failure: hand it back, no attempt counted.
+                return verdict or Release()
+
+    def _failed(self, run: Run, error: Exception) -> Verdict:
+        elapsed = timedelta(seconds=time.monotonic() - (run.started or 0.0))
+        return judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
+
+    def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
+        self._unsettled += 1
+        self._settler.put(self, Settlement(run.delivery.claim, verdict, self.handler.keep, timedelta(seconds=took)))
+
+    def _settle_quiet(self) -> None:
+        if not self._queue and not self._running:
+            self._quiet.set()
+
+
+def _forget_cancellation(task: asyncio.Task[None]) -> None:
+    while task.cancelling():
+        task.uncancel()

@@ -1,0 +1,161 @@
+"""Claims due deliveries for whoever has a free hand, and knows when to sleep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from mainspring.model.message import Delivery, Want
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import Executor
+from mainspring.runtime.handler import Run
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.marks import Marks
+from mainspring.runtime.service import FOREVER, Service
+from mainspring.runtime.settler import BATCH
+from mainspring.runtime.wakeup import Wakeup
+from mainspring.storage.contract import Mailbox
+from mainspring.timing.clock import Clock
+
+_LINGER = 0.005
+"""Seconds to gather freed hands before a trip for only a few of them."""
+_PIPELINED_FROM = 64
+"""With this many hands a claim asks for half, so that the next trip overlaps with running this one."""
+
+
+class Fetcher(Service):
+    """Never fetches more than there are free hands for (invariant 4: duplicates are bounded by what is in hand)."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        executors: Sequence[Executor],
+        hands: Hands,
+        wakeup: Wakeup,
+        *,
+        owner: str,
+        hold: timedelta,
+        complaints: Complaints,
+        clock: Clock,
+    ) -> None:
+        super().__init__("fetcher", complaints, clock)
+        self._mailbox = mailbox
+        self._executors: Mapping[str, Executor] = {each.handler.group: each for each in executors}
+        self._marks = {group: Marks() for group in self._executors}
+        self._hands = hands
+        self._wakeup = wakeup
+        self._owner = owner
+        self._hold = hold
+        self._reap_every = min(1.0, hold.total_seconds() / 10)
+        self._reaped_at = -FOREVER
+        self._claimed_at = -FOREVER
+        self._starved = False
+        self._found_suspect = False
+
+    def freed(self) -> None:
+        """A hand became free."""
+        if self._starved:
+            self._starved = False
+            self.wake()
+
+    def rung(self, group: str) -> None:
+        """A bell rang for this group, or for any (the empty string): look everywhere."""
+        if not group:
+            self._look_everywhere()
+        elif group in self._marks:
+            self._marks[group].rung()
+        else:
+            return
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Something was published just now, so it lies above every mark: look, but only there."""
+        self._wakeup.rung()
+        self.wake()
+
+    async def turn(self) -> float:
+        """Claim once for every free hand."""
+        now = self._clock.monotonic()
+        spacing = self._wakeup.spacing(now - self._claimed_at)
+        if spacing > 0:
+            return spacing
+        wants = self._wants(now)
+        if not wants:
+            return FOREVER if self._starved else _LINGER
+        await self._reap(now, [want.group for want in wants])
+        if self._stopping:
+            return 0.0
+        self._claimed_at = sent = self._clock.monotonic()
+        try:
+            claimed = await self._mailbox.claim(wants, self._owner, self._hold)
+        except Exception:
+            self._look_everywhere()  # what this claim would have seen is not seen yet
+            raise
+        short = self._hand_out(wants, claimed, sent)
+        if claimed:
+            await self._wakeup.worked(sent)
+        if not short:
+            return 0.0
+        pause, look_again = await self._wakeup.rest(self._clock.monotonic(), found=bool(claimed))
+        if look_again:
+            self._look_everywhere()
+        return pause
+
+    def _wants(self, now: float) -> list[Want]:
+        wants: list[Want] = []
+        lingering = False
+        for group, executor in self._executors.items():
+            hands, free = executor.handler.concurrency, executor.free
+            if free <= 0:
+                continue
+            if free < hands // 4 and now - self._claimed_at < _LINGER:
+                lingering = True
+                continue
+            limit = min(free, BATCH)
+            if hands >= _PIPELINED_FROM:
+                limit = min(limit, hands // 2)
+            wants.append(Want(group, limit, self._marks[group].scans(now)))
+        self._starved = not wants and not lingering
+        return wants
+
+    def _hand_out(self, wants: Sequence[Want], claimed: Sequence[Delivery], sent: float) -> bool:
+        """Give the deliveries to their executors. Whether every group came back short."""
+        until = sent + self._hold.total_seconds()
+        by_group: dict[str, list[Delivery]] = {}
+        for delivery in claimed:
+            by_group.setdefault(delivery.group, []).append(delivery)
+        all_short = True
+        for want in wants:
+            theirs = by_group.get(want.group, [])
+            short = len(theirs) < want.limit
+            self._marks[want.group].learn(theirs, short=short)
+            all_short &= short
+            if theirs:
+                self._give(want.group, theirs, until)
+        return all_short
+
+    async def _reap(self, now: float, groups: list[str]) -> None:
+        """Take at most one delivery whose holder died: it may be what killed it (invariant 15)."""
+        if self._hands.holds_suspect or self._hands.overdue(now):
+            return
+        if now - self._reaped_at < self._reap_every and not self._found_suspect:
+            return
+        self._reaped_at = sent = self._clock.monotonic()
+        suspect = await self._mailbox.reap(groups, self._owner, self._hold)
+        # Where one was found its neighbours wait too: look again as soon as this one is settled.
+        self._found_suspect = suspect is not None
+        if suspect is not None:
+            self._give(suspect.group, [suspect], sent + self._hold.total_seconds())
+
+    def _look_everywhere(self) -> None:
+        for marks in self._marks.values():
+            marks.rung()
+
+    def _give(self, group: str, deliveries: Sequence[Delivery], until: float) -> None:
+        executor = self._executors[group]
+        runs = [Run(delivery, executor.handler, until) for delivery in deliveries]
+        for run in runs:
+            self._hands.take(run)
+        executor.put(runs)
+        if self._stopping:
+            executor.release_waiting()

@@ -1,0 +1,155 @@
+"""Keeps claims alive from a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from mainspring.model.message import Claim
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.handler import Run
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.service import Service
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock
+
+_BATCH = 1_000
+_LAG_REPORTED = 2.0
+"""Seconds the worker's loop may be blocked before it is said, with the line that blocks it."""
+_PATIENCE = 5.0
+
+
+class Keeper(Service):
+    """Extends every claim in hand, whatever the handlers do to the worker's event loop (invariant 8).
+
+    It has its own thread, loop and connections, because driver objects never cross loops. It learns here that a
+    claim was lost or that somebody asked for a cancel, and says so on the worker's loop.
+    """
+
+    longest_pause = 1.0
+
+    def __init__(
+        self,
+        storage: Storage,
+        hands: Hands,
+        hold: timedelta,
+        *,
+        on_lost: Callable[[Claim], None],
+        on_asked: Callable[[Claim], None],
+        complaints: Complaints,
+        clock: Clock,
+    ) -> None:
+        super().__init__("keeper", complaints, clock)
+        self._storage = storage.sibling()
+        self._open = False
+        self._hands = hands
+        self._hold = hold
+        self._seconds = hold.total_seconds()
+        self._tick = min(1.0, self._seconds / 10)
+        self._on_lost = on_lost
+        self._on_asked = on_asked
+        self._everything = False
+        self._worker_loop: asyncio.AbstractEventLoop | None = None
+        self._worker_thread = 0
+        self._loop_here: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = asyncio.Event()
+        self._ping_sent: float | None = None
+        self._lag_told = 0.0
+
+    def start(self) -> None:
+        """Begin, on behalf of the running loop."""
+        self._worker_loop = asyncio.get_running_loop()
+        self._worker_thread = threading.get_ident()
+        self._thread = threading.Thread(target=self._main, name="mainspring-keeper", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """End the present sleep. Safe from any thread."""
+        loop = self._loop_here
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(super().wake)
+
+    def poke(self) -> None:
+        """Look at every claim now, not only at those that need extending: somebody may have asked to cancel."""
+        self._everything = True
+        self.wake()
+
+    async def stop(self) -> None:
+        """End the thread. Returns within a few seconds even if the database does not answer."""
+        self._stopping = True
+        self.wake()
+        if self._thread is not None:
+            await asyncio.wait([asyncio.create_task(self._ended.wait())], timeout=_PATIENCE)
+
+    async def turn(self) -> float:
+        """Extend what needs it."""
+        if not self._open:
+            await self._storage.open()
+            self._open = True
+        everything, self._everything = self._everything, False
+        now = self._clock.monotonic()
+        runs = self._hands.runs()
+        if not everything:
+            # A claim is extended when a third of it is gone, so two more tries fit before it lapses.
+            runs = [run for run in runs if run.held_until - now < self._seconds * 2 / 3]
+        for start in range(0, len(runs), _BATCH):
+            await self._extend(runs[start : start + _BATCH])
+        self._watch_lag()
+        return self._tick
+
+    def _main(self) -> None:
+        asyncio.run(self._keep())
+
+    async def _keep(self) -> None:
+        self._loop_here = asyncio.get_running_loop()
+        try:
+            await self._loop()
+            await self._storage.close()
+        finally:
+            self._tell(self._ended.set)
+
+    async def _extend(self, runs: Sequence[Run]) -> None:
+        sent = self._clock.monotonic()
+        by_claim = {run.delivery.claim: run for run in runs}
+        answer = await self._storage.mailbox.extend(sorted(by_claim), self._hold)
+        for claim, run in by_claim.items():
+            if claim in answer.lost:
+                self._tell(self._on_lost, claim)
+            elif claim not in answer.busy:
+                run.held_until = sent + self._seconds
+        for claim in answer.asked:
+            self._tell(self._on_asked, claim)
+
+    def _tell(self, what: Callable[..., None], *args: object) -> None:
+        loop = self._worker_loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(what, *args)
+
+    def _watch_lag(self) -> None:
+        """Say when a handler blocks the worker's loop, and where it stands."""
+        now = self._clock.monotonic()
+        if self._ping_sent is None:
+            self._ping_sent = now
+            self._tell(self._pong)
+            return
+        lag = now - self._ping_sent
+        if lag < _LAG_REPORTED or now - self._lag_told < max(_LAG_REPORTED, lag / 2):
+            return
+        self._lag_told = now
+        frame = sys._current_frames().get(self._worker_thread)  # noqa: SLF001 - the only way to see another thread's stack
+        where = traceback.format_stack(frame)[-1].strip() if frame is not None else "an unknown place"
+        self._complaints.say(
+            logging.WARNING,
+            "the event loop has been blocked for %.1f s; claims are kept, but nothing else runs. It stands at %s",
+            lag,
+            where,
+        )
+
+    def _pong(self) -> None:
+        self._ping_sent = None

@@ -1,0 +1,146 @@
+"""One lifecycle for every loop of a worker: turn, sleep as long as the turn said, turn again."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from dataclasses import dataclass
+
+from mainspring.model.errors import StorageUnavailable
+from mainspring.runtime.complaints import Complaints
+from mainspring.timing.clock import Clock
+
+FOREVER = math.inf
+_FIRST_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """How one loop is getting on."""
+
+    turns: int
+    idle_for: float
+    """Seconds since its last turn ended."""
+    failures: int
+    """Turns failed in a row; zero when all is well."""
+    error: str | None
+
+
+class Alarm:
+    """Something to sleep on that anyone on the loop may set. One sleeper at a time."""
+
+    __slots__ = ("_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """End the sleep, or the next one before it begins."""
+        self._set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def sleep(self, seconds: float) -> bool:
+        """Sleep until set or until the time is up. True when it was set."""
+        if not self._set and seconds > 0:
+            loop = asyncio.get_running_loop()
+            self._waiter = waiter = loop.create_future()
+            timer = None if seconds == FOREVER else loop.call_later(seconds, _finish, waiter)
+            try:
+                await waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        rung, self._set = self._set, False
+        return rung
+
+
+class Service:
+    """A loop that goes on for ever: a failed turn is reported, backed off from, and tried again."""
+
+    longest_pause = 5.0
+    """Seconds between tries, at the most, while turns fail."""
+
+    def __init__(self, name: str, complaints: Complaints, clock: Clock) -> None:
+        self.name = name
+        self._complaints = complaints
+        self._clock = clock
+        self._alarm = Alarm()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self._turns = 0
+        self._failures = 0
+        self._error: str | None = None
+        self._last = clock.monotonic()
+
+    async def turn(self) -> float:
+        """Do one bounded piece of work. Returns how many seconds to sleep before the next."""
+        raise AssertionError(f"{type(self).__name__} has no turn")
+
+    def start(self) -> None:
+        """Begin turning, on the running loop."""
+        self._task = asyncio.create_task(self._loop(), name=f"mainspring-{self.name}")
+
+    def wake(self) -> None:
+        """End the present sleep."""
+        self._alarm.set()
+
+    async def stop(self) -> None:
+        """Finish the present turn and end. Idempotent."""
+        self._stopping = True
+        self._alarm.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def abandon(self) -> None:
+        """End at once, in the middle of a turn if need be."""
+        self._stopping = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def report(self) -> LoopReport:
+        """How this loop is getting on."""
+        return LoopReport(self._turns, self._clock.monotonic() - self._last, self._failures, self._error)
+
+    async def _loop(self) -> None:
+        while not self._stopping:
+            try:
+                pause = await self.turn()
+            except Exception as error:  # noqa: BLE001 - a loop never ends because of one bad turn
+                pause = self._failed(error)
+                await self._alarm_or(pause)
+                continue
+            finally:
+                self._turns += 1
+                self._last = self._clock.monotonic()
+            if self._failures:
+                self._complaints.recovered(self.name)
+                self._failures, self._error = 0, None
+            if pause > 0 and not self._stopping:
+                await self._alarm.sleep(pause)
+
+    async def _alarm_or(self, pause: float) -> None:
+        # A publisher's wake-ups must not shorten a back-off, or an outage would be hammered.
+        until = self._clock.monotonic() + pause
+        while not self._stopping and (left := until - self._clock.monotonic()) > 0:
+            await self._alarm.sleep(left)
+
+    def _failed(self, error: Exception) -> float:
+        self._failures += 1
+        self._error = f"{type(error).__name__}: {error}"
+        self._complaints.about(self.name, error, expected=isinstance(error, StorageUnavailable))
+        return backoff(self._failures, self.longest_pause)
+
+
+def backoff(failures: int, longest: float = 5.0) -> float:
+    """Jittered, doubling seconds to wait after so many failures in a row."""
+    pause: float = min(longest, _FIRST_PAUSE * 2.0 ** min(failures, 16))
+    return pause * random.uniform(0.5, 1.0)
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,296 @@
+"""A worker: the loops of one process, started and stopped as one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from mainspring.model.errors import MainspringError, SchemaMissing, StorageUnavailable
+from mainspring.model.message import Claim
+from mainspring.model.views import Beat, Declaration, Retention
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, Executor
+from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.handler import Handler
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.keeper import Keeper
+from mainspring.runtime.service import LoopReport, backoff
+from mainspring.runtime.settler import Settler
+from mainspring.runtime.threads import Threads
+from mainspring.runtime.wakeup import Wakeup
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock, SystemClock
+
+_logger = logging.getLogger("mainspring.worker")
+_LAST_WORDS = 4.0
+"""Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
+_TRIM = 0.5
+
+
+def owner_name() -> str:
+    """A name for this worker that no other has: host, process and a random part."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker behaves; the defaults are the documented ones."""
+
+    app: str = "app"
+    name: str = field(default_factory=owner_name)
+    claim_time: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=25)
+    idle_poll: timedelta = timedelta(seconds=5)
+    retention: Retention = field(default_factory=Retention)
+    deaths: int = 3
+    """How many processes a message may kill before it is buried unread."""
+
+
+class Worker:
+    """Fetcher, executors, settler, keeper and janitor over one storage.
+
+    ``start`` does not fail because the database is away or has no schema yet: the worker then waits, not ready,
+    and says which command is missing. ``stop`` always returns.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        handlers: Sequence[Handler],
+        declarations: Sequence[Declaration],
+        settings: WorkerSettings,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self._storage = storage
+        self._declarations = declarations
+        self._settings = settings
+        self._complaints = complaints = Complaints(clock)
+        self._hands = hands = Hands()
+        groups = [handler.group for handler in handlers]
+        self._wakeup = Wakeup(storage.mailbox, storage.doorbell, groups, settings.idle_poll, clock)
+        self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock)
+        self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
+        self._executors = [
+            Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, complaints)
+            for handler in handlers
+        ]
+        self._by_group = {executor.handler.group: executor for executor in self._executors}
+        self._fetcher = Fetcher(
+            storage.mailbox,
+            self._executors,
+            hands,
+            self._wakeup,
+            owner=settings.name,
+            hold=settings.claim_time,
+            complaints=complaints,
+            clock=clock,
+        )
+        self._keeper = Keeper(
+            storage,
+            hands,
+            settings.claim_time,
+            on_lost=self._lost,
+            on_asked=self._asked,
+            complaints=complaints,
+            clock=clock,
+        )
+        self._janitor = Janitor(storage.upkeep, self._beat, settings.retention, complaints, clock)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self._started = False
+        self._hurry = asyncio.Event()
+        self._finished = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the schema is there, the groups are declared and work is being fetched."""
+        return self._started and self._stopping is None
+
+    async def start(self) -> None:
+        """Declare the groups and begin. What can only be a mistake is raised; what may pass is waited for."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._prepare()
+        except (StorageUnavailable, SchemaMissing) as error:
+            self._complaints.about("worker", error, expected=True)
+            self._preparing = asyncio.create_task(self._keep_preparing(), name="mainspring-prepare")
+
+    def wake(self) -> None:
+        """Something was published in this process. Safe from any thread."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return
+        try:
+            here = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            here = False
+        if here:
+            self._fetcher.nudge()
+        else:
+            loop.call_soon_threadsafe(self._fetcher.nudge)
+
+    async def stop(self) -> None:
+        """Stop in good order: claim no more, hand back what has not started, let the rest finish within the grace."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._end(), name="mainspring-stop")
+        await asyncio.shield(self._stopping)
+
+    async def stop_now(self) -> None:
+        """Stop without waiting for handlers: they are cancelled and their deliveries handed back."""
+        self._hurry.set()
+        await self.stop()
+
+    async def finished(self) -> None:
+        """Wait until the worker has ended."""
+        await self._finished.wait()
+
+    def progress(self) -> Mapping[str, LoopReport]:
+        """How every loop is getting on."""
+        loops = (self._fetcher, self._settler, self._keeper, self._janitor)
+        return {loop.name: loop.report() for loop in loops}
+
+    async def _prepare(self) -> None:
+        await self._storage.schema.check()
+        await self._storage.upkeep.declare(self._declarations)
+        self._storage.doorbell.listen(self._rung)
+        self._settler.start()
+        self._keeper.start()
+        self._janitor.start()
+        self._fetcher.start()
+        self._started = True
+
+    async def _keep_preparing(self) -> None:
+        failures = 0
+        while self._stopping is None:
+            failures += 1
+            await asyncio.sleep(backoff(failures))
+            try:
+                await self._prepare()
+            except (StorageUnavailable, SchemaMissing) as error:
+                self._complaints.about("worker", error, expected=True)
+            except MainspringError:
+                _logger.exception("the worker cannot start and ends")
+                self._stopping = asyncio.create_task(self._end(), name="mainspring-stop")
+                return
+            else:
+                self._complaints.recovered("worker")
+                return
+
+    async def _end(self) -> None:
+        settings = self._settings
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+        if self._started:
+            # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
+            fetching = asyncio.create_task(self._fetcher.stop())
+            for executor in self._executors:
+                executor.release_waiting()
+            await self._within(settings.grace.total_seconds(), self._quiet())
+            for executor in self._executors:
+                for run in executor.running():
+                    executor.interrupt(run, STOP_SHUTDOWN)
+            await self._last_words(fetching)
+        self._finished.set()
+
+    async def _last_words(self, fetching: asyncio.Task[None]) -> None:
+        async def orderly() -> None:
+            await self._executors_quiet()
+            await fetching
+            for executor in self._executors:
+                executor.release_waiting()
+            await self._settler.drained()
+
+        if not await self._until(_LAST_WORDS, orderly()):
+            self._name_the_unfinished()
+        self._fetcher.abandon()
+        await self._keeper.stop()
+        self._settler.abandon()
+        self._janitor.abandon()
+        with contextlib.suppress(MainspringError):
+            await self._until(_TRIM * 2, self._janitor.farewell())
+        for executor in self._executors:
+            executor.close()
+        self._threads.close()
+
+    async def _quiet(self) -> None:
+        await asyncio.sleep(0)
+        await self._executors_quiet()
+
+    async def _executors_quiet(self) -> None:
+        for executor in self._executors:
+            await executor.quiet()
+
+    async def _within(self, seconds: float, wait: Coroutine[Any, Any, None]) -> None:
+        """Wait for it, but no longer than the grace, and not at all once somebody is in a hurry."""
+        waiting = asyncio.create_task(wait)
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait([waiting, hurry], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for each in (waiting, hurry):
+            each.cancel()
+        await asyncio.wait([waiting, hurry])
+
+    async def _until(self, seconds: float, wait: Coroutine[Any, Any, None]) -> bool:
+        task = asyncio.create_task(wait)
+        done, _ = await asyncio.wait([task], timeout=seconds)
+        if done:
+            task.result()
+            return True
+        task.cancel()
+        await asyncio.wait([task])
+        return False
+
+    def _name_the_unfinished(self) -> None:
+        for executor in self._executors:
+            for run in executor.running():
+                _logger.warning(
+                    "%s: message %s did not stop in time; its claim is left to lapse and it runs again elsewhere",
+                    executor.handler.group,
+                    run.delivery.message_id,
+                )
+
+    def _beat(self) -> Beat:
+        settings = self._settings
+        return Beat(
+            settings.name,
+            settings.app,
+            socket.gethostname(),
+            os.getpid(),
+            tuple(self._by_group),
+            len(self._hands),
+            self._storage.doorbell.mode,
+            self._settler.tallies(),
+        )
+
+    def _rung(self, group: str) -> None:
+        self._fetcher.rung(group)
+        if not group and len(self._hands):
+            self._keeper.poke()
+
+    def _freed(self) -> None:
+        self._fetcher.freed()
+
+    def _comes_back(self, delay: timedelta) -> None:
+        self._wakeup.returns(delay)
+        self._fetcher.wake()
+
+    def _lost(self, claim: Claim) -> None:
+        run = self._hands.get(claim)
+        if run is not None:
+            self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
+
+    def _asked(self, claim: Claim) -> None:
+        run = self._hands.get(claim)
+        if run is not None:
+            self._by_group[run.delivery.group].interrupt(run, STOP_CANCELLED)

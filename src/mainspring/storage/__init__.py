@@ -1,0 +1,1 @@
+"""The storage contract, and the databases that keep it."""

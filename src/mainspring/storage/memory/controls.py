@@ -1,0 +1,144 @@
+"""The controls in memory: what an operator may do, audited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from mainspring.model.message import Draft
+from mainspring.model.views import DeadSelection
+from mainspring.storage.memory.mailbox import store
+from mainspring.storage.memory.rows import DeadRow
+from mainspring.storage.memory.state import State
+
+
+class MemoryControls:
+    """``Controls`` over shared rows."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def pause(self, group: str, by: str, reason: str) -> bool:
+        """See ``Controls.pause``."""
+        state = self._state
+        with state.lock:
+            if group not in state.groups:
+                return False
+            now = state.now()
+            state.groups[group] = replace(
+                state.groups[group], paused_at=now, paused_by=by, pause_reason=reason
+            )
+            state.note(by, "pause", group, reason, now)
+            return True
+
+    async def resume(self, group: str, by: str) -> bool:
+        """See ``Controls.resume``."""
+        state = self._state
+        with state.lock:
+            if group not in state.groups:
+                return False
+            state.groups[group] = replace(
+                state.groups[group], paused_at=None, paused_by=None, pause_reason=None
+            )
+            state.note(by, "resume", group, "", state.now())
+            # Whether anything is due is found out by whoever is woken: a bell may be spurious.
+            state.ring([group])
+            return True
+
+    async def revive(self, which: DeadSelection, by: str, limit: int) -> int:
+        """See ``Controls.revive``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            chosen = self._choose(which, limit)
+            for dead in chosen:
+                state.unbury(dead)
+                # epoch never goes back: it is the fence. A revival opens a new one, as a claim does.
+                fresh = replace(
+                    dead.delivery,
+                    due_at=now,
+                    epoch=dead.delivery.epoch + 1,
+                    attempt=0,
+                    deaths=0,
+                    suspect=False,
+                    held_by=None,
+                    cancel_asked=False,
+                )
+                state.add(fresh)
+            if chosen:
+                state.note(by, "revive", _described(which), f"{len(chosen)} revived", now)
+                state.ring({dead.delivery.group for dead in chosen})
+            return len(chosen)
+
+    async def replace(self, message_id: UUID, group: str, by: str, draft: Draft) -> bool:
+        """See ``Controls.replace``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            dead = state.buried.get(message_id, {}).get(group)
+            if dead is None:
+                return False
+            state.unbury(dead)
+            store(state, [draft], now)
+            state.enlist([message_id], now)
+            state.note(by, "replace", str(message_id), f"replaced in {group} by {draft.id}", now)
+            return True
+
+    async def discard(self, which: DeadSelection, by: str, limit: int) -> int:
+        """See ``Controls.discard``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            chosen = self._choose(which, limit)
+            for dead in chosen:
+                state.unbury(dead)
+            state.enlist([dead.delivery.message_id for dead in chosen], now)
+            if chosen:
+                state.note(by, "discard", _described(which), f"{len(chosen)} discarded", now)
+            return len(chosen)
+
+    async def retire(self, group: str, by: str, limit: int) -> int | None:
+        """See ``Controls.retire``."""
+        state = self._state
+        with state.lock:
+            if group not in state.groups:
+                return None
+            now = state.now()
+            # First of all nothing more may come in, or the last delivery would never have gone.
+            state.groups[group] = replace(state.groups[group], patterns=())
+            dropped = sorted(seq for seq, row in state.deliveries.items() if row.group == group)[:limit]
+            rows = [state.deliveries[seq] for seq in dropped]
+            for row in rows:
+                state.record(row, "cancelled", now, error="group retired")
+                state.remove(row)
+            state.enlist([row.message_id for row in rows], now)
+            if not dropped:
+                del state.groups[group]
+                for tally in state.tallies.values():
+                    tally.pop(group, None)
+            state.note(by, "retire", group, f"{len(dropped)} dropped", now)
+            return len(dropped)
+
+    def _choose(self, which: DeadSelection, limit: int) -> list[DeadRow]:
+        oldest_first = (self._state.dead[seq] for seq in sorted(self._state.dead))
+        return [dead for dead in oldest_first if _chosen(dead, which)][:limit]
+
+
+def _chosen(dead: DeadRow, which: DeadSelection) -> bool:
+    row = dead.delivery
+    return (
+        (which.message_id is None or row.message_id == which.message_id)
+        and (which.group is None or row.group == which.group)
+        and (which.topic is None or row.message.draft.topic == which.topic)
+        and (which.error is None or which.error.lower() in dead.error.lower())
+    )
+
+
+def _described(which: DeadSelection) -> str:
+    named = (
+        ("message", which.message_id),
+        ("group", which.group),
+        ("topic", which.topic),
+        ("error", which.error),
+    )
+    return ", ".join(f"{name} {value}" for name, value in named if value is not None) or "all dead letters"

@@ -1,0 +1,231 @@
+"""The mailbox in memory: publish, claim, reap, extend, settle, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from mainspring.model.message import (
+    Cancelled,
+    Claim,
+    Delivery,
+    Draft,
+    Extended,
+    Published,
+    Settled,
+    Want,
+)
+from mainspring.model.verdict import Settlement
+from mainspring.storage.contract import Keyed
+from mainspring.storage.memory.rows import DeliveryRow, MessageRow, ParkedRow
+from mainspring.storage.memory.state import State
+from mainspring.storage.memory.verdicts import write
+
+
+class MemoryMailbox:
+    """``Mailbox`` over shared rows: every operation is one step under the one lock."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def publish(self, drafts: Sequence[Draft]) -> Published:
+        """See ``Mailbox.publish``."""
+        with self._state.lock:
+            stored = store(self._state, drafts, self._state.now())
+        return Published(stored)
+
+    async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
+        """See ``Mailbox.claim``."""
+        with self._state.lock:
+            now = self._state.now()
+            return [delivery for want in wants for delivery in self._claim(want, owner, now, now + hold)]
+
+    def _claim(self, want: Want, owner: str, now: datetime, until: datetime) -> list[Delivery]:
+        state = self._state
+        line = state.lines.get(want.group)
+        if line is None or _paused(state, want.group):
+            return []
+        claimed: list[Delivery] = []
+        for scan in want.scans:
+            for seq in line.take(scan.priority, scan.since, now, want.limit - len(claimed)):
+                row = state.deliveries[seq]
+                was_due, row.due_at, row.held_by = row.due_at, until, owner
+                line.add(row)
+                claimed.append(_hand_over(row, was_due, now))
+        return claimed
+
+    async def upcoming(self, groups: Sequence[str]) -> timedelta | None:
+        """See ``Mailbox.upcoming``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            lines = [
+                state.lines[group] for group in groups if group in state.lines and not _paused(state, group)
+            ]
+            waits = [first - now for line in lines if (first := line.next_due(now)) is not None]
+        return min(waits, default=None)
+
+    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+        """See ``Mailbox.reap``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            lapsed = [
+                state.lines[group].held[0]
+                for group in groups
+                if group in state.lines and state.lines[group].held and not _paused(state, group)
+            ]
+            was_due, seq = min(lapsed, default=(now + hold, 0))
+            if not lapsed or was_due > now:
+                return None
+            row = state.deliveries[seq]
+            # Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
+            row.deaths += row.suspect
+            row.suspect = True
+            state.move(row, now + hold, owner)
+            return _hand_over(row, was_due, now)
+
+    async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
+        """See ``Mailbox.extend``. Nothing is ever busy here: one lock is over everything."""
+        state = self._state
+        lost: set[Claim] = set()
+        asked: set[Claim] = set()
+        with state.lock:
+            until = state.now() + hold
+            for claim in claims:
+                row = state.deliveries.get(claim.id)
+                if row is None or row.epoch != claim.epoch or row.held_by is None:
+                    lost.add(claim)
+                    continue
+                state.move(row, until, row.held_by)
+                if row.cancel_asked:
+                    asked.add(claim)
+        return Extended(lost=frozenset(lost), asked=frozenset(asked))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """See ``Mailbox.settle``."""
+        state = self._state
+        lost: set[Claim] = set()
+        gone: set[Claim] = set()
+        ended: list[UUID] = []
+        with state.lock:
+            now = state.now()
+            for settlement in settlements:
+                claim = settlement.claim
+                row = state.deliveries.get(claim.id)
+                if row is None:
+                    gone.add(claim)
+                elif row.epoch != claim.epoch:
+                    lost.add(claim)
+                elif row.held_by is None:
+                    gone.add(claim)
+                elif write(state, row, settlement, now):
+                    ended.append(row.message_id)
+            state.enlist(ended, now)
+        return Settled(lost=frozenset(lost), gone=frozenset(gone))
+
+    async def cancel(self, which: UUID | Keyed, reason: str) -> Cancelled:
+        """See ``Mailbox.cancel``."""
+        state = self._state
+        ended: list[UUID] = []
+        asked = 0
+        with state.lock:
+            now = state.now()
+            named = (
+                sorted(state.keyed.get((which.topic, which.key), ())) if isinstance(which, Keyed) else [which]
+            )
+            for message_id in named:
+                for row in list(state.live.get(message_id, {}).values()):
+                    if row.held_by is not None:
+                        row.cancel_asked = True
+                        asked += 1
+                        continue
+                    state.record(row, "cancelled", now, error=reason)
+                    state.remove(row)
+                    ended.append(message_id)
+                parked = state.unrouted.get(message_id)
+                if parked is not None:
+                    state.record_unrouted(parked, reason, now)
+                    state.unpark(parked)
+                    ended.append(message_id)
+            state.enlist(ended, now)
+        return Cancelled(cancelled=len(ended), asked=asked)
+
+
+def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUID]:
+    """Store and route what is new of the drafts, ring for what is due, and say which were new."""
+    rung: set[str] = set()
+    stored: set[UUID] = set()
+    # Every instant is reckoned before anything is written: one that cannot be refuses the whole batch.
+    timed = [(draft, _asked_for(draft, now), _expiry(draft, now)) for draft in drafts]
+    for draft, asked, expires_at in timed:
+        # The message row is the guard: it stays for as long as its id counts as a repetition.
+        if draft.id in state.messages:
+            continue
+        stored.add(draft.id)
+        due_at = max(asked, now)
+        groups = state.subscribers(draft.topic) if draft.group is None else [draft.group]
+        message = MessageRow(_frozen(draft), now, expires_at, copies=len(groups))
+        state.keep_message(message)
+        for group in groups:
+            state.add(DeliveryRow(next(state.seqs), message, group, int(draft.priority), due_at, asked))
+        if not groups:
+            parked = ParkedRow(next(state.parked_seqs), message, due_at, asked, parked_at=now)
+            state.parked[parked.seq] = state.unrouted[draft.id] = parked
+        elif due_at <= now:
+            rung.update(groups)
+    state.ring(rung)
+    return frozenset(stored)
+
+
+def _hand_over(row: DeliveryRow, was_due: datetime, now: datetime) -> Delivery:
+    """Open a new epoch for the holder and give it all it needs."""
+    # epoch never goes back: it is the fence. Whatever the last holder writes is refused from here on.
+    row.epoch += 1
+    row.attempt += 1
+    message, draft = row.message, row.message.draft
+    return Delivery(
+        id=row.seq,
+        epoch=row.epoch,
+        message_id=draft.id,
+        group=row.group,
+        topic=draft.topic,
+        payload=draft.payload,
+        content_type=draft.content_type,
+        headers=draft.headers,
+        key=draft.key,
+        correlation_id=draft.correlation_id,
+        causation_id=draft.causation_id,
+        priority=row.priority,
+        attempt=row.attempt,
+        deaths=row.deaths,
+        due_at=was_due,
+        scheduled_for=row.scheduled_for,
+        published_at=message.published_at,
+        expired=message.expires_at is not None and message.expires_at <= now,
+        cancel_asked=row.cancel_asked,
+        suspect=row.suspect,
+        claimed_at=now,
+    )
+
+
+def _paused(state: State, group: str) -> bool:
+    declared = state.groups.get(group)
+    return declared is not None and declared.paused_at is not None
+
+
+def _asked_for(draft: Draft, now: datetime) -> datetime:
+    return now + draft.delay if draft.at is None else draft.at.astimezone(UTC)
+
+
+def _expiry(draft: Draft, now: datetime) -> datetime | None:
+    if draft.expires_at is not None:
+        return draft.expires_at.astimezone(UTC)
+    return None if draft.expires_in is None else now + draft.expires_in
+
+
+def _frozen(draft: Draft) -> Draft:
+    # The caller keeps its own mapping, and may change it after it has published.
+    return draft if draft.headers is None else replace(draft, headers=dict(draft.headers))

@@ -1,0 +1,31 @@
+"""The schema in memory: there are no tables, but they are made all the same."""
+
+from __future__ import annotations
+
+from mainspring.model.errors import SchemaMissing
+from mainspring.storage.memory.state import State
+
+_VERSION = 1
+
+
+class MemorySchema:
+    """``Schema`` over shared rows: one version, so that starting up is the same on every storage."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def version(self) -> int:
+        """See ``Schema.version``."""
+        return self._state.version
+
+    async def check(self) -> None:
+        """See ``Schema.check``."""
+        if self._state.version < _VERSION:
+            raise SchemaMissing(self._state.version, _VERSION)
+
+    async def migrate(self) -> list[str]:
+        """See ``Schema.migrate``."""
+        with self._state.lock:
+            missing = self._state.version < _VERSION
+            self._state.version = _VERSION
+        return ["0001_memory"] if missing else []

@@ -1,0 +1,84 @@
+"""Numbered migrations as plain SQL files: forward only, checksummed, some of them marked breaking."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
+from mainspring.storage.script import prefixed
+
+_NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_BREAKING = "-- breaking"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema. ``breaking`` means that older code cannot work once it is applied."""
+
+    number: int
+    name: str
+    text: str
+    breaking: bool
+
+    @property
+    def checksum(self) -> str:
+        """Of the text as written, before any prefix: a file changed after its release is refused."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def sql(self, prefix: str) -> str:
+        """The text with the configured schema or prefix."""
+        return prefixed(self.text, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A migration as the database remembers it."""
+
+    number: int
+    checksum: str
+    breaking: bool
+
+
+@cache
+def migrations(package: str) -> tuple[Migration, ...]:
+    """The migrations a dialect ships, in order."""
+    found = []
+    for entry in (files(package) / "migrations").iterdir():
+        named = _NAME.match(entry.name)
+        if named:
+            text = entry.read_text(encoding="utf-8")
+            found.append(Migration(int(named[1]), entry.name[:-4], text, text.startswith(_BREAKING)))
+    found.sort(key=lambda migration: migration.number)
+    return tuple(found)
+
+
+def pending(known: tuple[Migration, ...], applied: list[Applied]) -> list[Migration]:
+    """What is still to be applied; refuses a file that is not the one that was applied."""
+    there = {each.number: each for each in applied}
+    for migration in known:
+        was = there.get(migration.number)
+        if was is not None and was.checksum != migration.checksum:
+            raise StorageError(
+                f"migration {migration.name} was applied with other content (checksum {was.checksum[:12]}, this "
+                f"release has {migration.checksum[:12]}): this database was made by another build of mainspring"
+            )
+    refuse_newer(known, applied)
+    return [migration for migration in known if migration.number not in there]
+
+
+def check(known: tuple[Migration, ...], applied: list[Applied]) -> None:
+    """Raise unless this release can work with what is applied. A newer schema that breaks nothing is fine."""
+    missing = pending(known, applied)
+    if missing:
+        raise SchemaMissing(max((each.number for each in applied), default=0), known[-1].number)
+
+
+def refuse_newer(known: tuple[Migration, ...], applied: list[Applied]) -> None:
+    """Refuse a schema with a breaking migration that this release does not know."""
+    newest = known[-1].number
+    if any(each.breaking and each.number > newest for each in applied):
+        raise SchemaTooNew(max(each.number for each in applied), newest)

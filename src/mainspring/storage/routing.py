@@ -1,0 +1,48 @@
+"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine.
+
+A stored topic may carry its namespace before a slash, ``staging/orders.placed``; no wildcard reaches across it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+
+@lru_cache(maxsize=4096)
+def expression(pattern: str) -> str:
+    """Write the pattern as a regular expression that Python, PostgreSQL and MariaDB read alike.
+
+    ``#`` stands for zero or more segments and only at the end: ``orders.#`` also matches ``orders``.
+    """
+    namespace, slash, dotted = pattern.rpartition("/")
+    segments = dotted.split(".")
+    rest = segments[-1] == "#"
+    if rest:
+        segments.pop()
+    written = r"\.".join("[^./]+" if segment == "*" else _literal(segment) for segment in segments)
+    head = _literal(namespace) + slash
+    if not rest:
+        return f"^{head}{written}$"
+    return f"^{head}{written}(\\.[^/]+)?$" if segments else f"^{head}[^/]+$"
+
+
+def is_wild(pattern: str) -> bool:
+    """Whether the pattern can match more than one topic."""
+    return any(segment in ("*", "#") for segment in pattern.rpartition("/")[2].split("."))
+
+
+@lru_cache(maxsize=65_536)
+def matches(pattern: str, topic: str) -> bool:
+    """Whether a message on ``topic`` is for a subscription to ``pattern``."""
+    return pattern == topic if not is_wild(pattern) else _compiled(pattern).match(topic) is not None
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(expression(pattern))
+
+
+def _literal(segment: str) -> str:
+    # Only what is special in every engine is escaped: re.escape also escapes what PostgreSQL then reads as a class.
+    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", segment)

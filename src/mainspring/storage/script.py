@@ -1,0 +1,78 @@
+"""Operations as generators of statements: written once, run by sync and async connections alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = Sequence[Any]
+"""A row, read by position: the order of columns is written in the ``.sql`` file beside the script."""
+
+
+class Statement(NamedTuple):
+    """One round trip."""
+
+    sql: str
+    args: tuple[Any, ...] = ()
+
+
+Script = Generator[Statement, Sequence[Row], T]
+"""Yields statements, receives their rows, returns the operation's answer. No I/O in it."""
+
+
+class Connection(Protocol):
+    """A blocking connection that can run one statement."""
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        """Run it and return its rows, empty where it has none."""
+        ...
+
+
+class AsyncConnection(Protocol):
+    """An asyncio connection that can run one statement."""
+
+    async def execute(self, statement: Statement) -> Sequence[Row]:
+        """Run it and return its rows, empty where it has none."""
+        ...
+
+
+def run(connection: Connection, script: Script[T]) -> T:
+    """Drive the script to its answer over a blocking connection."""
+    try:
+        statement = next(script)
+        while True:
+            statement = script.send(connection.execute(statement))
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+
+
+async def run_async(connection: AsyncConnection, script: Script[T]) -> T:
+    """Drive the script to its answer over an asyncio connection."""
+    try:
+        statement = next(script)
+        while True:
+            rows = await connection.execute(statement)
+            statement = script.send(rows)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+
+
+@cache
+def load(package: str, name: str, prefix: str) -> str:
+    """Read ``sql/<name>.sql`` of a dialect. The file runs as it stands; only the prefix is ours to change.
+
+    PostgreSQL files write tables as ``mainspring.delivery`` (a schema), the others as ``mainspring_delivery``.
+    """
+    text = (files(package) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return prefixed(text, prefix)
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """Put the configured schema or prefix in place of the written one."""
+    return re.sub(r"\bmainspring(?=[._])", prefix, text)

@@ -1,0 +1,1 @@
+INSERT INTO mainspring_ended (at, second, message_ids) VALUES (?1, ?2, ?3)

@@ -1,0 +1,4 @@
+SELECT d.seq, d.epoch, d.cancel_asked
+FROM json_each(?1) AS claimed
+CROSS JOIN mainspring_delivery AS d ON d.seq = claimed.value
+WHERE d.held_by IS NOT NULL

@@ -1,0 +1,4 @@
+INSERT INTO mainspring_parked (
+    message_id, topic, key, priority, due_at, scheduled_for, published_at, parked_at
+)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)

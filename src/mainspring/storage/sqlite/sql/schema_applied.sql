@@ -1,0 +1,1 @@
+SELECT number, checksum, breaking FROM mainspring_migration ORDER BY number

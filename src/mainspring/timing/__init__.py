@@ -1,0 +1,1 @@
+"""Pure time: durations, backoff and clocks. Nothing here reads a database or sleeps."""

@@ -1,0 +1,159 @@
+"""Retry policies: pure functions from what has happened to when to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from mainspring.timing.duration import Duration, duration
+
+_FLOOR = timedelta(seconds=1)
+Exceptions = tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When to try again after a failure, and when to give up.
+
+    ``wait`` maps (attempt that failed, original delay) to a delay, or None when there is no further one.
+    Build policies with ``exponential``, ``intervals``, ``proportional`` or ``none``.
+    """
+
+    name: str
+    wait: Callable[[int, timedelta], timedelta | None]
+    jitter: float = 0.0
+    budget: timedelta | None = None
+    retry_on: Exceptions = ()
+    give_up_on: Exceptions = ()
+
+    def next_delay(
+        self, attempt: int, *, since_due: timedelta, original_delay: timedelta, chance: float
+    ) -> timedelta | None:
+        """How long to wait after failed ``attempt`` (from 1), or None to give up.
+
+        ``since_due`` is what has passed since the delivery was first due; ``chance`` in [0, 1) spreads the delay
+        so that a thousand failures of one moment do not return in one moment.
+        """
+        delay = self.wait(attempt, original_delay)
+        if delay is None:
+            return None
+        if self.jitter:
+            delay *= 1 + self.jitter * (2 * chance - 1)
+        if self.budget is not None and since_due + delay > self.budget:
+            return None
+        return delay
+
+    def forgives(self, error: BaseException) -> bool:
+        """Whether this kind of error is worth another attempt at all."""
+        if self.give_up_on and isinstance(error, self.give_up_on):
+            return False
+        return not self.retry_on or isinstance(error, self.retry_on)
+
+    def limited(self, budget: Duration) -> RetryPolicy:
+        """Return the same policy with a total ``budget`` counted from the first due time."""
+        return replace(self, budget=duration(budget, of="budget"))
+
+
+def exponential(
+    first: Duration = "1s",
+    *,
+    factor: float = 2.0,
+    cap: Duration = "10m",
+    attempts: int = 15,
+    jitter: float = 0.1,
+    budget: Duration | None = None,
+    retry_on: Exceptions = (),
+    give_up_on: Exceptions = (),
+) -> RetryPolicy:
+    """Wait ``first``, then ``factor`` times as long each time, at most ``cap``; give up after ``attempts``."""
+    start, ceiling = duration(first, of="first"), duration(cap, of="cap")
+    if factor < 1:
+        raise ValueError(f"factor={factor!r} is below 1: retries would come ever faster")
+    _check_attempts(attempts)
+
+    def wait(attempt: int, _: timedelta) -> timedelta | None:
+        if attempt >= attempts:
+            return None
+        # Beyond 64 doublings every cap is reached, and floats would overflow.
+        return min(ceiling, start * factor ** min(attempt - 1, 64)) if start else start
+
+    return _policy("exponential", wait, jitter, budget, retry_on, give_up_on)
+
+
+def intervals(
+    *waits: Duration | float,
+    jitter: float = 0.0,
+    budget: Duration | None = None,
+    retry_on: Exceptions = (),
+    give_up_on: Exceptions = (),
+) -> RetryPolicy:
+    """Wait exactly these times, one after another; plain numbers are seconds. One more attempt than waits."""
+    delays = tuple(
+        timedelta(seconds=each) if isinstance(each, int | float) else duration(each, of="interval") for each in waits
+    )
+    if any(each < timedelta() for each in delays):
+        raise ValueError("intervals() got a negative wait")
+
+    def wait(attempt: int, _: timedelta) -> timedelta | None:
+        return delays[attempt - 1] if attempt <= len(delays) else None
+
+    return _policy("intervals", wait, jitter, budget, retry_on, give_up_on)
+
+
+def proportional(
+    share: float = 0.1,
+    *,
+    cap: Duration = "60m",
+    attempts: int = 15,
+    jitter: float = 0.0,
+    budget: Duration | None = None,
+    retry_on: Exceptions = (),
+    give_up_on: Exceptions = (),
+) -> RetryPolicy:
+    """Wait ``share`` of the original delay times the attempt, at least a second, at most ``cap``."""
+    ceiling = duration(cap, of="cap")
+    if share <= 0:
+        raise ValueError(f"share={share!r} must be above 0")
+    _check_attempts(attempts)
+
+    def wait(attempt: int, original_delay: timedelta) -> timedelta | None:
+        return None if attempt >= attempts else min(ceiling, max(_FLOOR, original_delay * share * attempt))
+
+    return _policy("proportional", wait, jitter, budget, retry_on, give_up_on)
+
+
+def _policy(
+    name: str,
+    wait: Callable[[int, timedelta], timedelta | None],
+    jitter: float,
+    budget: Duration | None,
+    retry_on: Exceptions,
+    give_up_on: Exceptions,
+) -> RetryPolicy:
+    if not 0 <= jitter <= 1:
+        raise ValueError(f"jitter={jitter!r} is a share between 0 and 1")
+    limit = None if budget is None else duration(budget, of="budget")
+    return RetryPolicy(name, wait, jitter, limit, _kinds(retry_on, "retry_on"), _kinds(give_up_on, "give_up_on"))
+
+
+def _kinds(kinds: Exceptions | type[BaseException], option: str) -> Exceptions:
+    several = kinds if isinstance(kinds, tuple) else (kinds,)
+    for kind in several:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise TypeError(f"{option} takes exception types, not {kind!r}")
+    return several
+
+
+def _check_attempts(attempts: int) -> None:
+    if attempts < 1:
+        raise ValueError(f"attempts={attempts!r}: the first attempt counts, so at least 1")
+
+
+NO_RETRY = RetryPolicy("none", lambda _attempt, _delay: None)
+MESSAGES = exponential("1s", cap="10m", attempts=15)
+OUTBOX = exponential("1s", cap="60s", attempts=5, jitter=0.0)
+DEFERRED = proportional(0.1, cap="60m")
+
+PRESETS = {"messages": MESSAGES, "outbox": OUTBOX, "deferred": DEFERRED, "none": NO_RETRY}
+"""Policies by name, for ``retry="outbox"``."""

@@ -1,0 +1,52 @@
+"""Clocks that can be replaced: wall time, and monotonic time for measuring."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What time it is. Workers use it to stop earlier, never to decide what is due."""
+
+    def now(self) -> datetime:
+        """Wall time, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        ...
+
+
+class SystemClock:
+    """The host's clocks."""
+
+    def now(self) -> datetime:
+        """Wall time, aware, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        return time.monotonic()
+
+
+class HandClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start
+        self._elapsed = 0.0
+
+    def now(self) -> datetime:
+        """Wall time, as last set."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Seconds turned so far."""
+        return self._elapsed
+
+    def advance(self, by: timedelta) -> None:
+        """Let ``by`` pass."""
+        self._now += by
+        self._elapsed += max(by.total_seconds(), 0.0)

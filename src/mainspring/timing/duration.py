@@ -1,0 +1,78 @@
+"""Durations at the door: ``timedelta`` or text like ``"15m"`` outside, ``timedelta`` inside."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+Duration = timedelta | str
+"""What a public option accepts for a length of time."""
+
+_UNITS = {
+    "us": timedelta(microseconds=1),
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*")
+_LONGEST = timedelta(days=365 * 100)
+
+
+class DurationError(ValueError):
+    """Text that is not a length of time."""
+
+
+def duration(value: Duration, *, of: str = "duration") -> timedelta:
+    """Read ``value`` as a length of time; ``of`` names the option in the error.
+
+    Plain numbers are refused: whether 5 means seconds or milliseconds is what units are for.
+    """
+    if isinstance(value, timedelta):
+        length = value
+    elif isinstance(value, str):
+        length = _parse(value, of)
+    else:
+        raise DurationError(f"{of}={value!r} has no unit: write a timedelta or text like '30s', '15m', '1h30m', '2d'")
+    if length < timedelta():
+        raise DurationError(f"{of}={value!r} is negative")
+    if length > _LONGEST:
+        raise DurationError(f"{of}={value!r} is longer than a hundred years")
+    return length
+
+
+def _parse(text: str, of: str) -> timedelta:
+    rest = text.strip()
+    total = timedelta()
+    position = 0
+    while position < len(rest):
+        part = _PART.match(rest, position)
+        if part is None:
+            break
+        try:
+            total += float(part[1]) * _UNITS[part[2]]
+        except OverflowError:
+            raise DurationError(f"{of}={text!r} is longer than a hundred years") from None
+        position = part.end()
+    if not rest or position < len(rest):
+        raise DurationError(f"{of}={text!r} is not a duration: write text like '30s', '15m', '1h30m', '500ms', '2d'")
+    return total
+
+
+def spell(length: timedelta) -> str:
+    """Say ``length`` briefly, in at most two units: ``"1h 30m"``, ``"250ms"``."""
+    if length < timedelta():
+        return "-" + spell(-length)
+    if length < timedelta(seconds=1):
+        return f"{length / timedelta(milliseconds=1):.3g}ms" if length else "0s"
+    words: list[str] = []
+    for unit in ("d", "h", "m", "s"):
+        count = length // _UNITS[unit]
+        if count:
+            words.append(f"{count}{unit}")
+            length -= count * _UNITS[unit]
+        if len(words) == 2:  # noqa: PLR2004
+            break
+    return " ".join(words)

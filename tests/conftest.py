@@ -1,0 +1,58 @@
+"""What every test shares: the servers, the size of the fault runs, and an honest last page."""
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.needs import MARK
+from tests.services.postgres import HOME, postgres_schema, postgres_url
+from tests.services.watch import watched_home
+
+__all__ = ["large", "postgres_schema", "postgres_url"]
+
+_OPEN = pytest.StashKey[ExitStack]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--large", action="store_true", help="run the fault tests at their full size")
+
+
+@pytest.fixture(scope="session")
+def large(request: pytest.FixtureRequest) -> bool:
+    """Whether the fault tests run at their full size (`--large`)."""
+    return bool(request.config.getoption("--large"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None:
+        config.stash[HOME] = Path(worker["postgres_home"])
+        return
+    # The first process of the run holds the server's home open: it ends after every worker.
+    config.stash[_OPEN] = ExitStack()
+    config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["postgres_home"] = str(node.config.stash[HOME])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _OPEN in config.stash:
+        config.stash[_OPEN].close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    missing = Counter(
+        str(report.longrepr[2]).split(MARK, 1)[1].strip()
+        for report in terminalreporter.getreports("skipped")
+        if isinstance(report.longrepr, tuple) and MARK in report.longrepr[2]
+    )
+    if missing:
+        terminalreporter.section("did not run", red=True)
+    for what, count in sorted(missing.items()):
+        terminalreporter.line(f"{count} tests need what is {MARK} {what}")

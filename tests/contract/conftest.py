@@ -1,0 +1,75 @@
+"""The storage under test: empty, migrated, its clock at noon, once for every database there is."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from mainspring.storage.contract import Storage
+from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.sqlite import SqliteStorage
+from tests.contract.acting import NOON
+from tests.services.postgres import HOME, NAMED, SERVERS, new_database, shared_server
+
+SCHEMA = "contract"
+
+
+@pytest.fixture(scope="session")
+def postgres_database(request: pytest.FixtureRequest, worker_id: str) -> Iterator[Callable[[str], str]]:
+    """A database of this worker by the name of its server, made when it is first asked for.
+
+    The fixture `postgres_url` would make one for the tests of the other storages too.
+    """
+    with ExitStack() as stack:
+
+        @cache
+        def database(server: str) -> str:
+            url = NAMED if server == "named" else shared_server(request.config.stash[HOME])
+            assert url is not None
+            return stack.enter_context(new_database(url, f"contract_{worker_id}_{uuid4().hex[:8]}"))
+
+        yield database
+
+
+@pytest.fixture(params=["memory", "sqlite", *(f"postgres-{server}" for server in SERVERS)])
+def unopened(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_database: Callable[[str], str]
+) -> Storage:
+    """A storage nobody has opened yet; it may have been migrated before, and has no rows."""
+    kind, _, server = str(request.param).partition("-")
+    match kind:
+        case "memory":
+            return MemoryStorage()
+        case "sqlite":
+            return SqliteStorage(str(tmp_path / "contract.db"))
+        case _:
+            url = postgres_database(server)
+            _empty(url)
+            return PostgresStorage(url, schema=SCHEMA)
+
+
+@pytest.fixture
+async def storage(unopened: Storage) -> AsyncIterator[Storage]:
+    await unopened.open()
+    try:
+        await unopened.schema.migrate()
+        unopened.now = NOON
+        yield unopened
+    finally:
+        await unopened.close()
+
+
+def _empty(url: str) -> None:
+    """Delete every row but those of the migrations: far faster than making the tables for every test."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'migration'", (SCHEMA,)
+        )
+        for (table,) in found.fetchall():
+            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(SCHEMA, table)))

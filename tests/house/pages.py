@@ -1,0 +1,63 @@
+"""Pages of the documentation, and the blocks in them that are executed."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.tree import ROOT
+
+_FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)")
+_EXCUSE = re.compile(r"<!--\s*not run:\s*(.*?)\s*-->")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: `line` is where its first line of code stands in the page."""
+
+    language: str
+    line: int
+    code: str
+    excuse: str | None
+
+
+def pages() -> list[Path]:
+    """README.md and everything under docs/."""
+    return [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
+
+
+def excuses(page: Path) -> list[str]:
+    """The reasons a page gives for blocks that are not run, wherever they stand."""
+    return _EXCUSE.findall(page.read_text())
+
+
+def blocks(page: Path) -> list[Block]:
+    """Python and console blocks of a page, in order."""
+    found: list[Block] = []
+    lines = page.read_text().splitlines()
+    excuse: str | None = None
+    at = 0
+    while at < len(lines):
+        opening = _FENCE.match(lines[at])
+        if opening is None:
+            if lines[at].strip():
+                said = _EXCUSE.search(lines[at])
+                excuse = said[1] if said else None
+            at += 1
+            continue
+        indent, fence, language = opening.groups()
+        first = at = at + 1
+        while at < len(lines) and not re.fullmatch(rf" *{fence[0]}{{{len(fence)},}} *", lines[at]):
+            at += 1
+        code = "\n".join(line.removeprefix(indent) for line in lines[first:at]) + "\n"
+        if language in {"python", "console", "sh"}:
+            found.append(Block(language, first + 1, code, excuse))
+        excuse = None
+        at += 1
+    return found
+
+
+def commands(block: Block) -> list[str]:
+    """The `mainspring` commands of a console block, continued lines joined."""
+    whole = block.code.replace("\\\n", " ")
+    typed = [line[2:].strip() for line in whole.splitlines() if line.startswith("$ ")]
+    return [command for command in typed if re.match(r"(\w+=\S+ )*mainspring\b", command)]

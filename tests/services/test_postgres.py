@@ -1,0 +1,73 @@
+"""The test servers keep what their docstrings promise."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import psutil
+import psycopg
+import pytest
+
+from tests.services.pgbouncer import pgbouncer
+from tests.services.postgres import private_server
+
+
+def test_a_worker_has_a_database_of_its_own(postgres_url: str, worker_id: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        row = connection.execute("SELECT current_database()").fetchone()
+
+    assert row is not None
+    assert row[0].startswith(f"mainspring_{worker_id}_")
+
+
+def test_a_schema_name_is_free_to_use(postgres_url: str, postgres_schema: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"CREATE SCHEMA {postgres_schema}")
+        connection.execute(f"CREATE TABLE {postgres_schema}.thing (id int)")
+
+
+def test_what_was_committed_survives_a_kill_and_what_was_not_does_not(tmp_path: Path) -> None:
+    with private_server(tmp_path) as server:
+        with psycopg.connect(server.url) as connection:
+            connection.execute("CREATE TABLE kept (id int)")
+        address, first = server.url, server.pid
+        open_connection = psycopg.connect(server.url)
+        open_connection.execute("INSERT INTO kept VALUES (1)")
+
+        server.kill()
+        server.start()
+
+        with pytest.raises(psycopg.OperationalError), open_connection:
+            open_connection.commit()
+        assert server.url == address
+        assert server.pid != first
+        with psycopg.connect(server.url) as connection:
+            assert connection.execute("SELECT * FROM kept").fetchall() == []
+            assert connection.execute("SHOW fsync").fetchone() == ("on",)
+
+
+def test_a_private_server_restarts_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with private_server(tmp_path, max_connections="7") as server:
+        server.restart()
+        with psycopg.connect(server.url) as connection:
+            assert connection.execute("SHOW max_connections").fetchone() == ("7",)
+        home, last = server.home, server.pid
+
+    assert not home.exists()
+    assert not psutil.pid_exists(last)
+
+
+async def test_a_pooler_in_transaction_mode_gives_each_transaction_any_session(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with pgbouncer(tmp_path, postgres_url) as url:
+        one = await asyncpg.connect(url, statement_cache_size=0)
+        two = await asyncpg.connect(url, statement_cache_size=0)
+        try:
+            asked = "SELECT pg_backend_pid()"
+            assert await one.fetchval(asked) == await two.fetchval(asked)
+            async with one.transaction():
+                mine = await one.fetchval(asked)
+                assert await two.fetchval(asked) != mine
+        finally:
+            await asyncio.gather(one.close(), two.close())
