@@ -111,9 +111,7 @@ async def settle(
     return await storage.mailbox.settle([Settlement(claimed, verdict, keep, took)])
 
 
-async def bury_one(
-    storage: Storage, group: str = "mailer", error: str = "boom", one: Draft | None = None
-) -> Delivery:
+async def bury_one(storage: Storage, group: str = "mailer", error: str = "boom", one: Draft | None = None) -> Delivery:
     """Publish one message straight to a group, claim it and bury it."""
     delivery = await hold_one(storage, group, one)
     await settle(storage, delivery, Bury(failure(error)))

@@ -12,8 +12,6 @@ from psycopg import sql
 
 from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
-from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.sqlite import SqliteStorage
 from tests.contract.acting import NOON
 from tests.services.postgres import HOME, NAMED, SERVERS, new_database, shared_server
 
@@ -38,17 +36,19 @@ def postgres_database(request: pytest.FixtureRequest, worker_id: str) -> Iterato
 
 
 @pytest.fixture(params=["memory", "sqlite", *(f"postgres-{server}" for server in SERVERS)])
-def unopened(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_database: Callable[[str], str]
-) -> Storage:
+def unopened(request: pytest.FixtureRequest, tmp_path: Path, postgres_database: Callable[[str], str]) -> Storage:
     """A storage nobody has opened yet; it may have been migrated before, and has no rows."""
     kind, _, server = str(request.param).partition("-")
     match kind:
         case "memory":
             return MemoryStorage()
         case "sqlite":
+            from mainspring.storage.sqlite import SqliteStorage
+
             return SqliteStorage(str(tmp_path / "contract.db"))
         case _:
+            from mainspring.storage.postgres import PostgresStorage
+
             url = postgres_database(server)
             _empty(url)
             return PostgresStorage(url, schema=SCHEMA)

@@ -185,9 +185,7 @@ async def test_several_wants_are_answered_together_in_their_order(storage: Stora
 async def test_the_limit_of_one_want_does_not_touch_another(storage: Storage) -> None:
     await publish(storage, *(draft(group=group) for group in ("a", "b") for _ in range(4)))
 
-    claimed = await storage.mailbox.claim(
-        [Want("a", 1, ALL_LEVELS), Want("b", 3, ALL_LEVELS)], "worker-1", HOLD
-    )
+    claimed = await storage.mailbox.claim([Want("a", 1, ALL_LEVELS), Want("b", 3, ALL_LEVELS)], "worker-1", HOLD)
 
     assert Counter(each.group for each in claimed) == {"a": 1, "b": 3}
 
@@ -230,9 +228,7 @@ async def test_claimers_in_threads_of_their_own_never_hold_the_same_delivery(sto
         finally:
             await door.close()
 
-    threads = [
-        threading.Thread(target=asyncio.run, args=(work(storage.sibling(), f"thread-{i}"),)) for i in range(4)
-    ]
+    threads = [threading.Thread(target=asyncio.run, args=(work(storage.sibling(), f"thread-{i}"),)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

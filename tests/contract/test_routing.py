@@ -56,7 +56,7 @@ ROUTES = [
     ("a+b.*", "a+b.c", True),
     ("a+b.*", "aab.c", False),
     ("größe.*", "größe.日本", True),
-    ("it's.\"quoted\".*", "it's.\"quoted\".x", True),
+    ('it\'s."quoted".*', 'it\'s."quoted".x', True),
     ("100%.*", "100%.x", True),
     ("a_b", "axb", False),
 ]

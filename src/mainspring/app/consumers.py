@@ -12,13 +12,14 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, Ty
 from mainspring.app import signature
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.context import Context, Publishing
-from mainspring.app.envelope import MISSING, Catalogue, PublishOptions
+from mainspring.app.envelope import Catalogue, PublishOptions
 from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice, closest, given, length, refuse_unknown, whole
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.message import Keep, Receipt
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Handler
+from mainspring.storage.codec import Decode
 from mainspring.storage.routing import is_wild
 from mainspring.timing.backoff import MESSAGES, PRESETS, RetryPolicy
 from mainspring.timing.duration import Duration, spell
@@ -66,6 +67,7 @@ class Registration:
     name: str
     function: Callable[..., Any]
     shape: signature.Shape
+    decode: Decode | None
     topics: tuple[str, ...]
     topic: str
     """The topic of what is sent straight to it."""
@@ -79,7 +81,7 @@ class Registration:
         """What the runtime runs."""
         return Handler(
             group=app.names.stored(self.group),
-            call=signature.compile_call(self.function, self.shape, app),
+            call=signature.compile_call(self.function, self.shape, self.decode, app),
             retry=self.retry,
             threaded=self.threaded,
             concurrency=self.concurrency,
@@ -209,15 +211,13 @@ class Consumers:
         threaded = not _is_async(function)
         group = check_group(options.get("group") or _default_group(function, name))
         patterns = tuple(dict.fromkeys(self._patterns(topics, shape, name)))
-        # Compiled once now for its errors; the worker compiles for itself, bound to the app.
-        if shape.payload is not None:
-            signature.check_payload(shape, name)
         concurrency = options.get("concurrency", THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY)
         return Registration(
             group=group,
             name=name,
             function=function,
             shape=shape,
+            decode=signature.payload_decoder(function, shape),
             topics=patterns,
             topic=self._catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
@@ -260,7 +260,11 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def _is_async(function: Any) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    # A wrapper that only passes a coroutine on is as async as what it wraps.
+    inner = inspect.unwrap(function)
+    return any(
+        inspect.iscoroutinefunction(each) for each in (function, inner, getattr(type(inner), "__call__", None))
+    )
 
 
 def _default_group(function: Any, name: str) -> str:

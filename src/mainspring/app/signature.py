@@ -57,14 +57,25 @@ def read(function: Callable[..., Any]) -> Shape:
     return shape
 
 
-def compile_call(function: Callable[..., Any], shape: Shape, app: Publishing) -> Call:
+def payload_decoder(function: Callable[..., Any], shape: Shape) -> Decode | None:
+    """What reads this handler's payloads, built once; None for a handler that takes none."""
+    if shape.payload is None:
+        return None
+    try:
+        return decoder(shape.annotation)
+    except BadSignature as error:
+        raise BadSignature(f"parameter {shape.payload!r} of {handler_name(function)}: {error}") from error
+
+
+def compile_call(
+    function: Callable[..., Any], shape: Shape, decode: Decode | None, app: Publishing
+) -> Call:
     """The shortest way from a delivery to the handler: nothing is looked up when it is called.
 
     For an ``async def`` the call returns its coroutine, for a plain function its result.
     """
-    if shape.payload is None:
+    if decode is None:
         return _without_payload(function, shape, app)
-    decode = _decoder(shape, function)
     if shape.context is None:
         return lambda delivery, _run: function(decode(delivery.payload, delivery.content_type))
     if shape.context_by_name:
@@ -91,13 +102,6 @@ def _without_payload(function: Callable[..., Any], shape: Shape, app: Publishing
         name = shape.context
         return lambda delivery, run: function(**{name: Context(app, delivery, run)})
     return lambda delivery, run: function(Context(app, delivery, run))
-
-
-def _decoder(shape: Shape, function: Callable[..., Any]) -> Decode:
-    try:
-        return decoder(shape.annotation)
-    except BadSignature as error:
-        raise BadSignature(f"parameter {shape.payload!r} of {handler_name(function)}: {error}") from error
 
 
 def _place(

@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from mainspring.model.message import Claim
 from mainspring.runtime.complaints import Complaints
@@ -21,6 +22,7 @@ from mainspring.timing.clock import Clock
 _BATCH = 1_000
 _LAG_REPORTED = 2.0
 """Seconds the worker's loop may be blocked before it is said, with the line that blocks it."""
+_FRAMES_SHOWN = 3
 _PATIENCE = 5.0
 
 
@@ -143,7 +145,8 @@ class Keeper(Service):
             return
         self._lag_told = now
         frame = sys._current_frames().get(self._worker_thread)  # noqa: SLF001 - the only way to see another thread's stack
-        where = traceback.format_stack(frame)[-1].strip() if frame is not None else "an unknown place"
+        places = traceback.extract_stack(frame)[-_FRAMES_SHOWN:] if frame is not None else []
+        where = " > ".join(f"{Path(each.filename).name}:{each.lineno} {each.name}: {each.line}" for each in places)
         self._complaints.say(
             logging.WARNING,
             "the event loop has been blocked for %.1f s; claims are kept, but nothing else runs. It stands at %s",

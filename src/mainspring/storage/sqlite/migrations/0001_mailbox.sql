@@ -95,11 +95,12 @@ CREATE INDEX mainspring_run_age ON mainspring_run (status, finished_at);
 
 -- One row per batch that ended something; message_ids is its ids end to end, 16 bytes each.
 CREATE TABLE mainspring_ended (
-    id integer PRIMARY KEY AUTOINCREMENT,
+    id integer PRIMARY KEY,
     at integer NOT NULL,
     second integer NOT NULL,
     message_ids blob NOT NULL
 );
+CREATE INDEX mainspring_ended_age ON mainspring_ended (at);
 
 CREATE TABLE mainspring_subscription (
     pattern text NOT NULL,

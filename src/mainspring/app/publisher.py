@@ -1,0 +1,158 @@
+"""Storing drafts outside any caller's transaction: together, again after an outage, each answered for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
+from mainspring.model.message import Draft, Receipt
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock
+
+BATCH = 500
+"""The most drafts in one statement: beyond it the time per draft no longer falls."""
+PATIENCE = 10.0
+"""Seconds for which an unreachable database is tried again before the caller is told."""
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+
+_logger = logging.getLogger("mainspring.publisher")
+
+
+class Waiting(NamedTuple):
+    """A caller of ``publish`` and what it wants stored."""
+
+    draft: Draft
+    fresh: bool
+    answer: asyncio.Future[Receipt]
+    until: float
+
+
+class Publisher:
+    """Gathers the publishes of one turn of the loop into one statement.
+
+    While a batch is on its way the next one gathers: under load the batches grow by themselves, and a lone publish
+    waits for nothing. Ids make every repetition safe, so an outage is waited out for a while.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        wake: Callable[[], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._wake = wake
+        self._sleep = sleep
+        self._queue: deque[Waiting] = deque()
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def publish(self, draft: Draft, *, fresh: bool) -> Receipt:
+        """Store one draft; ``fresh`` says that its id was made here, so that nobody else can have stored it."""
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._queue.append(Waiting(draft, fresh, answer, self._clock.monotonic() + PATIENCE))
+        if self._flushing is None:
+            self._flushing = asyncio.create_task(self._flush(), name="mainspring-publish")
+        return await answer
+
+    async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
+        """Store many drafts, batch after batch; their ids were made here."""
+        receipts: list[Receipt] = []
+        for start in range(0, len(drafts), BATCH):
+            batch = drafts[start : start + BATCH]
+            await self._store(batch, self._clock.monotonic() + PATIENCE)
+            receipts += [Receipt(draft.id, "stored") for draft in batch]
+        return receipts
+
+    async def close(self) -> None:
+        """Let what is on its way finish."""
+        while self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
+    async def _flush(self) -> None:
+        try:
+            while self._queue:
+                batch = self._next_batch()
+                if batch:
+                    await self._answer(batch)
+        finally:
+            self._flushing = None
+            for waiting in self._queue:
+                waiting.answer.cancel()
+            self._queue.clear()
+
+    def _next_batch(self) -> list[Waiting]:
+        batch: list[Waiting] = []
+        while self._queue and len(batch) < BATCH:
+            waiting = self._queue.popleft()
+            if not waiting.answer.done():  # its caller has been cancelled: it is not stored at all
+                batch.append(waiting)
+        return batch
+
+    async def _answer(self, batch: list[Waiting]) -> None:
+        try:
+            stored = await self._store([each.draft for each in batch], batch[0].until)
+        except StorageUnavailable as error:
+            self._refuse(batch, error)
+            self._refuse_expired(error)
+        except (SchemaMissing, SchemaTooNew) as error:
+            self._refuse(batch, error)
+        except StorageError as error:
+            await self._answer_singly(batch, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, no caller is left waiting
+            self._refuse(batch, error)
+        else:
+            for each in batch:
+                if not each.answer.done():
+                    # An id made here that "was there already" was put there by our own lost attempt.
+                    was_new = each.draft.id in stored or each.fresh
+                    each.answer.set_result(Receipt(each.draft.id, "stored" if was_new else "duplicate"))
+                stored.discard(each.draft.id)
+
+    async def _answer_singly(self, batch: list[Waiting], error: StorageError) -> None:
+        if len(batch) == 1:
+            self._refuse(batch, error)
+            return
+        # One of them is at fault, and the neighbours it happened to travel with are not.
+        for each in batch:
+            await self._answer([each])
+
+    async def _store(self, drafts: Sequence[Draft], until: float) -> set[object]:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                published = await self._storage.mailbox.publish(drafts)
+            except StorageUnavailable as error:
+                if self._clock.monotonic() + pause >= until:
+                    raise
+                _logger.debug("publishing %d messages is tried again: %s", len(drafts), error)
+                await self._sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            except (SchemaMissing, SchemaTooNew):
+                raise
+            except StorageError:
+                # A missing table says so in the database's own words; the check says what to do about it.
+                await self._storage.schema.check()
+                raise
+            else:
+                if published.stored:
+                    self._wake()
+                return set(published.stored)
+
+    def _refuse(self, batch: Sequence[Waiting], error: Exception) -> None:
+        for each in batch:
+            if not each.answer.done():
+                each.answer.set_exception(error)
+
+    def _refuse_expired(self, error: StorageUnavailable) -> None:
+        # They have waited as long as the batch before them: one deadline, not one after another.
+        now = self._clock.monotonic()
+        while self._queue and self._queue[0].until <= now + _LONGEST_PAUSE:
+            self._refuse([self._queue.popleft()], error)

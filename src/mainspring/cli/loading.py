@@ -1,0 +1,83 @@
+"""From ``MODULE:APP`` on the command line to the application it names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from mainspring.app import Mainspring
+from mainspring.app.options import closest
+from mainspring.cli.failures import Refused
+
+
+def load_app(spec: str) -> Mainspring:
+    """Import the app that ``MODULE:APP`` names; modules of the current directory come first."""
+    name, attribute = _parse(spec)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = _import(name, attribute)
+    found: object = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise Refused(_absent(module, attribute))
+        found = getattr(found, part)
+    if not isinstance(found, Mainspring):
+        raise Refused(f"{spec} is a {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
+    return found
+
+
+def _parse(spec: str) -> tuple[str, str]:
+    name, colon, attribute = spec.partition(":")
+    if name.endswith(".py") or "/" in name:
+        dotted = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise Refused(f"{spec!r} is a path: write the module's name, as in {dotted}:{attribute or 'app'}")
+    if not colon or not name or not attribute:
+        raise Refused(f"{spec!r} does not name an app: write MODULE:APP, as in {name or 'shop'}:{attribute or 'app'}")
+    return name, attribute
+
+
+def _import(name: str, attribute: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise Refused(_broken(name, error)) from error
+        raise Refused(
+            f"there is no module {error.name!r} in {Path.cwd()} or among the installed ones: "
+            f"go to the directory that holds it and write {name}:{attribute}"
+        ) from error
+    except Exception as error:  # whatever the user's own module does wrong is told in one line
+        raise Refused(_broken(name, error)) from error
+
+
+def _broken(name: str, error: Exception) -> str:
+    where = ""
+    outside = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and frame.filename not in {__file__, importlib.__file__}
+    ]
+    if outside:
+        last = outside[-1]
+        where = f" ({Path(last.filename).name}:{last.lineno})"
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f" ({Path(error.filename).name}:{error.lineno})"
+    what = error.msg if isinstance(error, SyntaxError) else error
+    return f"importing {name} failed: {type(error).__qualname__}: {what}{where}"
+
+
+def _absent(module: ModuleType, attribute: str) -> str:
+    hint = _written(module) or closest(attribute, vars(module))
+    return f"module {module.__name__} has no {attribute!r}.{hint}"
+
+
+def _written(module: ModuleType) -> str:
+    """What to write instead, where the module holds an app under another name."""
+    names = [name for name, value in vars(module).items() if isinstance(value, Mainspring)]
+    if names:
+        return " Write " + " or ".join(f"{module.__name__}:{name}" for name in names)
+    return f" Write the name of a Mainspring(…) in module {module.__name__}"

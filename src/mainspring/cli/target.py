@@ -1,0 +1,84 @@
+"""Which database a command means: ``--app``, ``--url`` or MAINSPRING_URL."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from mainspring.app import Mainspring
+from mainspring.app.storages import read_url
+from mainspring.cli.failures import Refused
+from mainspring.cli.loading import load_app
+
+_DATABASE = Group("Which database")
+VARIABLE = "MAINSPRING_URL"
+
+Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON document.")]
+
+
+@Parameter(name="*", group=_DATABASE)
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The database that is meant, and how names and tables are prefixed in it."""
+
+    app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="The application whose database is meant.")] = None
+    url: Annotated[str | None, Parameter(metavar="URL", help=f"The database's address [environment: {VARIABLE}].")] = None
+    namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of topics and groups.")] = None
+    schema: Annotated[
+        str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the prefix of the tables on SQLite.")
+    ] = None
+
+    def find(self, *, create: bool = False) -> Mainspring:
+        """The app to open. Only ``create`` makes a SQLite file that is not there yet."""
+        if self.app is not None:
+            if self.url is not None:
+                raise Refused("--app and --url name two databases: give one of them")
+            if self.namespace is not None or self.schema is not None:
+                raise Refused("--namespace and --schema go with --url: an --app has its own")
+            return load_app(self.app)
+        url = self.url or os.environ.get(VARIABLE)
+        if not url:
+            raise Refused(f"which database? Give --app MODULE:APP or --url URL, or set {VARIABLE}")
+        _check_there(url, create=create)
+        return Mainspring(url, name="cli", namespace=self.namespace, schema=self.schema)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Mainspring]:
+        """The app, open for publishing and reading."""
+        app = self.find()
+        async with app:
+            yield app
+
+    @property
+    def typed(self) -> str:
+        """These options as they would be typed again, to be shown after a command."""
+        named = (("--app", self.app), ("--url", self.url), ("--namespace", self.namespace), ("--schema", self.schema))
+        return "".join(f" {option} {value}" for option, value in named if value is not None)
+
+
+UNNAMED = Target()
+
+
+def operator() -> str:
+    """Who the audit log names for what is done here."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()} (cli)"
+
+
+def _check_there(url: str, *, create: bool) -> None:
+    address = read_url(url)
+    if address.engine == "memory":
+        raise Refused("memory:// lives inside one process: there is nothing to reach from another")
+    if address.engine == "sqlite" and not create and not Path(address.target).exists():
+        raise Refused(f"there is no file {address.target}: `mainspring migrate --url {url}` creates it")

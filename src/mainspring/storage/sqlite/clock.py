@@ -1,0 +1,49 @@
+"""The clock of a SQLite database: the host's, kept from ever going back by a stored high-water mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from mainspring.storage.script import Script, Statement
+from mainspring.storage.sqlite.values import micros
+
+
+class Clock:
+    """Says what time it is, in microseconds since 1970, never less than it has said before.
+
+    The mark in the database is at most 100 ms behind what a writer has said, and holds for every process and
+    after a restart; what this object has said itself it remembers exactly. A hand-set ``now`` replaces both and
+    moves neither.
+    """
+
+    def __init__(self, read: str, mark: str, host: Callable[[], int]) -> None:
+        self._read = Statement(read)
+        self._mark = mark
+        self._host = host
+        self._highest = 0
+
+    def read(self, now: datetime | None) -> Script[int]:
+        """What time it is; writes nothing, so the idle leave no trace."""
+        if now is not None:
+            return micros(now)
+        rows = yield self._read
+        return self._raised(rows[0][0])
+
+    def turn(self, now: datetime | None) -> Script[int]:
+        """What time it is, for a script that will write: the first statement takes the write lock."""
+        if now is not None:
+            yield Statement(self._mark, (0,))
+            return micros(now)
+        yield Statement(self._mark, (max(self._host(), self._highest),))
+        rows = yield self._read
+        return self._raised(rows[0][0])
+
+    def mark(self, at: int, now: datetime | None) -> Script[None]:
+        """Store ``at`` if the mark is far enough behind it."""
+        if now is None:
+            yield Statement(self._mark, (at,))
+
+    def _raised(self, stored: int) -> int:
+        self._highest = at = max(self._host(), stored, self._highest)
+        return at

@@ -1,0 +1,76 @@
+"""The statements of this dialect under one prefix, and the clock that its scripts share."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from mainspring.storage.script import Row, Script, Statement, load
+from mainspring.storage.sqlite.clock import Clock
+
+PACKAGE = "mainspring.storage.sqlite"
+_SIZES = (256, 64, 16, 4, 1)
+"""Rows per INSERT: at most three statements of each size, and few texts, so that all stay prepared."""
+_ROW = re.compile(r"^VALUES (\(\?1.*\))$", re.MULTILINE)
+
+
+def host_clock() -> int:
+    """The host's wall clock in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Dialect:
+    """Names statements by their files, and tells the time by the stored clock."""
+
+    def __init__(self, prefix: str, host: Callable[[], int] = host_clock) -> None:
+        self.prefix = prefix
+        self._clock = Clock(self("clock_read").sql, self("clock_mark").sql, host)
+
+    def __call__(self, name: str, *args: Any) -> Statement:
+        """The statement in ``sql/<name>.sql`` with these parameters."""
+        return Statement(load(PACKAGE, name, self.prefix), args)
+
+    def many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> Script[list[Row]]:
+        """Run a one-row INSERT for many rows, hundreds at a time, and return what they return.
+
+        Every statement gives up the interpreter lock and has to get it back from a busy event loop, so a
+        statement per row would cost far more than its row.
+        """
+        returned: list[Row] = []
+        start = 0
+        for size in _SIZES:
+            while len(rows) - start >= size:
+                args = tuple(value for row in rows[start : start + size] for value in row)
+                start += size
+                returned += yield Statement(_repeated(load(PACKAGE, name, self.prefix), size), args)
+        return returned
+
+    def read_clock(self, now: datetime | None) -> Script[int]:
+        """What time it is, in microseconds; writes nothing."""
+        return self._clock.read(now)
+
+    def turn_clock(self, now: datetime | None) -> Script[int]:
+        """What time it is, in microseconds, from the first statement of a script that will write."""
+        return self._clock.turn(now)
+
+    def mark_clock(self, at: int, now: datetime | None) -> Script[None]:
+        """Remember ``at``, which ``read_clock`` has said, because something will be written after all."""
+        return self._clock.mark(at, now)
+
+
+@cache
+def _repeated(sql: str, times: int) -> str:
+    if times == 1:
+        return sql
+    row = _ROW.search(sql)
+    assert row is not None, "a one-row INSERT has its VALUES on a line of their own"
+    width = row[1].count("?")
+    rows = ", ".join(
+        "(" + ", ".join(f"?{number}" for number in range(first, first + width)) + ")"
+        for first in range(1, times * width + 1, width)
+    )
+    return f"{sql[: row.start(1)]}{rows}{sql[row.end(1) :]}"

@@ -1,0 +1,7 @@
+-- epoch never goes back: it is the fence. A revival opens a new one, as a claim does.
+INSERT INTO mainspring_delivery (
+    seq, message_id, group_name, priority, due_at, epoch, scheduled_for, published_at, key
+)
+SELECT d.seq, d.message_id, d.group_name, d.priority, ?2, d.epoch + 1, d.scheduled_for, d.published_at, d.key
+FROM json_each(?1) AS chosen
+CROSS JOIN mainspring_dead AS d ON d.seq = chosen.value

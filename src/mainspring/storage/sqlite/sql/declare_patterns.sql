@@ -1,0 +1,1 @@
+SELECT pattern FROM mainspring_subscription WHERE group_name = ?1

@@ -1,0 +1,1 @@
+INSERT INTO mainspring_subscription (pattern, group_name, wild, matcher) VALUES (?1, ?2, ?3, ?4)

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_subscription WHERE pattern = ?1 AND group_name = ?2

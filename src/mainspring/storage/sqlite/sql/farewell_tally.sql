@@ -1,0 +1,1 @@
+DELETE FROM mainspring_tally WHERE worker = ?1

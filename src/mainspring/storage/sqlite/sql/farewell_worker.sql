@@ -1,0 +1,1 @@
+DELETE FROM mainspring_worker WHERE name = ?1

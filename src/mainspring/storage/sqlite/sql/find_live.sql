@@ -1,0 +1,5 @@
+SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
+       d.scheduled_for, d.published_at, d.held_by, d.cancel_asked
+FROM mainspring_delivery AS d
+CROSS JOIN mainspring_message AS m ON m.id = d.message_id
+WHERE d.message_id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_groups WHERE name = ?1

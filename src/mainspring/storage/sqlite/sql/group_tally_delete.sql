@@ -1,0 +1,1 @@
+DELETE FROM mainspring_tally WHERE group_name = ?1

@@ -1,0 +1,1 @@
+SELECT app, handler, options FROM mainspring_groups WHERE name = ?1

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_subscription WHERE group_name = ?1

@@ -1,0 +1,1 @@
+UPDATE mainspring_counter SET value = value + ?1 WHERE name = 'expired_parked'

@@ -1,0 +1,1 @@
+SELECT group_name, pattern FROM mainspring_subscription ORDER BY group_name, pattern

@@ -1,0 +1,1 @@
+SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at FROM mainspring_worker ORDER BY name

@@ -1,0 +1,82 @@
+"""How values are written into SQLite and read back: times, ids, lists and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode_mapping = msgspec.json.Decoder(dict[str, str]).decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def micros(instant: datetime) -> int:
+    """Microseconds since 1970, UTC."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def after(at: int, delay: timedelta) -> int:
+    """The instant ``delay`` after ``at``. Refuses one that could be stored, but never read as a datetime."""
+    then = at + delay // _MICROSECOND
+    if then > _LAST:
+        raise OverflowError(f"{delay} from now is after the year 9999")
+    return then
+
+
+def before(at: int, age: timedelta) -> int:
+    """The instant ``age`` before ``at``; the beginning of time for an age that reaches beyond it."""
+    return max(at - age // _MICROSECOND, 0)
+
+
+def instant(at: int) -> datetime:
+    """Microseconds since 1970 as an aware datetime."""
+    return _EPOCH + timedelta(0, 0, at)
+
+
+def instant_or_none(at: int | None) -> datetime | None:
+    """An instant that may be missing."""
+    return None if at is None else _EPOCH + timedelta(0, 0, at)
+
+
+def uuid_or_none(raw: bytes | None) -> UUID | None:
+    """An id that may be missing."""
+    return None if raw is None else UUID(bytes=raw)
+
+
+def numbers(values: Iterable[int]) -> str:
+    """A list of numbers for ``json_each``: one parameter however many there are."""
+    return _encode(list(values)).decode()
+
+
+def names(values: Iterable[str]) -> str:
+    """A list of names, for ``json_each`` or to be kept."""
+    return _encode(list(values)).decode()
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """A kept list of names."""
+    return _decode_names(text)
+
+
+def mapping(values: Mapping[str, str]) -> str:
+    """Headers or options; equal ones are written alike, whatever their order."""
+    return _encode(dict(values)).decode()
+
+
+def read_mapping(text: str) -> dict[str, str]:
+    """Kept headers or options."""
+    return _decode_mapping(text)
+
+
+def storable(text: str | None) -> str | None:
+    """Text from errors and handlers: what has no UTF-8 form is written as an escape, never refused."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode()
