@@ -41,7 +41,7 @@ RUNS = {Retry: ["failed"], Snooze: ["snoozed"], Bury: ["dead"], Cancel: ["cancel
 every_verdict = pytest.mark.parametrize("verdict", VERDICTS, ids=lambda verdict: type(verdict).__name__)
 
 
-async def _assert_written(storage: Storage, delivery_of: Claim, verdict: Verdict) -> None:
+async def _assert_written(storage: Storage, verdict: Verdict) -> None:
     runs = await storage.ledger.runs("mailer", None, 10)
     assert [run.status for run in runs] == RUNS.get(type(verdict), [])
     if runs:
@@ -56,7 +56,7 @@ async def test_a_fresh_claim_settles(storage: Storage, verdict: Verdict) -> None
     answer = await settle(storage, held, verdict, keep="all")
 
     assert answer == Settled()
-    await _assert_written(storage, held.claim, verdict)
+    await _assert_written(storage, verdict)
 
 
 @every_verdict
@@ -67,7 +67,7 @@ async def test_a_lapsed_claim_that_nobody_took_settles(storage: Storage, verdict
     answer = await settle(storage, held, verdict, keep="all")
 
     assert answer == Settled()
-    await _assert_written(storage, held.claim, verdict)
+    await _assert_written(storage, verdict)
 
 
 @every_verdict
@@ -98,7 +98,7 @@ async def test_a_verdict_sent_again_counts_as_settled_and_is_not_written_twice(
     again = await settle(storage, held, verdict, keep="all")
 
     assert again == Settled(gone=frozenset({held.claim}))
-    await _assert_written(storage, held.claim, verdict)
+    await _assert_written(storage, verdict)
 
 
 @every_verdict

@@ -17,7 +17,7 @@ from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Run
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.backoff import intervals
-from tests.runtime.stage import MILLISECOND, Stage
+from tests.runtime.stage import Stage
 
 
 async def nothing(_: Delivery, __: Run) -> None:
@@ -51,7 +51,7 @@ def away(_: object) -> None:
 @pytest.fixture
 def faulty(stage: Stage) -> Faulty:
     mailbox = Faulty(stage.storage.mailbox)
-    stage.storage.mailbox = mailbox  # type: ignore[assignment]
+    stage.storage.mailbox = mailbox
     return mailbox
 
 

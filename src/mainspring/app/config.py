@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal, TypedDict, cast
 
@@ -66,7 +66,7 @@ class Options:
     timeout: timedelta = timedelta(minutes=30)
     keep: Keep = "failures"
     preset: Preset = "production"
-    retention: Retention = Retention()
+    retention: Retention = field(default_factory=Retention)
     pool_size: int = 4
 
     @classmethod
@@ -103,7 +103,7 @@ def _retention(value: object) -> Retention:
     return value
 
 
-_READERS = {
+_READERS: dict[str, Callable[[object], object]] = {
     "name": _app_name,
     "namespace": check_namespace,
     "schema": check_schema,

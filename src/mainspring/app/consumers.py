@@ -52,9 +52,7 @@ class ConsumerOptions(TypedDict, total=False):
 class Sending(Publishing, Protocol):
     """The part of an app that a consumer needs."""
 
-    async def send(
-        self, consumer: Registration, payload: object, options: PublishOptions
-    ) -> Receipt:
+    async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
         """Publish to one group only."""
         ...
 
@@ -124,6 +122,11 @@ class Consumed(Generic[P, R_co]):
         return f"<consumer {self._registration.name}, group {self.group!r}>"
 
     @property
+    def function(self) -> Callable[P, R_co]:
+        """The function as it was written."""
+        return self._function
+
+    @property
     def group(self) -> str:
         """The consumer's name in the database."""
         return self._registration.group
@@ -134,9 +137,7 @@ class Consumed(Generic[P, R_co]):
         return self._registration.topics
 
     @overload
-    async def send(
-        self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]
-    ) -> Receipt: ...
+    async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
 
     @overload
     async def send(
@@ -184,7 +185,9 @@ class Consumers:
         for group in [groups] if isinstance(groups, str) else groups:
             if group not in self._registered:
                 names = ", ".join(self._registered) or "none"
-                raise BadOption(f"no consumer has group {group!r}.{closest(group, self._registered)} There are: {names}")
+                raise BadOption(
+                    f"no consumer has group {group!r}.{closest(group, self._registered)} There are: {names}"
+                )
         wanted = {groups} if isinstance(groups, str) else set(groups)
         return [each for each in self if each.group in wanted]
 
@@ -240,8 +243,8 @@ class Consumers:
             own = self._catalogue.topic_of(shape.annotation)
             if own is None:
                 raise BadOption(
-                    f"{name} has no topic: name one, @app.consumer('orders.placed'), or annotate its payload with a type "
-                    "that has @app.message(topic)"
+                    f"{name} has no topic: name one, @app.consumer('orders.placed'), or annotate its payload with a "
+                    "type that has @app.message(topic)"
                 )
             yield own
 
@@ -251,7 +254,9 @@ class Consumers:
             return topic
         if isinstance(kind, type):
             raise BadOption(f"{kind.__qualname__} has no topic: put @app.message('your.topic') above it")
-        raise BadOption(f"a consumer takes topics and message types, not {kind!r}: write @app.consumer('orders.placed')")
+        raise BadOption(
+            f"a consumer takes topics and message types, not {kind!r}: write @app.consumer('orders.placed')"
+        )
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -262,9 +267,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 def _is_async(function: Any) -> bool:
     # A wrapper that only passes a coroutine on is as async as what it wraps.
     inner = inspect.unwrap(function)
-    return any(
-        inspect.iscoroutinefunction(each) for each in (function, inner, getattr(type(inner), "__call__", None))
-    )
+    return any(inspect.iscoroutinefunction(each) for each in (function, inner, type(inner).__call__))
 
 
 def _default_group(function: Any, name: str) -> str:

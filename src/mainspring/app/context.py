@@ -27,9 +27,7 @@ class Publishing(Protocol):
     names: Namespace
     clock: Clock
 
-    async def forward(
-        self, message: object, payload: object, options: PublishOptions, causation_id: UUID
-    ) -> Receipt:
+    async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish on behalf of the message ``causation_id``."""
         ...
 
@@ -142,9 +140,7 @@ class Context:
             return self._run.stopped.wait(seconds)
         raise Misuse("ctx.wait_cancelled() would block the event loop: an async handler is cancelled by itself")
 
-    async def publish(
-        self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]
-    ) -> Receipt:
+    async def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
         """Publish as ``app.publish`` does, carrying on the correlation and naming this message as the cause."""
         if options.get("correlation_id") is None:
             options["correlation_id"] = self._delivery.correlation_id or str(self._delivery.message_id)

@@ -77,7 +77,8 @@ class Catalogue:
         other = self._types.get(topic)
         if other is not None and _qualified(other) != _qualified(kind):
             raise Conflict(
-                f"topic {topic!r} already has a message type, {_qualified(other)}: give {_qualified(kind)} another topic"
+                f"topic {topic!r} already has a message type, {_qualified(other)}: "
+                f"give {_qualified(kind)} another topic"
             )
         self._topics[kind] = topic
         self._types[topic] = kind
@@ -118,9 +119,7 @@ class Envelope:
             raise PayloadTooLarge(name, len(body), self._limit)
         address = self._names.stored(name)
         if not options:
-            return Draft(
-                self._identities.make(), address, body, content_type, group=group, causation_id=causation_id
-            )
+            return Draft(self._identities.make(), address, body, content_type, group=group, causation_id=causation_id)
         if not options.keys() <= _KNOWN:
             refuse_unknown(options, _KNOWN, call)
         delay, at = self._when(options)
@@ -222,9 +221,11 @@ def _expiry(value: object, delay: timedelta, at: datetime | None) -> tuple[timed
     if isinstance(value, datetime):
         moment = instant(value, "expires")
         if at is not None and moment <= at:
-            raise BadOption(f"expires={value.isoformat()} is not after at={at.isoformat()}: it would never be delivered")
+            raise BadOption(
+                f"expires={value.isoformat()} is not after at={at.isoformat()}: it would never be delivered"
+            )
         return None, moment
-    span = length(value, "expires", least=timedelta(microseconds=1))  # type: ignore[arg-type]
+    span = length(value, "expires", least=timedelta(microseconds=1))
     if delay and span <= delay:
         raise BadOption(f"expires={value!r} is not after delay={str(delay)!r}: it would never be delivered")
     return span, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
+from typing import cast
 
 from mainspring.model.errors import BadOption
 from mainspring.timing.duration import Duration, DurationError, duration
@@ -21,9 +22,7 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> Non
     names = sorted(known)
     for name in given:
         if name not in names:
-            raise BadOption(
-                f"{call} has no option {name!r}.{closest(name, names)} It accepts {', '.join(names)}"
-            )
+            raise BadOption(f"{call} has no option {name!r}.{closest(name, names)} It accepts {', '.join(names)}")
 
 
 def choice(value: object, allowed: Iterable[str], option: str) -> str:
@@ -36,7 +35,7 @@ def choice(value: object, allowed: Iterable[str], option: str) -> str:
 
 
 def length(
-    value: Duration,
+    value: object,
     option: str,
     *,
     least: timedelta = timedelta(),
@@ -44,7 +43,7 @@ def length(
 ) -> timedelta:
     """Read a length of time for this option, and refuse what is out of its bounds."""
     try:
-        read = duration(value, of=option)
+        read = duration(cast("Duration", value), of=option)
     except DurationError as error:
         raise BadOption(str(error)) from None
     if read < least or (most is not None and read > most):

@@ -67,9 +67,7 @@ def payload_decoder(function: Callable[..., Any], shape: Shape) -> Decode | None
         raise BadSignature(f"parameter {shape.payload!r} of {handler_name(function)}: {error}") from error
 
 
-def compile_call(
-    function: Callable[..., Any], shape: Shape, decode: Decode | None, app: Publishing
-) -> Call:
+def compile_call(function: Callable[..., Any], shape: Shape, decode: Decode | None, app: Publishing) -> Call:
     """The shortest way from a delivery to the handler: nothing is looked up when it is called.
 
     For an ``async def`` the call returns its coroutine, for a plain function its result.
@@ -90,9 +88,7 @@ def compile_call(
         return lambda delivery, run: function(
             Context(app, delivery, run), decode(delivery.payload, delivery.content_type)
         )
-    return lambda delivery, run: function(
-        decode(delivery.payload, delivery.content_type), Context(app, delivery, run)
-    )
+    return lambda delivery, run: function(decode(delivery.payload, delivery.content_type), Context(app, delivery, run))
 
 
 def _without_payload(function: Callable[..., Any], shape: Shape, app: Publishing) -> Call:
@@ -104,9 +100,7 @@ def _without_payload(function: Callable[..., Any], shape: Shape, app: Publishing
     return lambda delivery, run: function(Context(app, delivery, run))
 
 
-def _place(
-    parameter: inspect.Parameter, shape: Shape, function: Callable[..., Any], handler: str
-) -> Shape:
+def _place(parameter: inspect.Parameter, shape: Shape, function: Callable[..., Any], handler: str) -> Shape:
     name = parameter.name
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         return shape
@@ -152,8 +146,8 @@ def _resolve(parameter: inspect.Parameter, function: Callable[..., Any], handler
         hints = typing.get_type_hints(holder, getattr(inner, "__globals__", {}), names, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise BadSignature(
-            f"the type {written!r} of parameter {parameter.name!r} of {handler} cannot be resolved ({error}): import or "
-            "define it at module level, not under `if TYPE_CHECKING` and not inside a function"
+            f"the type {written!r} of parameter {parameter.name!r} of {handler} cannot be resolved ({error}): import "
+            "or define it at module level, not under `if TYPE_CHECKING` and not inside a function"
         ) from error
     return hints[parameter.name]
 

@@ -39,7 +39,9 @@ class Address:
     @property
     def shown(self) -> str:
         """For people and logs: without what follows the user's name."""
-        return re.sub(r"(?<=://)([^/@]*?)(:[^@]*)?@", r"\1@", self.target) if self.engine == "postgresql" else self.target
+        return (
+            re.sub(r"(?<=://)([^/@]*?)(:[^@]*)?@", r"\1@", self.target) if self.engine == "postgresql" else self.target
+        )
 
 
 def read_url(url: object) -> Address:
@@ -52,7 +54,9 @@ def read_url(url: object) -> Address:
     scheme, rest = parts[1].lower(), parts[2]
     engine = _ENGINES.get(scheme)
     if engine is None:
-        raise BadOption(f"{scheme!r} is not a database Mainspring knows.{closest(scheme, _ENGINES)} Write one of {_KNOWN}")
+        raise BadOption(
+            f"{scheme!r} is not a database Mainspring knows.{closest(scheme, _ENGINES)} Write one of {_KNOWN}"
+        )
     if engine == "postgresql":
         # Only the driver is dropped: which one talks is not the URL's to say.
         return Address(engine, f"postgresql://{rest}")
@@ -84,12 +88,16 @@ def join_sqlite3(handle: Any) -> Connection:
 
 def _sqlite_path(rest: str) -> str:
     if not rest.startswith("/"):
-        raise BadOption(f"sqlite://{rest} has two slashes: write sqlite:///{rest or 'shop.db'}, or four for an absolute path")
+        raise BadOption(
+            f"sqlite://{rest} has two slashes: write sqlite:///{rest or 'shop.db'}, or four for an absolute path"
+        )
     path = rest[1:]
     if path in ("", ":memory:") or path.startswith("file:"):
         raise BadOption("SQLite in memory cannot be shared between connections: write memory:// or name a file")
     if "?" in path:
-        raise BadOption(f"sqlite:///{path} has parameters: SQLite is set up by Mainspring(…) options, drop them from the URL")
+        raise BadOption(
+            f"sqlite:///{path} has parameters: SQLite is set up by Mainspring(…) options, drop them from the URL"
+        )
     return path
 
 

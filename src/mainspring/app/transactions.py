@@ -37,7 +37,9 @@ KINDS: tuple[Kind, ...] = (
         types=frozenset({("asyncpg", "Connection"), ("asyncpg", "PoolConnectionProxy")}),
         join=join_asyncpg,
     ),
-    Kind("sqlite3.Connection", "sqlite", blocking=True, types=frozenset({("sqlite3", "Connection")}), join=join_sqlite3),
+    Kind(
+        "sqlite3.Connection", "sqlite", blocking=True, types=frozenset({("sqlite3", "Connection")}), join=join_sqlite3
+    ),
 )
 """Every kind there is. Another driver is another line here and one small adapter."""
 
@@ -79,10 +81,12 @@ class Transactions:
         if kind is None:
             accepted = ", ".join(each.spelled for each in KINDS)
             module = type(handle).__module__
-            raise BadHandle(f"tx={module}.{type(handle).__qualname__} is not a handle Mainspring can join: pass {accepted}")
+            raise BadHandle(
+                f"tx={module}.{type(handle).__qualname__} is not a handle Mainspring can join: pass {accepted}"
+            )
         if kind.engine != self._engine:
             raise BadHandle(
-                f"tx is a {kind.spelled}, and this app is on {_ENGINE_NAMES[self._engine]}: a message joins a transaction "
-                "of its own database only"
+                f"tx is a {kind.spelled}, and this app is on {_ENGINE_NAMES[self._engine]}: a message joins a "
+                "transaction of its own database only"
             )
         return kind

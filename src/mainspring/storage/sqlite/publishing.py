@@ -26,26 +26,23 @@ def publish(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Scri
         fresh.setdefault(draft.id.bytes, draft)
     # The clock has taken the write lock: no subscription can come or go from here on.
     routes = yield from routed(sql, {draft.topic for draft in fresh.values() if draft.group is None})
-    groups = {
-        raw: routes[draft.topic] if draft.group is None else [draft.group] for raw, draft in fresh.items()
-    }
-    timed = {raw: at if draft.at is None else micros(draft.at) for raw, draft in fresh.items()}
-    messages = [_message(raw, draft, len(groups[raw]), at) for raw, draft in fresh.items()]
+    # All of it is reckoned before anything is written: in a caller's transaction nobody would roll it back.
+    messages: list[tuple[Any, ...]] = []
+    copies: dict[bytes, list[tuple[Any, ...]]] = {}
+    parked: dict[bytes, tuple[Any, ...]] = {}
+    for raw, draft in fresh.items():
+        groups = routes[draft.topic] if draft.group is None else (draft.group,)
+        messages.append(_message(raw, draft, len(groups), at))
+        asked = micros(draft.at) if draft.at is not None else after(at, draft.delay) if draft.delay else at
+        due, priority, key = max(asked, at), int(draft.priority), draft.key
+        if groups:
+            copies[raw] = [(raw, group, priority, due, asked, at, key) for group in groups]
+        else:
+            parked[raw] = (raw, draft.topic, key, priority, due, asked, at, at)
     returned = yield from sql.many("publish_message", messages)
     stored = {row[0] for row in returned}
-    deliveries: list[tuple[Any, ...]] = []
-    parked: list[tuple[Any, ...]] = []
-    for raw, draft in fresh.items():
-        if raw not in stored:
-            continue
-        asked = timed[raw] if draft.at is not None or not draft.delay else after(at, draft.delay)
-        due, priority, key = max(asked, at), int(draft.priority), draft.key
-        if groups[raw]:
-            deliveries += [(raw, group, priority, due, asked, at, key) for group in groups[raw]]
-        else:
-            parked.append((raw, draft.topic, key, priority, due, asked, at, at))
-    yield from sql.many("publish_delivery", deliveries)
-    yield from sql.many("publish_parked", parked)
+    yield from sql.many("publish_delivery", [row for raw, rows in copies.items() if raw in stored for row in rows])
+    yield from sql.many("publish_parked", [row for raw, row in parked.items() if raw in stored])
     return Published(frozenset(fresh[raw].id for raw in stored))
 
 

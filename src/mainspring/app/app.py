@@ -1,0 +1,240 @@
+"""``Mainspring``: the one object an application makes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import fields, replace
+from types import ModuleType, TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from uuid import UUID
+
+from mainspring.app import discovery, runner
+from mainspring.app.config import AppOptions, Options
+from mainspring.app.consumers import Consumed, ConsumerOptions, Consumers, Registrar, check_options
+from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
+from mainspring.app.door import Door
+from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions
+from mainspring.app.health import Health, HealthLimits, examine
+from mainspring.app.post import REASON, Post
+from mainspring.app.storages import open_storage, read_url
+from mainspring.app.sync import Sync
+from mainspring.app.transactions import Transactions
+from mainspring.model.errors import Misuse
+from mainspring.model.message import Cancelled, Receipt
+from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+from mainspring.runtime.worker import Worker, WorkerSettings, owner_name
+from mainspring.timing.clock import SystemClock
+from mainspring.timing.duration import Duration
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M")
+_PRUNE_BATCH = 1000
+
+
+class Mainspring:
+    """An application's messages, on one database.
+
+    Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
+    consumes, ``app.run()`` does so as a script.
+    """
+
+    def __init__(self, url: str, **options: Unpack[AppOptions]) -> None:
+        self._options = Options.read(options)
+        self._address = read_url(url)
+        self._clock = SystemClock()
+        self._names = self._options.names
+        self._catalogue = Catalogue()
+        self._consumers = Consumers(self._catalogue, self._options)
+        self._workers: list[Worker] = []
+        storage, scripts = open_storage(self._address, self._options)
+        self._door = Door(storage, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        envelope = Envelope(self._catalogue, self._names, self._options.payload_limit, self._clock)
+        transactions = Transactions(self._address.engine, scripts)
+        self._post = Post(self._door, envelope, self._catalogue, transactions, self._names, self._clock)
+        self.sync: Sync = Sync(self._post)
+        """Publishing from blocking code, in its own transaction."""
+        self.messages: Messages = Messages(self._door, self._names, self._post)
+        """Reading what is stored."""
+        self.dead: DeadLetters = DeadLetters(self._door, self._names, envelope)
+        """The dead letters."""
+        self.groups: Groups = Groups(self._door, self._names)
+        """The declared groups."""
+
+    def __repr__(self) -> str:
+        """For people: without secrets."""
+        return f"<Mainspring {self._options.name!r} on {self._address.shown}>"
+
+    @property
+    def options(self) -> Options:
+        """The options, as read."""
+        return self._options
+
+    # --- registering ---------------------------------------------------------------------------------------
+
+    def message(self, topic: str) -> Callable[[M], M]:
+        """Say which topic a type is published on, so that ``publish(value)`` needs no string."""
+
+        def register(kind: M) -> M:
+            self._catalogue.register(kind, topic)
+            return kind
+
+        return register
+
+    def consumer(self, *topics: str | type | Any, **options: Unpack[ConsumerOptions]) -> Registrar:
+        """Register a handler for topics, patterns (``orders.*``, ``orders.#``) and message types.
+
+        Without any, the topic is that of the type its payload is annotated with. The signature and the options are
+        checked here; the function stays callable as it was.
+        """
+        check_options(options)
+
+        def register(function: Callable[P, R]) -> Consumed[P, R]:
+            if self._workers:
+                raise Misuse("a consumer was registered while a worker runs: import its module before app.worker()")
+            plain = function.function if isinstance(function, Consumed) else function
+            return Consumed(plain, self._consumers.register(plain, topics, options), self._post)
+
+        return register
+
+    def include(self, module: ModuleType | str) -> list[str]:
+        """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
+        return discovery.include(module)
+
+    # --- publishing ----------------------------------------------------------------------------------------
+
+    async def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
+        """Publish a message of a registered type, or a payload on a topic.
+
+        With ``tx`` it joins that transaction; without, it is durable when the call returns. See PublishOptions.
+        """
+        return await self._post.publish(message, payload, options)
+
+    async def publish_many(
+        self, messages: Iterable[object], *, spread: Duration | None = None, **options: Unpack[PublishOptions]
+    ) -> list[Receipt]:
+        """Publish many messages, or (topic, payload) pairs, under the same options.
+
+        ``spread`` spaces their due times evenly over that time. All are checked before any is stored; without ``tx``
+        they are then stored in batches, each all or none.
+        """
+        return await self._post.publish_many(messages, spread, options)
+
+    async def cancel(
+        self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
+    ) -> Cancelled:
+        """Cancel by message id, or by topic (or type) and ``key``: what waits goes, what runs is asked to stop."""
+        return await self._post.cancel(which, key, reason, tx)
+
+    # --- opening and working -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Open for publishing."""
+        await self._door.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close behind the last one inside."""
+        await self._door.leave()
+
+    def worker(
+        self, *, groups: Collection[str] | None = None, name: str | None = None
+    ) -> AbstractAsyncContextManager[Worker]:
+        """Open, declare the groups and consume, all of them or only these, until the block ends."""
+        return self._work(groups, name)
+
+    def run(self, *, groups: Collection[str] | None = None) -> None:
+        """Work until SIGTERM or SIGINT: the first lets handlers finish, the second does not. Blocks."""
+        runner.run(self.worker(groups=groups))
+
+    @contextlib.asynccontextmanager
+    async def _work(self, groups: Collection[str] | None, name: str | None) -> AsyncIterator[Worker]:
+        async with self:
+            worker = await self._hire(groups, name)
+            self._workers.append(worker)
+            try:
+                await worker.start()
+                yield worker
+            finally:
+                try:
+                    await worker.stop()
+                except asyncio.CancelledError:
+                    # Somebody is in a hurry: what runs is handed back rather than left to lapse.
+                    await worker.stop_now()
+                    raise
+                finally:
+                    self._workers.remove(worker)
+
+    async def _hire(self, groups: Collection[str] | None, name: str | None) -> Worker:
+        chosen = self._consumers.chosen(groups)
+        if not chosen:
+            raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
+        options = self._options
+        settings = WorkerSettings(
+            app=self._names.stored(options.name),
+            name=name or owner_name(),
+            claim_time=options.claim_time,
+            grace=options.grace,
+            idle_poll=options.idle_poll,
+            retention=options.retention,
+        )
+        handlers = [each.handler(self._post) for each in chosen]
+        declarations = [each.declaration(self._post, options.name) for each in chosen]
+        return Worker(await self._door.storage("app.worker()"), handlers, declarations, settings, self._clock)
+
+    def _wake(self) -> None:
+        for worker in self._workers:
+            worker.wake()
+
+    # --- operating -----------------------------------------------------------------------------------------
+
+    async def migrate(self) -> list[str]:
+        """Bring the tables up to date, and return the names of the migrations applied. Opens by itself."""
+        async with self:
+            return await (await self._door.storage("app.migrate()")).schema.migrate()
+
+    async def declare(self) -> list[Declaration]:
+        """Make the groups and their subscriptions known without starting a worker. Opens by itself."""
+        declarations = [each.declaration(self._post, self._options.name) for each in self._consumers]
+        async with self:
+            await (await self._door.storage("app.declare()")).upkeep.declare(declarations)
+        return declarations
+
+    async def health(self, limits: HealthLimits | None = None) -> Health:
+        """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
+        async with self:
+            storage = await self._door.storage("app.health()")
+            return await examine(storage, self._names, self._workers, limits or HealthLimits())
+
+    async def prune(self, retention: Retention | None = None, *, progress: Progress | None = None) -> Pruned:
+        """Remove what is older than the retention says [the app's], in bounded batches. Returns the counts."""
+        storage = await self._door.storage("app.prune()")
+        total = Pruned()
+        while (batch := await storage.upkeep.prune(retention or self._options.retention, _PRUNE_BATCH)).total:
+            names = [field.name for field in fields(Pruned)]
+            total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in names})
+            if progress is not None:
+                progress(total.total)
+        return total
+
+    async def tally(self, cap: int = 100_000) -> Tally:
+        """Every group's deliveries by state, each counted up to ``cap``."""
+        tally = await (await self._door.storage("app.tally()")).ledger.tally(cap)
+        groups = (each for each in tally.groups if self._names.owns(each.group))
+        return replace(tally, groups=tuple(replace(each, group=self._names.shown(each.group)) for each in groups))
+
+    async def roster(self) -> Roster:
+        """The declared groups and the workers that reported themselves."""
+        roster = await (await self._door.storage("app.roster()")).ledger.roster()
+        groups = tuple(self._names.group(each) for each in roster.groups if self._names.owns(each.name))
+        workers = tuple(self._names.worker(each) for each in roster.workers if self._names.owns(each.app))
+        return Roster(roster.now, groups, workers)
+
+    async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
+        """What operators did, newest first, in every namespace of this database."""
+        return await (await self._door.storage("app.audit()")).ledger.audit(before, limit)

@@ -1,0 +1,150 @@
+"""Opening and closing the database: once per loop, however many times the app is entered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from mainspring.app.publisher import Publisher
+from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock
+
+_logger = logging.getLogger("mainspring.app")
+_LONGEST_PAUSE = 5.0
+
+
+@dataclass(slots=True)
+class Opening:
+    """One time of being open: on one loop, in one process."""
+
+    storage: Storage
+    publisher: Publisher
+    loop: asyncio.AbstractEventLoop
+    pid: int
+    ready: asyncio.Task[None]
+    migrating: asyncio.Task[None] | None = None
+
+
+class Door:
+    """Keeps the database open while anyone is inside."""
+
+    def __init__(self, origin: Storage, clock: Clock, wake: Callable[[], None], *, auto_migrate: bool) -> None:
+        self._origin = origin
+        self._clock = clock
+        self._wake = wake
+        self._migrates = auto_migrate or origin.migrates_itself
+        self._opening: Opening | None = None
+        self._inside = 0
+        self._abandoned: list[Opening] = []
+
+    @property
+    def now(self) -> datetime | None:
+        """The hand-set clock of tests, None in production."""
+        return self._origin.now if self._opening is None else self._opening.storage.now
+
+    async def enter(self) -> None:
+        """Open, or join those who have."""
+        self._notice_fork()
+        if self._opening is not None:
+            self._check_loop(self._opening, "async with app")
+        self._inside += 1
+        try:
+            await self._open()
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def leave(self) -> None:
+        """Close behind the last one."""
+        self._inside -= 1
+        opening = self._opening
+        if self._inside > 0 or opening is None:
+            return
+        self._opening = None
+        self._inside = 0
+        for task in (opening.migrating, opening.ready):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        try:
+            await opening.publisher.close()
+        finally:
+            await opening.storage.close()
+
+    async def opening(self, call: str) -> Opening:
+        """What is open now; raises NotOpen naming ``call``. In a forked child it is opened anew."""
+        opening = self._opening
+        if opening is None:
+            raise NotOpen(call)
+        if opening.pid != os.getpid():
+            self._notice_fork()
+            self._inside = 1
+            return await self._open()
+        self._check_loop(opening, call)
+        if not opening.ready.done():
+            await asyncio.shield(opening.ready)
+        return opening
+
+    async def storage(self, call: str) -> Storage:
+        """The open storage; raises NotOpen naming ``call``."""
+        return (await self.opening(call)).storage
+
+    async def _open(self) -> Opening:
+        opening = self._opening
+        if opening is None:
+            # A sibling each time: an app can be opened again, on another loop, with nothing left of the last.
+            storage = self._origin.sibling()
+            opening = self._opening = Opening(
+                storage,
+                Publisher(storage, self._clock, self._wake),
+                asyncio.get_running_loop(),
+                os.getpid(),
+                asyncio.create_task(self._prepare(storage), name="mainspring-open"),
+            )
+        await asyncio.shield(opening.ready)
+        return opening
+
+    async def _prepare(self, storage: Storage) -> None:
+        await storage.open()
+        if not self._migrates:
+            return
+        try:
+            await storage.schema.migrate()
+        except StorageUnavailable as error:
+            # An outage never stops an application from starting: the tables are seen to when it is over.
+            _logger.warning("the schema is not checked yet: %s", error)
+            if self._opening is not None:
+                self._opening.migrating = asyncio.create_task(self._keep_migrating(storage))
+
+    async def _keep_migrating(self, storage: Storage) -> None:
+        pause = 0.1
+        while True:
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            try:
+                await storage.schema.migrate()
+            except StorageUnavailable:
+                continue
+            except MainspringError:
+                _logger.exception("the schema cannot be brought up to date")
+            return
+
+    def _notice_fork(self) -> None:
+        if self._opening is not None and self._opening.pid != os.getpid():
+            # Kept, never closed: its sockets and locks are the parent's, and closing would say goodbye for it.
+            self._abandoned.append(self._opening)
+            self._opening = None
+            self._inside = 0
+
+    def _check_loop(self, opening: Opening, call: str) -> None:
+        if opening.loop is not asyncio.get_running_loop():
+            raise Misuse(
+                f"{call}: the app was opened on another event loop, and a connection cannot change loops: open it "
+                "where it is used, or hand the call over with asyncio.run_coroutine_threadsafe"
+            )

@@ -1,0 +1,166 @@
+"""Whether all is well: read-only, bounded in time, with the numbers behind the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from mainspring.app.names import Namespace
+from mainspring.model.errors import MainspringError
+from mainspring.model.views import Counts, Filter, Roster, Tally
+from mainspring.runtime.worker import Worker
+from mainspring.storage.contract import Ledger, Storage
+
+Status = Literal["healthy", "degraded", "unhealthy"]
+_ORDER: tuple[Status, ...] = ("healthy", "degraded", "unhealthy")
+_PATIENCE = 8.0
+_PAGE = 500
+_PAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    status: Status
+    summary: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The answer: the worst of its checks."""
+
+    status: Status
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether work gets done, if perhaps slowly."""
+        return self.status != "unhealthy"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLimits:
+    """From where on something is degraded, and from where on unhealthy."""
+
+    backlog: tuple[int, int] = (10_000, 50_000)
+    """Ready deliveries of all groups together."""
+    overdue: tuple[int, int] = (10, 100)
+    """Deliveries that have been ready for longer than ``overdue_after``."""
+    overdue_after: timedelta = timedelta(minutes=5)
+    lapsed: int = 0
+    """Claims that nobody has taken over since they lapsed."""
+    unserved_after: timedelta = timedelta(hours=24)
+    worker_silent_after: timedelta = timedelta(minutes=1)
+
+
+async def examine(storage: Storage, names: Namespace, workers: Sequence[Worker], limits: HealthLimits) -> Health:
+    """Look at everything. Never raises because something is broken: that is the answer."""
+    checks = list(_loops(workers))
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            checks += await _database(storage, names, limits)
+    except TimeoutError:
+        checks.append(Check("storage", "unhealthy", f"the database did not answer within {_PATIENCE:.0f} s"))
+    except MainspringError as error:
+        checks.append(Check("storage", "unhealthy", str(error), {"error": type(error).__name__}))
+    statuses: list[Status] = [check.status for check in checks]
+    return Health(max(statuses, key=_ORDER.index), tuple(checks))
+
+
+async def _database(storage: Storage, names: Namespace, limits: HealthLimits) -> list[Check]:
+    latency = await storage.ping()
+    milliseconds = round(latency / timedelta(milliseconds=1), 3)
+    storage_check = Check("storage", "healthy", f"answered in {milliseconds:.1f} ms", {"latency_ms": milliseconds})
+    await storage.schema.check()
+    tally = await storage.ledger.tally(limits.backlog[1] + 1)
+    counts = [each for each in tally.groups if names.owns(each.group)]
+    overdue = await _overdue(storage.ledger, tally, counts, limits)
+    roster = await storage.ledger.roster()
+    return [
+        storage_check,
+        _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),
+        _measure("overdue", overdue, limits.overdue, f"ready for longer than {limits.overdue_after}"),
+        _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
+        _alive(roster, names, limits),
+        _served(roster, names, limits),
+    ]
+
+
+def _measure(name: str, count: int, limits: tuple[int, int | None], what: str) -> Check:
+    degraded, unhealthy = limits
+    status: Status = "healthy"
+    if unhealthy is not None and count > unhealthy:
+        status = "unhealthy"
+    elif count > degraded:
+        status = "degraded"
+    return Check(name, status, f"{count:,} {what}", {"count": count, "limits": limits})
+
+
+async def _overdue(ledger: Ledger, tally: Tally, counts: Sequence[Counts], limits: HealthLimits) -> int:
+    since = tally.now - limits.overdue_after
+    late = [each for each in counts if each.oldest_ready_at is not None and each.oldest_ready_at < since]
+    total = 0
+    for each in late:
+        total += await _overdue_in(ledger, each, since)
+        if total > limits.overdue[1]:
+            break
+    return total
+
+
+async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
+    # Counted from the newest; what lies beyond a few pages was published earlier and is as late as the last one seen.
+    seen = found = 0
+    before: int | None = None
+    late = False
+    for _ in range(_PAGES):
+        page = await ledger.browse(Filter(state="ready", group=counts.group, before=before, limit=_PAGE))
+        seen += len(page)
+        found += sum(row.due_at < since for row in page)
+        if len(page) < _PAGE:
+            return found
+        before, late = page[-1].seq, page[-1].due_at < since
+    return found + (max(counts.ready - seen, 0) if late else 1)
+
+
+def _alive(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
+    groups = [each for each in roster.groups if names.owns(each.name)]
+    mine = [each for each in roster.workers if names.owns(each.app)]
+    alive = [each for each in mine if roster.now - each.beat_at <= limits.worker_silent_after]
+    data = {"alive": len(alive), "silent": len(mine) - len(alive), "in_hand": sum(each.in_hand for each in alive)}
+    status: Status = "degraded" if groups and not alive else "healthy"
+    return Check("workers", status, f"{len(alive)} alive", data)
+
+
+def _served(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
+    since = roster.now - limits.unserved_after
+    unserved = sorted(
+        names.shown(each.name)
+        for each in roster.groups
+        if names.owns(each.name) and (each.served_at or each.declared_at) < since
+    )
+    paused = sorted(names.shown(each.name) for each in roster.groups if names.owns(each.name) and each.paused_at)
+    data = {"unserved": unserved, "paused": paused}
+    if unserved:
+        hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
+        return Check("groups", "degraded", hint, data)
+    return Check("groups", "healthy", f"all served, {len(paused)} paused", data)
+
+
+def _loops(workers: Sequence[Worker]) -> Iterator[Check]:
+    for number, worker in enumerate(workers, 1):
+        name = "worker" if len(workers) == 1 else f"worker {number}"
+        reports = worker.progress()
+        data = {loop: {"turns": each.turns, "failures": each.failures} for loop, each in reports.items()}
+        failing = [f"{loop}: {each.error}" for loop, each in reports.items() if each.failures]
+        if failing:
+            yield Check(name, "degraded", "; ".join(failing), data)
+        elif not worker.ready:
+            yield Check(name, "degraded", "not ready: waiting for the database or its schema, or stopping", data)
+        else:
+            yield Check(name, "healthy", "every loop progresses", data)

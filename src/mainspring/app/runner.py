@@ -1,0 +1,60 @@
+"""``app.run()``: a worker as a script, ended by signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+
+from mainspring.runtime.worker import Worker
+
+_logger = logging.getLogger("mainspring.app")
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(worker: AbstractAsyncContextManager[Worker]) -> None:
+    """Work until told to stop: the first SIGTERM or SIGINT lets handlers finish, the second does not."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve(worker))
+
+
+async def serve(worker: AbstractAsyncContextManager[Worker]) -> None:
+    """The same on a loop that runs already."""
+    async with worker as working:
+        with _stopped_by_signals(working):
+            await working.finished()
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(worker: Worker) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    asked: list[asyncio.Task[None]] = []
+
+    def told(number: signal.Signals) -> None:
+        again = bool(asked)
+        _logger.info("%s: %s", number.name, "stopping at once" if again else "stopping when handlers have finished")
+        asked.append(asyncio.ensure_future(worker.stop_now() if again else worker.stop()))
+
+    installed = []
+    for number in _SIGNALS:
+        # Only the main thread of a POSIX process hears signals here; elsewhere the caller stops the worker.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, told, number)
+            installed.append(number)
+    try:
+        yield
+    finally:
+        for number in installed:
+            loop.remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

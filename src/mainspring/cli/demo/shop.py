@@ -1,0 +1,134 @@
+"""The demo's application: a shop that takes orders, as a user of the library would write it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mainspring.app import Context, Mainspring, exponential
+from mainspring.cli.demo.journal import Journal
+
+PAYMENT_TIME = "4s"
+"""How long a customer has to pay; hours in a real shop."""
+GROUPS = ("send_receipt", "analytics", "expire_unpaid")
+_CUSTOMERS = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Katherine", "Margaret", "Radia", "Tony", "Whitfield")
+
+
+@dataclass
+class OrderPlaced:
+    """Somebody has bought something."""
+
+    order_id: int
+    customer: str
+    total: float
+
+
+class MailServerBusy(Exception):
+    """The mail server is somebody else's, and sometimes it is busy."""
+
+
+def build(url: str, journal: Journal) -> Mainspring:
+    """The application: one message type and three consumers."""
+    app = Mainspring(url, name="shop", preset="development")
+    app.message("orders.placed")(OrderPlaced)
+
+    @app.consumer(OrderPlaced, retry=exponential("300ms", attempts=4), concurrency=4)
+    async def send_receipt(order: OrderPlaced, ctx: Context) -> None:
+        await asyncio.sleep(random.uniform(0.02, 0.15))
+        if random.random() < (0.15, 0.3, 0)[min(ctx.attempt, 3) - 1]:
+            journal.note("retry", ctx.group, f"order {order.order_id}: mail server busy, attempt {ctx.attempt}")
+            raise MailServerBusy(f"421 too many connections (order {order.order_id})")
+        again = f" on attempt {ctx.attempt}" if ctx.attempt > 1 else ""
+        journal.note("handled", ctx.group, f"receipt {order.order_id} to {order.customer}{again}", order.order_id)
+
+    @app.consumer("orders.placed", group="analytics", concurrency=2)
+    def count_order(order: dict[str, Any], ctx: Context) -> None:
+        time.sleep(random.uniform(0.005, 0.04))  # a plain function: it runs in a thread and may block
+        journal.note("handled", ctx.group, f"order {order['order_id']} counted", order["order_id"])
+
+    @app.consumer("payments.timeout")
+    async def expire_unpaid(unpaid: dict[str, Any], ctx: Context) -> None:
+        journal.note("expired", ctx.group, f"order {unpaid['order_id']} was not paid in time", unpaid["order_id"])
+
+    return app
+
+
+class Customers:
+    """People who order, change their minds, and mostly pay. Blocking code on the shop's own connection."""
+
+    def __init__(self, app: Mainspring, path: Path, journal: Journal) -> None:
+        self._app = app
+        self._path = path
+        self._journal = journal
+        self._waiting_to_pay: list[tuple[float, int]] = []
+
+    def shop_until(self, closing_time: Any, *, pause: float) -> None:
+        """Order and pay until the event ``closing_time`` is set. Runs in a thread."""
+        with closing(sqlite3.connect(self._path, timeout=10)) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS orders (id integer PRIMARY KEY, customer text, total real)")
+            connection.execute("CREATE TABLE IF NOT EXISTS payments (order_id integer PRIMARY KEY)")
+            number = 0
+            while not closing_time.wait(random.uniform(0.4, 1.6) * pause):
+                number += 1
+                if number % 120 == 3:  # noqa: PLR2004
+                    self._place_garbled(connection, number)
+                else:
+                    self._place(connection, number, regret=random.random() < 0.12)
+                self._pay_due(connection)
+
+    def _place(self, connection: sqlite3.Connection, number: int, *, regret: bool) -> None:
+        order = OrderPlaced(number, random.choice(_CUSTOMERS), round(random.uniform(3, 200), 2))
+        try:
+            with connection:  # one transaction: the order and its messages, all or none
+                self._store(connection, number, order.customer, order.total)
+                self._app.sync.publish(order, tx=connection)
+                if regret:
+                    raise _ChangedMind  # noqa: TRY301
+        except _ChangedMind:
+            self._journal.note("undone", "", f"order {number}: {order.customer} changed their mind", number)
+            return
+        self._journal.note("placed", "", f"order {number}: {order.customer}, {order.total:.2f}")
+        if random.random() < 0.7:
+            self._waiting_to_pay.append((time.monotonic() + random.uniform(0.3, 3), number))
+
+    def _place_garbled(self, connection: sqlite3.Connection, number: int) -> None:
+        """An order from a program with a bug: its total is no number, which send_receipt cannot read."""
+        with connection:
+            self._store(connection, number, "Mallory", 0)
+            garbled = {"order_id": number, "customer": "Mallory", "total": "a tenner"}
+            self._app.sync.publish("orders.placed", garbled, tx=connection)
+        self._journal.note("placed", "", f"order {number}: Mallory, 'a tenner' (unreadable)")
+
+    def _store(self, connection: sqlite3.Connection, number: int, customer: str, total: float) -> None:
+        connection.execute("INSERT INTO orders VALUES (?, ?, ?)", (number, customer, total))
+        self._app.sync.publish(
+            "payments.timeout", {"order_id": number}, delay=PAYMENT_TIME, key=f"order:{number}", tx=connection
+        )
+
+    def _pay_due(self, connection: sqlite3.Connection) -> None:
+        due = [number for at, number in self._waiting_to_pay if at <= time.monotonic()]
+        self._waiting_to_pay = [each for each in self._waiting_to_pay if each[1] not in due]
+        for number in due:
+            with connection:
+                connection.execute("INSERT INTO payments VALUES (?)", (number,))
+                stopped = self._app.sync.cancel("payments.timeout", key=f"order:{number}", tx=connection)
+            if stopped.cancelled:
+                self._journal.note("paid", "expire_unpaid", f"order {number} paid, its timeout is cancelled")
+
+
+class _ChangedMind(Exception):
+    pass
+
+
+@contextmanager
+def books(path: Path) -> Iterator[sqlite3.Connection]:
+    """The shop's own tables, for whoever checks them."""
+    with closing(sqlite3.connect(path, timeout=10)) as connection:
+        yield connection

@@ -1,0 +1,111 @@
+"""The controls of SQLite, as scripts: what an operator may do, audited in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from mainspring.model.message import Draft
+from mainspring.model.views import DeadSelection
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.publishing import publish
+from mainspring.storage.sqlite.values import numbers, storable
+
+
+class SqliteControls:
+    """``ControlsScripts`` for SQLite."""
+
+    def __init__(self, sql: Dialect) -> None:
+        self._sql = sql
+
+    def pause(self, group: str, by: str, reason: str, now: datetime | None) -> Script[bool]:
+        """See ``Controls.pause``."""
+        at = yield from self._sql.turn_clock(now)
+        if not (yield self._sql("pause", group, at, by, storable(reason))):
+            return False
+        yield self._note(at, by, "pause", group, reason)
+        return True
+
+    def resume(self, group: str, by: str, now: datetime | None) -> Script[bool]:
+        """See ``Controls.resume``."""
+        at = yield from self._sql.turn_clock(now)
+        if not (yield self._sql("pause", group, None, None, None)):
+            return False
+        yield self._note(at, by, "resume", group, "")
+        yield self._sql("bell_ring")
+        return True
+
+    def revive(self, which: DeadSelection, by: str, limit: int, now: datetime | None) -> Script[int]:
+        """See ``Controls.revive``."""
+        at = yield from self._sql.turn_clock(now)
+        chosen = yield from self._chosen(which, limit)
+        if chosen:
+            seqs = numbers(seq for seq, _ in chosen)
+            yield self._sql("dead_revive", seqs, at)
+            yield self._sql("dead_delete", seqs)
+            yield self._note(at, by, "revive", _described(which), f"{len(chosen)} revived")
+            # A revived delivery has its old seq, so no new one rings for it.
+            yield self._sql("bell_ring")
+        return len(chosen)
+
+    def replace(
+        self, message_id: UUID, group: str, by: str, draft: Draft, now: datetime | None
+    ) -> Script[bool]:
+        """See ``Controls.replace``."""
+        at = yield from self._sql.turn_clock(now)
+        if not (yield self._sql("dead_take", message_id.bytes, group)):
+            return False
+        yield from publish(self._sql, [draft], now)
+        yield self._sql("ended_enlist", at, 0, message_id.bytes)
+        yield self._note(at, by, "replace", str(message_id), f"replaced in {group} by {draft.id}")
+        return True
+
+    def discard(self, which: DeadSelection, by: str, limit: int, now: datetime | None) -> Script[int]:
+        """See ``Controls.discard``."""
+        at = yield from self._sql.turn_clock(now)
+        chosen = yield from self._chosen(which, limit)
+        if chosen:
+            yield self._sql("dead_delete", numbers(seq for seq, _ in chosen))
+            yield self._sql("ended_enlist", at, 0, b"".join(raw for _, raw in chosen))
+            yield self._note(at, by, "discard", _described(which), f"{len(chosen)} discarded")
+        return len(chosen)
+
+    def retire(self, group: str, by: str, limit: int, now: datetime | None) -> Script[int | None]:
+        """See ``Controls.retire``."""
+        sql = self._sql
+        at = yield from sql.turn_clock(now)
+        if not (yield sql("group_there", group)):
+            return None
+        # First of all nothing more may come in, or the last delivery would never have gone.
+        yield sql("group_unsubscribe", group)
+        dropped = yield sql("group_deliveries", group, limit)
+        if dropped:
+            seqs = numbers(seq for seq, _ in dropped)
+            yield sql("group_retired", seqs, at, "group retired")
+            yield sql("delivery_delete", seqs)
+            yield sql("ended_enlist", at, 0, b"".join(raw for _, raw in dropped))
+        else:
+            yield sql("group_delete", group)
+            yield sql("group_tally_delete", group)
+        yield self._note(at, by, "retire", group, f"{len(dropped)} dropped")
+        return len(dropped)
+
+    def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:
+        raw = None if which.message_id is None else which.message_id.bytes
+        chosen = yield self._sql("dead_select", raw, which.group, which.topic, which.error, limit)
+        return chosen
+
+    def _note(self, at: int, by: str, action: str, subject: str, detail: str) -> Statement:
+        return self._sql("audit_note", at, storable(by), action, storable(subject), storable(detail))
+
+
+def _described(which: DeadSelection) -> str:
+    named = (
+        ("message", which.message_id),
+        ("group", which.group),
+        ("topic", which.topic),
+        ("error", which.error),
+    )
+    return ", ".join(f"{name} {value}" for name, value in named if value is not None) or "all dead letters"

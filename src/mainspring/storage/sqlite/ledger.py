@@ -1,0 +1,253 @@
+"""The ledger of SQLite, as scripts: everything there is to read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from mainspring.model.message import Priority
+from mainspring.model.views import (
+    AuditView,
+    Counts,
+    DeliveryView,
+    Filter,
+    GroupView,
+    MessageView,
+    Roster,
+    RunView,
+    State,
+    Tally,
+    WorkerView,
+)
+from mainspring.storage.script import Row, Script
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.values import (
+    instant,
+    instant_or_none,
+    read_mapping,
+    read_names,
+    uuid_or_none,
+)
+
+
+class SqliteLedger:
+    """``LedgerScripts`` for SQLite."""
+
+    def __init__(self, sql: Dialect) -> None:
+        self._sql = sql
+
+    def tally(self, cap: int, now: datetime | None) -> Script[Tally]:
+        """See ``Ledger.tally``."""
+        sql = self._sql
+        at = yield from sql.read_clock(now)
+        names = yield sql("tally_names")
+        done = {group: (handled, failed) for group, handled, failed in (yield sql("tally_done"))}
+        groups: list[Counts] = []
+        for (name,) in names:
+            ((scheduled, ready, running, lapsed, dead, oldest),) = yield sql("tally_group", name, at, cap)
+            handled, failed = done.get(name, (0, 0))
+            groups.append(
+                Counts(
+                    group=name,
+                    scheduled=scheduled,
+                    ready=ready,
+                    running=running,
+                    lapsed=lapsed,
+                    dead=dead,
+                    oldest_ready_at=instant_or_none(oldest),
+                    handled=handled,
+                    failed=failed,
+                )
+            )
+        ((parked, expired),) = yield sql("tally_parked", cap)
+        return Tally(instant(at), tuple(groups), parked, expired)
+
+    def browse(self, filter: Filter, now: datetime | None) -> Script[list[DeliveryView]]:
+        """See ``Ledger.browse``."""
+        sql = self._sql
+        named = (filter.before, filter.group, filter.topic, filter.key)
+        match filter.state:
+            case "done" | "cancelled" as status:
+                rows = yield sql("browse_ended", status, *named, filter.error, filter.limit)
+                return [_ended(row, status) for row in rows]
+            case "dead":
+                rows = yield sql("browse_dead", *named, filter.error, filter.limit)
+                return [_dead(row) for row in rows]
+            case "parked":
+                if filter.group or filter.error:  # it is nobody's, and nothing has gone wrong
+                    return []
+                rows = yield sql("browse_parked", filter.before, filter.topic, filter.key, filter.limit)
+                return [_parked(row) for row in rows]
+            case "live" | "scheduled" | "ready" | "running":
+                if filter.error:
+                    return []
+                at = yield from sql.read_clock(now)
+                rows = yield sql("browse_live", *named, filter.state, at, filter.limit)
+                return [_live(row, at) for row in rows]
+
+    def find(self, message_id: UUID, now: datetime | None) -> Script[MessageView | None]:
+        """See ``Ledger.find``."""
+        sql = self._sql
+        raw = message_id.bytes
+        at = yield from sql.read_clock(now)
+        found = yield sql("find_message", raw)
+        if not found:
+            return None
+        deliveries = [_live(row, at) for row in (yield sql("find_live", raw))]
+        deliveries += [_dead(row) for row in (yield sql("find_dead", raw))]
+        deliveries.sort(key=lambda view: view.seq)
+        deliveries += [_parked(row) for row in (yield sql("find_parked", raw))]
+        runs = yield sql("find_runs", raw)
+        ((topic, key, payload, content_type, headers, correlation, causation, published, expires),) = found
+        return MessageView(
+            id=message_id,
+            topic=topic,
+            key=key,
+            payload=payload,
+            content_type=content_type,
+            headers={} if headers is None else read_mapping(headers),
+            correlation_id=correlation,
+            causation_id=uuid_or_none(causation),
+            published_at=instant(published),
+            expires_at=instant_or_none(expires),
+            deliveries=tuple(deliveries),
+            runs=tuple(_run(row) for row in runs),
+        )
+
+    def runs(self, group: str | None, before: int | None, limit: int) -> Script[list[RunView]]:
+        """See ``Ledger.runs``."""
+        if group is None:
+            rows = yield self._sql("runs_all", before, limit)
+        else:
+            rows = yield self._sql("runs_group", group, before, limit)
+        return [_run(row) for row in rows]
+
+    def roster(self, now: datetime | None) -> Script[Roster]:
+        """See ``Ledger.roster``."""
+        sql = self._sql
+        at = yield from sql.read_clock(now)
+        patterns: dict[str, list[str]] = {}
+        for group, pattern in (yield sql("roster_patterns")):
+            patterns.setdefault(group, []).append(pattern)
+        groups = [_group(row, patterns.get(row[0], [])) for row in (yield sql("roster_groups"))]
+        workers = [_worker(row) for row in (yield sql("roster_workers"))]
+        return Roster(instant(at), tuple(groups), tuple(workers))
+
+    def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
+        """See ``Ledger.audit``."""
+        rows = yield self._sql("audit_read", before, limit)
+        return [
+            AuditView(id, instant(at), by, action, subject, detail)
+            for id, at, by, action, subject, detail in rows
+        ]
+
+
+def _live(row: Row, at: int) -> DeliveryView:
+    (seq, raw, group, topic, key, priority, attempt, deaths, due, asked, published, held_by, cancel_asked) = row
+    state: State = "running" if held_by is not None else "ready" if due <= at else "scheduled"
+    return DeliveryView(
+        seq=seq,
+        message_id=UUID(bytes=raw),
+        group=group,
+        topic=topic,
+        key=key,
+        state=state,
+        priority=priority,
+        attempt=attempt,
+        deaths=deaths,
+        due_at=instant(due),
+        scheduled_for=instant(asked),
+        published_at=instant(published),
+        held_by=held_by,
+        lapsed=held_by is not None and due <= at,
+        cancel_asked=bool(cancel_asked),
+    )
+
+
+def _dead(row: Row) -> DeliveryView:
+    (seq, raw, group, topic, key, priority, attempt, deaths, asked, published, buried, error) = row
+    return DeliveryView(
+        seq=seq,
+        message_id=UUID(bytes=raw),
+        group=group,
+        topic=topic,
+        key=key,
+        state="dead",
+        priority=priority,
+        attempt=attempt,
+        deaths=deaths,
+        due_at=instant(asked),
+        scheduled_for=instant(asked),
+        published_at=instant(published),
+        buried_at=instant(buried),
+        error=error,
+    )
+
+
+def _parked(row: Row) -> DeliveryView:
+    (seq, raw, topic, key, priority, due, asked, published) = row
+    return DeliveryView(
+        seq=seq,
+        message_id=UUID(bytes=raw),
+        group="",
+        topic=topic,
+        key=key,
+        state="parked",
+        priority=priority,
+        attempt=0,
+        deaths=0,
+        due_at=instant(due),
+        scheduled_for=instant(asked),
+        published_at=instant(published),
+    )
+
+
+def _ended(row: Row, status: Literal["done", "cancelled"]) -> DeliveryView:
+    (id, raw, group, topic, key, attempt, published, error) = row
+    published_at = instant(published)
+    return DeliveryView(
+        seq=id,
+        message_id=UUID(bytes=raw),
+        group=group,
+        topic=topic,
+        key=key,
+        state=status,
+        priority=Priority.NORMAL,  # a run does not remember its delivery's
+        attempt=attempt,
+        deaths=0,
+        due_at=published_at,
+        scheduled_for=published_at,
+        published_at=published_at,
+        error=error,
+    )
+
+
+def _run(row: Row) -> RunView:
+    (id, raw, group, topic, attempt, status, started, finished, *rest) = row
+    return RunView(
+        id, UUID(bytes=raw), group, topic, attempt, status, instant(started), instant(finished), *rest
+    )
+
+
+def _group(row: Row, patterns: list[str]) -> GroupView:
+    (name, app, handler, options, declared, served, paused, paused_by, reason) = row
+    return GroupView(
+        name=name,
+        app=app,
+        patterns=tuple(patterns),
+        handler=handler,
+        options=read_mapping(options),
+        declared_at=instant(declared),
+        served_at=instant_or_none(served),
+        paused_at=instant_or_none(paused),
+        paused_by=paused_by,
+        pause_reason=reason,
+    )
+
+
+def _worker(row: Row) -> WorkerView:
+    (name, app, host, pid, groups, in_hand, bell, started, beat) = row
+    return WorkerView(
+        name, app, host, pid, read_names(groups), in_hand, bell, instant(started), instant(beat)
+    )

@@ -1,0 +1,85 @@
+"""The upkeep of SQLite, as scripts: declarations, beats and re-routing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mainspring.model.errors import Conflict
+from mainspring.model.views import Beat, Declaration, Pruned, Retention
+from mainspring.storage.routing import expression, is_wild
+from mainspring.storage.script import Script
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.pruning import farewell, prune
+from mainspring.storage.sqlite.publishing import routed
+from mainspring.storage.sqlite.values import mapping, names, numbers
+
+
+class SqliteUpkeep:
+    """``UpkeepScripts`` for SQLite. What is asked again and again writes only when there is something to write."""
+
+    def __init__(self, sql: Dialect) -> None:
+        self._sql = sql
+
+    def declare(self, declarations: Sequence[Declaration], now: datetime | None) -> Script[None]:
+        """See ``Upkeep.declare``."""
+        sql = self._sql
+        at = yield from sql.read_clock(now)
+        for each in declarations:
+            known = yield sql("group_there", each.group)
+            options = mapping(each.options)
+            if not known:
+                yield sql("declare_insert", each.group, each.app, each.handler, options, at)
+            elif known[0][0] != each.app:
+                raise Conflict(
+                    f"group {each.group!r} belongs to app {known[0][0]!r}: choose another group=… "
+                    f"or run `mainspring groups retire {each.group}`"
+                )
+            elif tuple(known[0][1:]) != (each.handler, options):
+                yield sql("declare_update", each.group, each.handler, options)
+            there = {pattern for (pattern,) in (yield sql("declare_patterns", each.group))}
+            for pattern in sorted(there.difference(each.patterns)):
+                yield sql("declare_unsubscribe", pattern, each.group)
+            for pattern in sorted(set(each.patterns) - there):
+                wild = int(is_wild(pattern))
+                yield sql("declare_subscribe", pattern, each.group, wild, expression(pattern))
+
+    def beat(self, beat: Beat, now: datetime | None) -> Script[None]:
+        """See ``Upkeep.beat``."""
+        sql = self._sql
+        at = yield from sql.turn_clock(now)
+        served = names(beat.groups)
+        yield sql(
+            "beat_worker", beat.worker, beat.app, beat.host, beat.pid, served, beat.in_hand, beat.bell, at
+        )
+        for group, runs in beat.runs.items():
+            yield sql("beat_tally", beat.worker, group, runs.handled, runs.failed)
+        yield sql("beat_served", served, at)
+
+    def farewell(self, worker: str) -> Script[None]:
+        """See ``Upkeep.farewell``."""
+        return farewell(self._sql, worker)
+
+    def reroute(self, limit: int, now: datetime | None) -> Script[int]:
+        """See ``Upkeep.reroute``."""
+        sql = self._sql
+        topics = [topic for (topic,) in (yield sql("reroute_topics"))]
+        routes = {topic: groups for topic, groups in (yield from routed(sql, topics)).items() if groups}
+        if not routes:
+            return 0
+        rows = yield sql("reroute_read", names(routes), limit)
+        if not rows:
+            return 0
+        at = yield from sql.turn_clock(now)
+        deliveries = [
+            (raw, group, priority, max(due, at), asked, published, key)
+            for _, raw, topic, key, priority, due, asked, published in rows
+            for group in routes[topic]
+        ]
+        yield from sql.many("publish_delivery", deliveries)
+        yield sql("parked_delete", numbers(row[0] for row in rows))
+        return len(rows)
+
+    def prune(self, retention: Retention, limit: int, now: datetime | None) -> Script[Pruned]:
+        """See ``Upkeep.prune``."""
+        return prune(self._sql, retention, limit, now)

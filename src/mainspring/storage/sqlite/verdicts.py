@@ -1,0 +1,129 @@
+"""What a batch of verdicts writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+from mainspring.model.message import Claim, Settled
+from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze
+from mainspring.storage.script import Row, Script
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.values import after, before, numbers, storable
+
+_ASKED = "cancelled while running"
+_SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED = range(6)
+
+
+def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None) -> Script[Settled]:
+    """Write each verdict whose claim still stands. Plain successes cost one read and one delete together."""
+    if not settlements:
+        return Settled()
+    at = yield from sql.turn_clock(now)
+    rows = yield sql("settle_read", numbers(settlement.claim.id for settlement in settlements))
+    there = {row[_SEQ]: row for row in rows}
+    batch = _Batch(sql, at)
+    lost: set[Claim] = set()
+    gone: set[Claim] = set()
+    for settlement in settlements:
+        claim, verdict, keep, _ = settlement
+        row = there.get(claim.id)
+        if row is None:
+            gone.add(claim)
+        elif row[_EPOCH] != claim.epoch:
+            # The fence. The write lock is ours since the clock was read: no epoch moves before we commit.
+            lost.add(claim)
+        elif not row[_HELD]:
+            gone.add(claim)
+        elif keep == "failures" and type(verdict) is Done:
+            batch.remove(row, ends=True)
+        else:
+            yield from batch.write(row, settlement)
+    yield from batch.finish()
+    return Settled(lost=frozenset(lost), gone=frozenset(gone))
+
+
+class _Batch:
+    """Writes the runs and moves one by one, and what is removed all together at the end."""
+
+    def __init__(self, sql: Dialect, at: int) -> None:
+        self._sql = sql
+        self._at = at
+        self._removed: list[int] = []
+        self._ended: list[bytes] = []
+        self._due = False
+
+    def write(self, row: Row, settlement: Settlement) -> Script[None]:
+        """Write one verdict on a delivery that is held under its claim."""
+        verdict, keep, took = settlement.verdict, settlement.keep, settlement.took
+        match verdict:
+            case Done(output):
+                if keep == "all":
+                    yield from self._record(row, "done", took, output=output)
+                elif keep == "none" and row[_ATTEMPT] > 1:
+                    yield self._sql("settle_forget", row[_MESSAGE], row[_SEQ])
+                self.remove(row, ends=True)
+            case Retry(delay, failure):
+                # Whatever is to be kept: should it end as a dead letter, it has every error.
+                yield from self._record(row, "failed", took, failure)
+                yield from self._hand_back(row, delay, took, forgive=0)
+            case Snooze(delay, reason):
+                assert isinstance(delay, timedelta), "the executor reads text before it settles"
+                if keep == "all" and not row[_CANCEL_ASKED]:
+                    yield from self._record(row, "snoozed", took, output=reason)
+                yield from self._hand_back(row, delay, took, forgive=1)
+            case Release(delay):
+                yield from self._hand_back(row, delay, took, forgive=1)
+            case Bury(failure):
+                yield from self._record(row, "dead", took, failure)
+                yield self._sql("settle_bury", row[_SEQ], failure.kind, storable(failure.error), self._at)
+                self.remove(row, ends=False)
+            case Cancel(reason):
+                yield from self._cancel(row, took, reason)
+            case _:
+                assert_never(verdict)
+
+    def remove(self, row: Row, *, ends: bool) -> None:
+        """Have the delivery deleted; ``ends`` tells the janitor to look at its message later."""
+        self._removed.append(row[_SEQ])
+        if ends:
+            self._ended.append(row[_MESSAGE])
+
+    def finish(self) -> Script[None]:
+        """Write what was gathered."""
+        if self._removed:
+            yield self._sql("delivery_delete", numbers(self._removed))
+        if self._ended:
+            yield self._sql("ended_enlist", self._at, 0, b"".join(dict.fromkeys(self._ended)))
+        if self._due:
+            yield self._sql("bell_ring")
+
+    def _hand_back(self, row: Row, delay: timedelta, took: timedelta, *, forgive: int) -> Script[None]:
+        if row[_CANCEL_ASKED]:
+            yield from self._cancel(row, took, _ASKED)
+            return
+        due = after(self._at, delay)
+        yield self._sql("settle_back", row[_SEQ], due, forgive)
+        # Somebody else may take it at once, and no new delivery rings for it.
+        self._due = self._due or due <= self._at
+
+    def _cancel(self, row: Row, took: timedelta, reason: str | None) -> Script[None]:
+        yield from self._record(row, "cancelled", took, error=reason)
+        self.remove(row, ends=True)
+
+    def _record(
+        self,
+        row: Row,
+        status: str,
+        took: timedelta,
+        failure: Failure | None = None,
+        *,
+        error: str | None = None,
+        output: str | None = None,
+    ) -> Script[None]:
+        why: tuple[Any, ...] = (None, storable(error), None)
+        if failure is not None:
+            why = (failure.kind, storable(failure.error), storable(failure.traceback))
+        started = before(self._at, took)
+        yield self._sql("settle_run", row[_SEQ], status, started, self._at, *why, storable(output))

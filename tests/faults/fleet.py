@@ -1,0 +1,112 @@
+"""Worker processes: started, frozen, told to stop, killed, and always ended with the test."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from tests.faults.plan import Plan
+from tests.faults.tables import Tables
+from tests.faults.waiting import until
+
+_ROOT = Path(__file__).parents[2]
+_PATIENCE = 20.0
+
+
+class Member:
+    """One worker process."""
+
+    def __init__(self, plan: Plan, log: Path) -> None:
+        self.plan = plan
+        self.log = log
+        paths = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.worker", plan.written()],
+                cwd=_ROOT,
+                env={**os.environ, "PYTHONPATH": paths},
+                # Its own session, so that Ctrl-C reaches the test and not its workers.
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self.pid = self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> float:
+        """Kill −9 and wait for the end; answers when, by the monotonic clock."""
+        at = time.monotonic()
+        self.process.kill()
+        self.process.wait(_PATIENCE)
+        return at
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> float:
+        self.process.send_signal(signal.SIGCONT)
+        return time.monotonic()
+
+    def ask_to_stop(self) -> float:
+        self.process.send_signal(signal.SIGTERM)
+        return time.monotonic()
+
+    async def ended(self, seconds: float) -> int:
+        """Wait for the end; answers the exit code."""
+        await until(f"the end of worker {self.pid}\n{self.said()[-3000:]}", lambda: not self.alive, seconds)
+        return self.process.returncode
+
+    def said(self) -> str:
+        """Everything it wrote to its log so far."""
+        return self.log.read_text(errors="replace")
+
+    def lines(self) -> list[str]:
+        """The log, without the continuations that belong to a line (tracebacks)."""
+        return [line for line in self.said().splitlines() if line[:4].isdigit()]
+
+
+class Fleet:
+    """The worker processes of one test."""
+
+    def __init__(self, folder: Path, tables: Tables) -> None:
+        self._folder = folder
+        self._tables = tables
+        self.members: list[Member] = []
+        self.ever: list[Member] = []
+
+    def __enter__(self) -> "Fleet":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in self.ever:
+            if member.alive:
+                with contextlib.suppress(ProcessLookupError):
+                    member.thaw()
+                    member.kill()
+
+    def start(self, plan: Plan) -> Member:
+        """Start one process; it is not ready yet."""
+        member = Member(plan, self._folder / f"worker-{len(self.ever)}.log")
+        self.members.append(member)
+        self.ever.append(member)
+        return member
+
+    async def ready(self, *members: Member, seconds: float = _PATIENCE) -> None:
+        """Wait until these (all, when none are named) have put themselves on the roster."""
+        awaited = {member.pid for member in members or self.members}
+        await until(f"workers {awaited} on the roster", lambda: awaited <= self._tables.roster(), seconds)
+
+    def replace(self, member: Member, plan: Plan | None = None) -> Member:
+        """Start a process in the place of one that has ended."""
+        self.members.remove(member)
+        return self.start(plan or member.plan)

@@ -1,0 +1,65 @@
+"""What a worker process is told, and what a message asks of its handler."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+TOPIC = "work"
+GROUP = "work"
+
+Act = Literal["nap", "hold", "hang", "block", "exit", "crash"]
+Bug = Literal["unfenced", "early"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A message of the fault tests: its number, and what its handler does.
+
+    ``nap`` waits; ``hold`` waits, and in a later attempt until the gate is open; ``hang`` waits for ever in its
+    first attempt, and for the gate later; ``block`` blocks the event loop; ``exit`` and ``crash`` end the process.
+    """
+
+    n: int
+    act: Act = "nap"
+    seconds: float = 0.0
+    again: float | None = None
+    """How long a nap takes in a later attempt; None: as long as the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a worker process is set up."""
+
+    url: str
+    schema: str
+    folder: str
+    concurrency: int = 10
+    claim_time: float = 2.0
+    grace: float = 5.0
+    idle_poll: float = 0.5
+    timeout: float = 300.0
+    retry: str = "messages"
+    skew: float = 0.0
+    """Seconds by which the process's wall clock is wrong."""
+    bug: Bug | None = None
+    """A bug to seed, so that the checkers can prove their teeth."""
+    file_limit: int | None = None
+    """The most bytes a file of this process may have: a disk that is full."""
+
+    @property
+    def effects(self) -> Path:
+        return Path(self.folder) / "effects"
+
+    @property
+    def gate(self) -> Path:
+        """A file whose presence lets held handlers go on."""
+        return Path(self.folder) / "gate"
+
+    def written(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def read_plan(text: str) -> Plan:
+    return msgspec.json.decode(text, type=Plan)
