@@ -1,16 +1,22 @@
 """Mainspring: messages, timers and schedules on the database an application already has."""
 
-from mainspring.app.app import Mainspring
-from mainspring.app.config import AppOptions, Options
-from mainspring.app.consumers import Consumed, ConsumerOptions
-from mainspring.app.context import Context
-from mainspring.app.envelope import PublishOptions
-from mainspring.app.health import Check, Health, HealthLimits
-from mainspring.model import errors
-from mainspring.model.message import Cancelled, Keep, Priority, Receipt
-from mainspring.model.verdict import Cancel, Done, Snooze
-from mainspring.model.views import Retention
-from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mainspring.app.app import Mainspring
+    from mainspring.app.config import AppOptions, Options
+    from mainspring.app.consumers import Consumed, ConsumerOptions
+    from mainspring.app.context import Context
+    from mainspring.app.envelope import PublishOptions
+    from mainspring.app.health import Check, Health, HealthLimits
+    from mainspring.model import errors
+    from mainspring.model.message import Cancelled, Keep, Priority, Receipt
+    from mainspring.model.verdict import Cancel, Done, Snooze
+    from mainspring.model.views import Retention
+    from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
 
 __all__ = [
     "NO_RETRY",
@@ -38,3 +44,34 @@ __all__ = [
     "intervals",
     "proportional",
 ]
+
+_HOMES = {
+    "mainspring.app.app": ("Mainspring",),
+    "mainspring.app.config": ("AppOptions", "Options"),
+    "mainspring.app.consumers": ("Consumed", "ConsumerOptions"),
+    "mainspring.app.context": ("Context",),
+    "mainspring.app.envelope": ("PublishOptions",),
+    "mainspring.app.health": ("Check", "Health", "HealthLimits"),
+    "mainspring.model.errors": ("errors",),
+    "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
+    "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
+    "mainspring.model.views": ("Retention",),
+    "mainspring.timing.backoff": ("NO_RETRY", "RetryPolicy", "exponential", "intervals", "proportional"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: ``mainspring --version`` needs none of them."""
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'mainspring' has no attribute {name!r}")
+    home = import_module(module)
+    value = home if name == "errors" else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,7 @@
 """What the contract tests do over and over: draft, declare, publish, claim, settle, turn the clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict, Unpack
 from uuid import UUID, uuid4
@@ -149,3 +150,17 @@ async def counts(storage: Storage, group: str = "mailer") -> Counts:
 
 def ids(deliveries: Sequence[Delivery]) -> list[UUID]:
     return [delivery.message_id for delivery in deliveries]
+
+
+@asynccontextmanager
+async def siblings(storage: Storage, number: int) -> AsyncIterator[list[Storage]]:
+    """So many open doors to the same database, their clocks set alike."""
+    async with AsyncExitStack() as stack:
+        doors = []
+        for _ in range(number):
+            door = storage.sibling()
+            await door.open()
+            stack.push_async_callback(door.close)
+            door.now = storage.now
+            doors.append(door)
+        yield doors

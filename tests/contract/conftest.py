@@ -12,6 +12,7 @@ from psycopg import sql
 
 from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.sqlite import SqliteStorage
 from tests.contract.acting import NOON
 from tests.services.postgres import HOME, NAMED, SERVERS, new_database, shared_server
 
@@ -36,33 +37,38 @@ def postgres_database(request: pytest.FixtureRequest, worker_id: str) -> Iterato
 
 
 @pytest.fixture(params=["memory", "sqlite", *(f"postgres-{server}" for server in SERVERS)])
-def unopened(request: pytest.FixtureRequest, tmp_path: Path, postgres_database: Callable[[str], str]) -> Storage:
-    """A storage nobody has opened yet; it may have been migrated before, and has no rows."""
+def blank(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_database: Callable[[str], str]
+) -> Callable[[str], Storage]:
+    """Makes the storage of a name, not opened and, unless the name was used before, without any tables."""
     kind, _, server = str(request.param).partition("-")
-    match kind:
-        case "memory":
-            return MemoryStorage()
-        case "sqlite":
-            from mainspring.storage.sqlite import SqliteStorage
 
-            return SqliteStorage(str(tmp_path / "contract.db"))
-        case _:
-            from mainspring.storage.postgres import PostgresStorage
+    def make(name: str) -> Storage:
+        match kind:
+            case "memory":
+                return MemoryStorage()
+            case "sqlite":
+                return SqliteStorage(str(tmp_path / f"{name}.db"))
+            case _:
+                from mainspring.storage.postgres import PostgresStorage
 
-            url = postgres_database(server)
-            _empty(url)
-            return PostgresStorage(url, schema=SCHEMA)
+                return PostgresStorage(postgres_database(server), schema=name)
+
+    if kind == "postgres":
+        _empty(postgres_database(server))
+    return make
 
 
 @pytest.fixture
-async def storage(unopened: Storage) -> AsyncIterator[Storage]:
-    await unopened.open()
+async def storage(blank: Callable[[str], Storage]) -> AsyncIterator[Storage]:
+    storage = blank(SCHEMA)
+    await storage.open()
     try:
-        await unopened.schema.migrate()
-        unopened.now = NOON
-        yield unopened
+        await storage.schema.migrate()
+        storage.now = NOON
+        yield storage
     finally:
-        await unopened.close()
+        await storage.close()
 
 
 def _empty(url: str) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections import Counter
-from contextlib import AsyncExitStack
 
 from mainspring.model.message import ALL_LEVELS, Delivery, Priority, Scan, Want
 from mainspring.model.verdict import Retry
@@ -23,6 +22,7 @@ from tests.contract.acting import (
     ids,
     publish,
     settle,
+    siblings,
     the_copy,
     turn,
 )
@@ -206,8 +206,7 @@ async def test_twelve_claimers_at_once_never_hold_the_same_delivery(storage: Sto
     batch = [draft(group="mailer") for _ in range(600)]
     await publish(storage, *batch)
 
-    async with AsyncExitStack() as stack:
-        doors = [await _sibling(storage, stack) for _ in range(12)]
+    async with siblings(storage, 12) as doors:
         claimed = await asyncio.gather(*(_drain(door, f"worker-{i}") for i, door in enumerate(doors)))
 
     everything = [delivery for each in claimed for delivery in each]
@@ -235,14 +234,6 @@ async def test_claimers_in_threads_of_their_own_never_hold_the_same_delivery(sto
         await asyncio.to_thread(thread.join)
 
     assert sorted(ids(claimed)) == sorted(each.id for each in batch)
-
-
-async def _sibling(storage: Storage, stack: AsyncExitStack) -> Storage:
-    door = storage.sibling()
-    await door.open()
-    stack.push_async_callback(door.close)
-    door.now = NOON
-    return door
 
 
 async def _drain(door: Storage, owner: str) -> list[Delivery]:

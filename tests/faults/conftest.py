@@ -10,6 +10,18 @@ import pytest
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
 
+_CHOSEN = os.environ.get("MAINSPRING_FAULT_ENGINES")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """PostgreSQL in every run, SQLite too in a large one; MAINSPRING_FAULT_ENGINES=sqlite,postgres chooses."""
+    if "engine" not in metafunc.fixturenames:
+        return
+    able = getattr(metafunc.module, "ENGINES", ("postgres", "sqlite"))
+    wanted = ("postgres", "sqlite") if metafunc.config.getoption("--large") else ("postgres",)
+    chosen = tuple(_CHOSEN.split(",")) if _CHOSEN else wanted
+    metafunc.parametrize("engine", [each for each in able if each in chosen])
+
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
@@ -24,7 +36,8 @@ def seed() -> int:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, postgres_url: str, postgres_schema: str, seed: int) -> Iterator[Scene]:
-    """A scene on PostgreSQL, in a schema of its own."""
-    with scene_on(tmp_path, seed, url=postgres_url, schema=postgres_schema) as made:
+def scene(engine: str, tmp_path: Path, postgres_url: str, postgres_schema: str, seed: int) -> Iterator[Scene]:
+    """A scene on PostgreSQL in a schema of its own, or on an SQLite file."""
+    url = f"sqlite:///{tmp_path}/queue.db" if engine == "sqlite" else postgres_url
+    with scene_on(tmp_path, seed, url=url, schema=postgres_schema) as made:
         yield made

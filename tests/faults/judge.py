@@ -98,7 +98,8 @@ def reclaim_times(executed: Iterable[Execution], deaths: Mapping[int, float]) ->
         after.began - deaths[before.pid]
         for those in by_id.values()
         for before, after in zip(those, those[1:], strict=False)
-        if before.pid in deaths and before.outcome is None
+        # A claim in between that never began was another death: its time is not this one's.
+        if before.pid in deaths and before.outcome is None and after.epoch == before.epoch + 1
     ]
 
 

@@ -17,7 +17,7 @@ from tests.faults.fleet import Fleet, Member
 from tests.faults.judge import Judgement, judge
 from tests.faults.ledger import Execution, Ledger, executions
 from tests.faults.plan import TOPIC, Job, Plan
-from tests.faults.tables import PostgresTables, SqliteTables
+from tests.faults.tables import PostgresTables, SqliteTables, tables_of
 from tests.faults.waiting import until
 
 _TICK = 0.05
@@ -42,6 +42,10 @@ class Scene:
         started = [self.fleet.start(plan) for _ in range(count)]
         await self.fleet.ready(*started)
         return started
+
+    @property
+    def engine(self) -> str:
+        return "SQLite" if self.plan.url.startswith("sqlite") else "PostgreSQL"
 
     @asynccontextmanager
     async def publishing(self, url: str | None = None) -> AsyncIterator[Mainspring]:
@@ -130,11 +134,7 @@ class Scene:
 def scene_on(folder: Path, seed: int, *, url: str, schema: str, direct: str | None = None) -> Iterator[Scene]:
     """A scene on a database; ``direct`` is its address for the judge where workers go through a proxy."""
     plan = Plan(url, schema, str(folder))
-    tables: PostgresTables | SqliteTables = (
-        SqliteTables(Path(url.removeprefix("sqlite:///")), schema)
-        if url.startswith("sqlite")
-        else PostgresTables(direct or url, schema)
-    )
+    tables = tables_of(direct or url, schema)
     with Fleet(folder, tables) as fleet:
         scene = Scene(plan, tables, fleet, seed)
         try:

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-import psycopg
-
 from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import Settlement
 from mainspring.runtime.settler import Settler
 from tests.faults.plan import Plan
+from tests.faults.tables import tables_of
 
 _LATER = 0.5
 _tasks: set[asyncio.Task[None]] = set()
@@ -41,15 +40,10 @@ def remove_the_fence(plan: Plan) -> None:
 class _Unfenced:
     def __init__(self, mailbox: Any, plan: Plan) -> None:
         self._mailbox = mailbox._mailbox if isinstance(mailbox, _Unfenced) else mailbox
-        self._plan = plan
+        self._tables = tables_of(plan.url, plan.schema)
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        async with await psycopg.AsyncConnection.connect(self._plan.url) as connection:
-            rows = await connection.execute(
-                f"SELECT seq, epoch FROM {self._plan.schema}.delivery WHERE seq = ANY(%s)",  # type: ignore[arg-type]
-                [[settlement.claim.id for settlement in settlements]],
-            )
-            epochs = dict(await rows.fetchall())
+        epochs = self._tables.epochs()
         moved = [
             settlement._replace(claim=Claim(settlement.claim.id, epochs.get(settlement.claim.id, settlement.claim.epoch)))
             for settlement in settlements

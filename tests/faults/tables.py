@@ -66,6 +66,10 @@ class _Reading:
     def accused(self) -> set[UUID]:
         return {_uuid(row[0]) for row in self.rows(f"SELECT message_id FROM {self.prefix}delivery WHERE deaths > 0")}
 
+    def epochs(self) -> dict[int, int]:
+        """The epoch of every live delivery."""
+        return dict(self.rows(f"SELECT seq, epoch FROM {self.prefix}delivery"))
+
     def runs(self) -> list[KeptRun]:
         rows = self.rows(f"SELECT message_id, attempt, status, kind, output FROM {self.prefix}run ORDER BY id")
         return [KeptRun(_uuid(row[0]), *row[1:]) for row in rows]
@@ -125,6 +129,13 @@ class SqliteTables(_Reading):
 
     def close(self) -> None:
         """Nothing stays open."""
+
+
+def tables_of(url: str, schema: str) -> PostgresTables | SqliteTables:
+    """The tables at this address."""
+    if url.startswith("sqlite"):
+        return SqliteTables(Path(url.removeprefix("sqlite:///")), schema)
+    return PostgresTables(url, schema)
 
 
 def _uuid(value: object) -> UUID:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import fields, replace
 from types import ModuleType, TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from mainspring.app import discovery, runner
@@ -25,9 +25,12 @@ from mainspring.app.transactions import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
-from mainspring.runtime.worker import Worker, WorkerSettings, owner_name
 from mainspring.timing.clock import SystemClock
 from mainspring.timing.duration import Duration
+
+if TYPE_CHECKING:
+    # Only who works needs the runtime: a process that publishes starts without it.
+    from mainspring.runtime.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -171,6 +174,8 @@ class Mainspring:
                     self._workers.remove(worker)
 
     async def _hire(self, groups: Collection[str] | None, name: str | None) -> Worker:
+        from mainspring.runtime.worker import Worker, WorkerSettings, owner_name
+
         chosen = self._consumers.chosen(groups)
         if not chosen:
             raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mainspring.app.names import Namespace
 from mainspring.model.errors import MainspringError
 from mainspring.model.views import Counts, Filter, Roster, Tally
-from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Ledger, Storage
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
 
 Status = Literal["healthy", "degraded", "unhealthy"]
 _ORDER: tuple[Status, ...] = ("healthy", "degraded", "unhealthy")

@@ -14,7 +14,7 @@ TOPIC_LIMIT = 255
 NAME_LIMIT = 200
 
 _NAMESPACE = re.compile(r"^[a-z0-9][a-z0-9_-]{0,31}$")
-_SCHEMA = re.compile(r"^[a-z_][a-z0-9_]{0,47}$")
+_SCHEMA = re.compile(r"^[a-z_][a-z0-9_]{0,39}$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -87,7 +87,7 @@ def check_namespace(namespace: object) -> str:
 def check_schema(schema: object) -> str:
     """``schema`` if it can be a schema's name or the prefix of tables."""
     if not isinstance(schema, str) or not _SCHEMA.match(schema):
-        raise BadOption(f"schema={schema!r} must be 1 to 48 of a-z, 0-9 and '_', not beginning with a digit")
+        raise BadOption(f"schema={schema!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
     return schema
 
 

@@ -8,8 +8,10 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
-from mainspring.runtime.worker import Worker
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
 
 _logger = logging.getLogger("mainspring.app")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

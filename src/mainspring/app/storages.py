@@ -81,9 +81,9 @@ def join_asyncpg(handle: Any) -> AsyncConnection:
 
 def join_sqlite3(handle: Any) -> Connection:
     """The caller's sqlite3 connection as one that runs our statements. Raises BadHandle if it would autocommit."""
-    from mainspring.storage.sqlite import joined
+    from mainspring.storage.sqlite import JoinedSqlite
 
-    return joined(handle)
+    return JoinedSqlite(handle)
 
 
 def _sqlite_path(rest: str) -> str:

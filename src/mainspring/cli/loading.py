@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from mainspring.app import Mainspring
+from mainspring.app.app import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.failures import Refused
 

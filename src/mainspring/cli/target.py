@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from mainspring.app import Mainspring
+from mainspring.app.app import Mainspring
 from mainspring.app.storages import read_url
 from mainspring.cli.failures import Refused
 from mainspring.cli.loading import load_app

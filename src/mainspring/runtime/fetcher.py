@@ -66,11 +66,12 @@ class Fetcher(Service):
             self._marks[group].rung()
         else:
             return
-        self.nudge()
+        self._wakeup.rung()
+        self.wake()
 
     def nudge(self) -> None:
         """Something was published just now, so it lies above every mark: look, but only there."""
-        self._wakeup.rung()
+        self._wakeup.stirred()
         self.wake()
 
     async def turn(self) -> float:
@@ -96,7 +97,7 @@ class Fetcher(Service):
             await self._wakeup.worked(sent)
         if not short:
             return 0.0
-        pause, look_again = await self._wakeup.rest(self._clock.monotonic(), found=bool(claimed))
+        pause, look_again = await self._wakeup.rest(self._clock.monotonic())
         if look_again:
             self._look_everywhere()
         return pause

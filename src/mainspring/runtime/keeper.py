@@ -56,6 +56,7 @@ class Keeper(Service):
         self._on_lost = on_lost
         self._on_asked = on_asked
         self._everything = False
+        self._poked_at = 0.0
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._worker_thread = 0
         self._loop_here: asyncio.AbstractEventLoop | None = None
@@ -78,9 +79,14 @@ class Keeper(Service):
             loop.call_soon_threadsafe(super().wake)
 
     def poke(self) -> None:
-        """Look at every claim now, not only at those that need extending: somebody may have asked to cancel."""
+        """Look at every claim soon, not only at those that need extending: somebody may have asked to cancel.
+
+        At most once a tick, since a busy file rings often.
+        """
         self._everything = True
-        self.wake()
+        if self._clock.monotonic() - self._poked_at >= self._tick:
+            self._poked_at = self._clock.monotonic()
+            self.wake()
 
     async def stop(self) -> None:
         """End the thread. Returns within a few seconds even if the database does not answer."""

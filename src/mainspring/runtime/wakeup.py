@@ -9,7 +9,8 @@ from mainspring.storage.contract import Doorbell, Mailbox
 from mainspring.timing.clock import Clock
 
 _WARM = 0.05
-"""Seconds after work in which we look often instead of arming: a bell per message would cost publishers dearly."""
+"""Seconds: work that follows work within this time is a stream, and instead of arming we look often. A bell per
+message of a stream would cost its publishers dearly; a lone message now and then may well ring one."""
 _WARM_PAUSE = 0.005
 _SPACING = 0.002
 """Seconds between claims that came back short, however often we are woken."""
@@ -17,6 +18,7 @@ _FIRST_POLL = 0.25
 _BLIND_POLL = 0.5
 """The longest poll while no bell is proven to ring."""
 _REARM = 20.0
+_LONGEST_HOLD_OFF = 1.0
 
 
 class Wakeup:
@@ -40,23 +42,34 @@ class Wakeup:
         self._longest_poll = longest_poll.total_seconds()
         self._clock = clock
         self._worked_at = -_WARM
+        self._streaming = False
         self._armed_at: float | None = None
         self._poll = _FIRST_POLL
         self._short = False
+        self._rung = False
+        self._fruitless = 0
+        self._arm_from = 0.0
         self._returns_at: float | None = None
 
     async def worked(self, now: float) -> None:
         """A claim brought something: publishers need not ring."""
+        self._streaming = now - self._worked_at < _WARM
         self._worked_at = now
+        self._fruitless, self._arm_from = 0, 0.0
         self._poll = _FIRST_POLL
         self._short = False
         if self._armed_at is not None:
             self._armed_at = None
             await self._doorbell.disarm(self._groups)
 
-    def rung(self) -> None:
-        """The bell rang: start polling from the beginning again."""
+    def stirred(self) -> None:
+        """Something was published in this process: start polling from the beginning again."""
         self._poll = _FIRST_POLL
+
+    def rung(self) -> None:
+        """The bell rang."""
+        self._poll = _FIRST_POLL
+        self._rung = True
 
     def returns(self, delay: timedelta) -> None:
         """Something of ours comes back after ``delay`` (a retry, a snooze): do not sleep past it."""
@@ -68,24 +81,42 @@ class Wakeup:
         """How long to hold back a claim that follows a short one too closely."""
         return _SPACING - since_claim if self._short and since_claim < _SPACING else 0.0
 
-    async def rest(self, now: float, *, found: bool) -> tuple[float, bool]:
+    async def rest(self, now: float) -> tuple[float, bool]:
         """How long to sleep after a claim that came back short, and whether to look everywhere after it."""
         self._short = True
-        if self._returns_at is not None and self._returns_at <= now:
-            self._returns_at = None
-        if found or now - self._worked_at < _WARM:
+        rung, self._rung = self._rung, False
+        if self._streaming and now - self._worked_at < _WARM:
             return _WARM_PAUSE, False
-        if self._armed_at is None or now - self._armed_at > _REARM:
+        if rung and self._armed_at is not None:
+            await self._hold_off(now)
+        if now >= self._arm_from and (self._armed_at is None or now - self._armed_at > _REARM):
             await self._doorbell.arm(self._groups)
             self._armed_at = now
             return 0.0, True
-        upcoming = await self._mailbox.upcoming(self._groups)
+        return await self._until_next(now), False
+
+    async def _hold_off(self, now: float) -> None:
+        # Woken for nothing: another worker was faster. Were it armed again at once, every message that the other
+        # handles so well would ring for us too.
+        self._fruitless += 1
+        self._armed_at = None
+        self._arm_from = now + min(_LONGEST_HOLD_OFF, _FIRST_POLL * 2.0**self._fruitless / 2)
+        await self._doorbell.disarm(self._groups)
+
+    async def _until_next(self, now: float) -> float:
+        """Seconds until the poll, the next due instant or our own returns, whichever is first."""
         pause = self._next_poll()
+        if self._arm_from > now:
+            pause = min(pause, self._arm_from - now)
+        upcoming = await self._mailbox.upcoming(self._groups)
         if upcoming is not None:
             pause = min(pause, upcoming.total_seconds())
         if self._returns_at is not None:
-            pause = min(pause, max(_SPACING, self._returns_at - now))
-        return pause, False
+            if self._returns_at <= now:
+                self._returns_at = None
+            else:
+                pause = min(pause, max(_SPACING, self._returns_at - now))
+        return pause
 
     def _next_poll(self) -> float:
         pause = self._poll

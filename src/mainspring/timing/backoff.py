@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -71,12 +72,14 @@ def exponential(
     if factor < 1:
         raise ValueError(f"factor={factor!r} is below 1: retries would come ever faster")
     _check_attempts(attempts)
+    grows = bool(start and ceiling) and factor > 1
+    capped_from = math.log(ceiling / start, factor) + 1 if grows else math.inf
 
     def wait(attempt: int, _: timedelta) -> timedelta | None:
         if attempt >= attempts:
             return None
-        # Beyond 64 doublings every cap is reached, and floats would overflow.
-        return min(ceiling, start * factor ** min(attempt - 1, 64)) if start else start
+        # From there on it is the cap whatever the power would be, and the power would overflow.
+        return ceiling if attempt > capped_from else min(ceiling, start * factor ** (attempt - 1))
 
     return _policy("exponential", wait, jitter, budget, retry_on, give_up_on)
 

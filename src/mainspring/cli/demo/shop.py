@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mainspring.app import Context, Mainspring, exponential
+from mainspring import Context, Mainspring, exponential
 from mainspring.cli.demo.journal import Journal
 
 PAYMENT_TIME = "4s"

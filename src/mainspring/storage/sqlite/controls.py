@@ -50,9 +50,7 @@ class SqliteControls:
             yield self._sql("bell_ring")
         return len(chosen)
 
-    def replace(
-        self, message_id: UUID, group: str, by: str, draft: Draft, now: datetime | None
-    ) -> Script[bool]:
+    def replace(self, message_id: UUID, group: str, by: str, draft: Draft, now: datetime | None) -> Script[bool]:
         """See ``Controls.replace``."""
         at = yield from self._sql.turn_clock(now)
         if not (yield self._sql("dead_take", message_id.bytes, group)):

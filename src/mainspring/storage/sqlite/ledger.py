@@ -137,10 +137,7 @@ class SqliteLedger:
     def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
         """See ``Ledger.audit``."""
         rows = yield self._sql("audit_read", before, limit)
-        return [
-            AuditView(id, instant(at), by, action, subject, detail)
-            for id, at, by, action, subject, detail in rows
-        ]
+        return [AuditView(id, instant(at), by, action, subject, detail) for id, at, by, action, subject, detail in rows]
 
 
 def _live(row: Row, at: int) -> DeliveryView:
@@ -225,9 +222,7 @@ def _ended(row: Row, status: Literal["done", "cancelled"]) -> DeliveryView:
 
 def _run(row: Row) -> RunView:
     (id, raw, group, topic, attempt, status, started, finished, *rest) = row
-    return RunView(
-        id, UUID(bytes=raw), group, topic, attempt, status, instant(started), instant(finished), *rest
-    )
+    return RunView(id, UUID(bytes=raw), group, topic, attempt, status, instant(started), instant(finished), *rest)
 
 
 def _group(row: Row, patterns: list[str]) -> GroupView:
@@ -248,6 +243,4 @@ def _group(row: Row, patterns: list[str]) -> GroupView:
 
 def _worker(row: Row) -> WorkerView:
     (name, app, host, pid, groups, in_hand, bell, started, beat) = row
-    return WorkerView(
-        name, app, host, pid, read_names(groups), in_hand, bell, instant(started), instant(beat)
-    )
+    return WorkerView(name, app, host, pid, read_names(groups), in_hand, bell, instant(started), instant(beat))

@@ -38,9 +38,7 @@ class SqliteMailbox:
         """See ``Mailbox.publish``."""
         return publish(self._sql, drafts, now)
 
-    def claim(
-        self, wants: Sequence[Want], owner: str, hold: timedelta, now: datetime | None
-    ) -> Script[list[Delivery]]:
+    def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: datetime | None) -> Script[list[Delivery]]:
         """See ``Mailbox.claim``."""
         sql = self._sql
         # The clock is only read: a claim that finds nothing writes nothing, and so wakes nobody.
@@ -73,9 +71,7 @@ class SqliteMailbox:
         ((first,),) = yield self._sql("upcoming", names(groups), at)
         return None if first is None else timedelta(microseconds=first - at)
 
-    def reap(
-        self, groups: Sequence[str], owner: str, hold: timedelta, now: datetime | None
-    ) -> Script[Delivery | None]:
+    def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: datetime | None) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
         sql = self._sql
         at = yield from sql.read_clock(now)

@@ -51,10 +51,7 @@ def routed(sql: Dialect, topics: Collection[str]) -> Script[Routes]:
     if not topics:
         return {}
     subscriptions = yield sql("publish_routes", names(topics))
-    return {
-        topic: sorted({group for pattern, group in subscriptions if matches(pattern, topic)})
-        for topic in topics
-    }
+    return {topic: sorted({group for pattern, group in subscriptions if matches(pattern, topic)}) for topic in topics}
 
 
 def _message(raw: bytes, draft: Draft, copies: int, at: int) -> tuple[Any, ...]:

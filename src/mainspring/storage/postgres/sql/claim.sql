@@ -1,11 +1,23 @@
--- $1 groups, $2 limits; $3 places in $1, $4 levels, $5 sinces: one scan per place; $6 owner, $7 hold, $8 now.
+-- $1 groups, $2 limits; $3 places in $1, $4 levels, $5 sinces: the scans; $6 owner, $7 hold, $8 now.
 -- Columns in the order of model.message.Delivery.
-WITH taken AS MATERIALIZED (
-    SELECT found.*, want.place AS want
-    FROM unnest($1::text[], $2::integer[]) WITH ORDINALITY AS want (group_name, quota, place)
+--
+-- Every (group, level) is an index range scan of its own, so nothing due later, buried, or of another group or
+-- level is ever looked at. Rows are locked one by one as the limits ask for them, never a row too many: without
+-- MATERIALIZED a plan may run the scan again for every row it updates, and claim without limit.
+WITH want AS MATERIALIZED (
+    SELECT w.group_name, w.quota, w.place
+    FROM unnest($1::text[], $2::integer[]) WITH ORDINALITY AS w (group_name, quota, place)
+    WHERE NOT EXISTS (
+        SELECT FROM mainspring.groups AS g WHERE g.name = w.group_name AND g.paused_at IS NOT NULL
+    )
+),
+taken AS MATERIALIZED (
+    SELECT found.seq, found.due_at, found.scan, want.place AS want
+    FROM want
     CROSS JOIN LATERAL (
-        SELECT due.*, scan.place AS scan
-        FROM unnest($3::integer[], $4::smallint[], $5::timestamptz[]) WITH ORDINALITY AS scan (want, level, since, place)
+        SELECT due.seq, due.due_at, scan.place AS scan
+        FROM unnest($3::integer[], $4::smallint[], $5::timestamptz[])
+            WITH ORDINALITY AS scan (want, level, since, place)
         CROSS JOIN LATERAL (
             SELECT d.seq, d.due_at
             FROM mainspring.delivery AS d
@@ -21,9 +33,6 @@ WITH taken AS MATERIALIZED (
         WHERE scan.want = want.place
         LIMIT want.quota
     ) AS found
-    WHERE NOT EXISTS (
-        SELECT FROM mainspring.groups AS g WHERE g.name = want.group_name AND g.paused_at IS NOT NULL
-    )
 ),
 held AS (
     UPDATE mainspring.delivery AS d
@@ -41,6 +50,6 @@ SELECT
     held.key, m.correlation_id, m.causation_id, held.priority, held.attempt, held.deaths, held.was_due_at,
     held.scheduled_for, held.published_at,
     coalesce(m.expires_at <= coalesce($8::timestamptz, statement_timestamp()), false),
-    held.cancel_asked, false, coalesce($8::timestamptz, statement_timestamp())
+    held.cancel_asked, held.suspect, coalesce($8::timestamptz, statement_timestamp())
 FROM held JOIN mainspring.message AS m ON m.id = held.message_id
 ORDER BY held.want, held.scan, held.was_due_at, held.seq

@@ -1,6 +1,6 @@
 -- $1 topics, $2 content types, $3 groups, $4 priorities: the kinds of drafts in this batch, each once;
 -- $5 places in $1, $6 ids, $7 payloads, $8 headers, $9 keys, $10 delays, $11 instants, $12 times to live,
--- $13 expiries, $14 correlations, $15 causations: the drafts, one per place, an array nobody filled may be empty;
+-- $13 expiries, $14 correlations, $15 causations: the drafts, one per place; an array nobody filled may be empty;
 -- $16 channel, $17 now. Answers the ids that are stored now.
 WITH kind AS MATERIALIZED (
     SELECT
@@ -42,31 +42,33 @@ fresh AS (
     ON CONFLICT (id) DO NOTHING
     RETURNING id
 ),
+-- IS TRUE keeps this a hash lookup. As a join it would be planned for the handful of rows that PostgreSQL
+-- expects of any array, and may then compare every draft with every other.
 delivered AS (
     INSERT INTO mainspring.delivery (message_id, group_name, priority, due_at, scheduled_for, published_at, key)
     SELECT
         draft.id, receiver.name, draft.priority, greatest(draft.scheduled_for, draft.now), draft.scheduled_for,
         draft.now, draft.key
-    FROM draft JOIN fresh ON fresh.id = draft.id, unnest(draft.groups) WITH ORDINALITY AS receiver (name, position)
+    FROM draft, unnest(draft.groups) WITH ORDINALITY AS receiver (name, position)
+    WHERE (draft.id IN (SELECT fresh.id FROM fresh)) IS TRUE
     ORDER BY draft.position, receiver.position
     RETURNING group_name
 ),
 parked AS (
     INSERT INTO mainspring.parked (message_id, topic, key, priority, due_at, scheduled_for, published_at, parked_at)
-    SELECT
-        draft.id, draft.topic, draft.key, draft.priority, greatest(draft.scheduled_for, draft.now),
-        draft.scheduled_for, draft.now, draft.now
-    FROM draft JOIN fresh ON fresh.id = draft.id
-    WHERE cardinality(draft.groups) = 0
-    ORDER BY draft.position
+    SELECT id, topic, key, priority, greatest(scheduled_for, now), scheduled_for, now, now
+    FROM draft
+    WHERE cardinality(groups) = 0
+      AND (id IN (SELECT fresh.id FROM fresh)) IS TRUE
+    ORDER BY position
 ),
 -- A notification takes a lock that every committing transaction wants: only who sleeps is woken.
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($16, bell.group_name)) AS count
+    SELECT count(pg_notify($16, bell.group_name))
     FROM mainspring.bell
     WHERE bell.armed_until > coalesce($17::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT delivered.group_name FROM delivered)
 )
+-- rung is named here because nothing else would have it run.
 SELECT fresh.id
 FROM fresh, rung
-WHERE rung.count >= 0

@@ -1,0 +1,122 @@
+"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog] [--messages N] [--rounds N]``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+import statistics
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import asyncpg
+import uvloop
+
+from benchmarks import backlog, bell, drain, raw_loop
+from benchmarks.server import postgres
+
+WANTED_SHARE = 0.25
+Section = Callable[[str, argparse.Namespace], Awaitable[None]]
+
+
+def quantiles(values: list[float]) -> tuple[float, float]:
+    """The median and the 99th percentile."""
+    ordered = sorted(values)
+    return statistics.median(ordered), ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+
+
+def verdict(ok: object) -> str:
+    """How a figure stands to what was promised."""
+    return "ok" if ok else "MISSED"
+
+
+async def drains(url: str, options: argparse.Namespace) -> None:
+    """The raw loop and Mainspring in turns, so that both see the same machine."""
+    raw, ours = [], []
+    for number in range(options.rounds):
+        raw.append(await raw_loop.drain(url, options.messages))
+        ours.append(await drain.drain(url, f"bench_drain_{number}", options.messages))
+        print(f"  round {number + 1}: raw loop {raw[-1]:>9,.0f} msg/s   mainspring {ours[-1]:>9,.0f} msg/s")
+    share = statistics.median(mine / bare for mine, bare in zip(ours, raw, strict=True))
+    print(f"  raw loop                       {statistics.median(raw):>10,.0f} msg/s (median)")
+    print(f"  mainspring, one process        {statistics.median(ours):>10,.0f} msg/s (median), all acknowledged")
+    print(f"  share of the raw loop          {share:>10.2f}   (≥ {WANTED_SHARE}: {verdict(share >= WANTED_SHARE)})")
+    with tempfile.TemporaryDirectory() as folder:
+        rate = await drain.drain(f"sqlite:///{Path(folder) / 'bench.db'}", "mainspring", options.messages // 2)
+    print(f"  the same on SQLite             {rate:>10,.0f} msg/s")
+
+
+async def load(url: str, options: argparse.Namespace) -> None:
+    """What a message costs in trips and notifications while there is plenty to do."""
+    trips, notifications = await bell.under_load(url, "bench_load", options.messages)
+    print(f"  round trips per 1,000 messages {trips:>10.1f}   from publish to settle, 50 concurrent publishers")
+    print(f"  notifications per 1,000        {notifications:>10.1f}   (≤ 10: {verdict(notifications <= 10)})")
+    await _drop(url, "bench_load")
+
+
+async def idle(url: str, options: argparse.Namespace) -> None:
+    """How soon a sleeping worker has the message, from the moment its publisher called."""
+    median, late = quantiles(await bell.idle_pickup(url, "bench_idle", options.pickups))
+    print(f"  PostgreSQL p50 / p99           {median:>6.1f} / {late:.1f} ms (≤ 5 / ≤ 20: {verdict(median <= 5 and late <= 20)})")
+    await _drop(url, "bench_idle")
+    with tempfile.TemporaryDirectory() as folder:
+        waits = await bell.idle_pickup(f"sqlite:///{Path(folder) / 'idle.db'}", "mainspring", options.pickups)
+    median, late = quantiles(waits)
+    print(f"  SQLite p50 / p99               {median:>6.1f} / {late:.1f} ms (≤ 25 / ≤ 50: {verdict(median <= 25 and late <= 50)})")
+
+
+async def behind(url: str, options: argparse.Namespace) -> None:
+    """A claim among four million rows that are not for it."""
+    median, late = quantiles(await backlog.claim_times(url, "bench_backlog", options.claims, options.rows))
+    print(f"  claim p50 / p99                {median:>6.2f} / {late:.2f} ms (p99 ≤ 5: {verdict(late <= 5)})")
+    await _drop(url, "bench_backlog")
+
+
+async def _drop(url: str, schema: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    await connection.close()
+
+
+SECTIONS: dict[str, tuple[str, Section]] = {
+    "drain": ("Drain: claim, handle, settle", drains),
+    "load": ("Under load", load),
+    "idle": ("Idle pick-up", idle),
+    "backlog": ("Claim with 1M future, 1M dead, 1M ready of another group, 1M ready on four levels", behind),
+}
+
+
+async def main(options: argparse.Namespace) -> None:
+    """Run what was asked for, each part on the same server."""
+    with postgres() as url:
+        connection = await asyncpg.connect(url)
+        version = await connection.fetchval("SHOW server_version")
+        await connection.close()
+        print(f"Python {platform.python_version()}, PostgreSQL {version}, uvloop, {options.messages:,} messages")
+        for name in options.only:
+            title, section = SECTIONS[name]
+            print(f"\n{title}")
+            await section(url, options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(SECTIONS))
+    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pickups", type=int, default=200)
+    parser.add_argument("--claims", type=int, default=500)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    options = parser.parse_args()
+    unknown = set(options.only) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown part {', '.join(sorted(unknown))}: choose from {', '.join(SECTIONS)}")
+    return options
+
+
+if __name__ == "__main__":
+    arguments = parse()
+    sys.exit(uvloop.run(main(arguments)))

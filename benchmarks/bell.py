@@ -1,0 +1,102 @@
+"""Round trips and notifications per 1,000 messages under load, and how soon an idle worker picks up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg
+
+from mainspring import Mainspring
+
+
+@contextmanager
+def counted() -> Iterator[dict[str, int]]:
+    """Count every round trip any asyncpg connection of this process makes, while the block lasts."""
+    counts = {"trips": 0}
+    kinds = ("fetch", "fetchrow", "fetchval", "execute", "executemany")
+    originals = {kind: getattr(asyncpg.Connection, kind) for kind in kinds}
+
+    def counting(original: Any) -> Any:
+        async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            counts["trips"] += 1
+            return await original(self, *args, **kwargs)
+
+        return call
+
+    for kind, original in originals.items():
+        setattr(asyncpg.Connection, kind, counting(original))
+    try:
+        yield counts
+    finally:
+        for kind, original in originals.items():
+            setattr(asyncpg.Connection, kind, original)
+
+
+async def under_load(url: str, schema: str, messages: int) -> tuple[float, float]:
+    """Trips and notifications per 1,000 messages while a publisher keeps one worker busy, publish to settle."""
+    publisher = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
+    app = Mainspring(url, name="bench", schema=schema)
+    handled = 0
+    done = asyncio.Event()
+
+    @app.consumer("bench.load", concurrency=500)
+    async def noop(_: dict[str, int]) -> None:
+        nonlocal handled
+        handled += 1
+        if handled == messages:
+            done.set()
+
+    heard = 0
+
+    def hear(*_: object) -> None:
+        nonlocal heard
+        heard += 1
+
+    async with publisher, app.worker():
+        ear = await asyncpg.connect(url)
+        await ear.add_listener(await channel(ear, schema), hear)
+        with counted() as counts:
+            callers = [_caller(publisher, messages // 50) for _ in range(50)]
+            await asyncio.gather(*callers)
+            await done.wait()
+            while any(each.ready + each.running for each in (await app.tally()).groups):
+                await asyncio.sleep(0.01)
+        await ear.close()
+    return counts["trips"] * 1_000 / messages, heard * 1_000 / messages
+
+
+async def _caller(app: Mainspring, count: int) -> None:
+    for number in range(count):
+        await app.publish("bench.load", {"number": number})
+
+
+async def channel(connection: Any, schema: str) -> str:
+    """The channel the worker of this schema listens on, as the server knows it."""
+    from mainspring.storage.postgres.doorbell import channel_name
+
+    return channel_name(schema)
+
+
+async def idle_pickup(url: str, schema: str, rounds: int) -> list[float]:
+    """Milliseconds from the return of a publish in another app to the handler, with the worker asleep each time."""
+    publisher = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
+    app = Mainspring(url, name="bench", schema=schema)
+    arrived: asyncio.Queue[float] = asyncio.Queue()
+
+    @app.consumer("bench.idle", concurrency=1)
+    async def noop(_: dict[str, int]) -> None:
+        arrived.put_nowait(time.perf_counter())
+
+    waits: list[float] = []
+    async with publisher, app.worker():
+        for number in range(rounds):
+            # Past the warm time after the last message, so that it is the bell that is measured.
+            await asyncio.sleep(0.15 + 0.013 * (number % 7))
+            sent = time.perf_counter()
+            await publisher.publish("bench.idle", {"number": number})
+            waits.append((await arrived.get() - sent) * 1_000)
+    return waits

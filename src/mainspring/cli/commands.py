@@ -1,0 +1,69 @@
+"""The command line as a whole: what commands there are, and how each of them ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from mainspring.cli import dead, declare, demonstrate, groups, health, messages, publish, schema, worker
+from mainspring.cli.failures import INTERRUPTED, report
+
+_AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code. Nothing is raised, Ctrl-C included."""
+    app = _commands()
+
+    @app.meta.default
+    def launch(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        debug: Annotated[
+            bool, Parameter(negative="", show_default=False, help="Show the traceback when something goes wrong.")
+        ] = False,
+    ) -> Any:
+        del debug  # looked for below, where it also counts when the command line cannot be read
+        return app(tokens, **_AS_VALUES)
+
+    try:
+        code = app.meta(list(arguments), **_AS_VALUES)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has had enough, as `head` does: that is no failure, but nothing more may be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # whatever goes wrong, people get one line
+        return report(error, debug="--debug" in arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _commands() -> App:
+    app = App(
+        name="mainspring",
+        help="Messages, timers and schedules on the database an application already has.",
+        version=_version,
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,
+        group_commands="Commands",
+    )
+    for command in (worker.worker, declare.declare, schema.migrate, schema.sql, health.health, publish.publish):
+        app.command(command)
+    app.command(messages.app)
+    app.command(dead.app)
+    app.command(groups.app)
+    app.command(demonstrate.demo)
+    return app
+
+
+def _version() -> str:
+    try:
+        return version("mainspring")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"

@@ -1,0 +1,208 @@
+"""``mainspring dead``: what was given up, to look at, revive or discard."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from cyclopts import App, Parameter
+
+from mainspring.app.app import Mainspring
+from mainspring.app.envelope import MISSING
+from mainspring.cli.confirming import confirmed, progress
+from mainspring.cli.details import print_message
+from mainspring.cli.failures import Refused
+from mainspring.cli.messages import Before, Limit, check_limit
+from mainspring.cli.publish import read_json
+from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.cli.words import first_line, many, when
+
+app = App(name="dead", help="List, show, revive and discard dead letters.")
+
+_PAGE, _MOST = 500, 10_000
+
+Id = Annotated[UUID | None, Parameter(metavar="ID", help="The message's id, as the lists show it.")]
+OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
+OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
+WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only where the error contains this text.")]
+All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="Every dead letter there is.")]
+Yes = Annotated[
+    bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")
+]
+
+
+@app.command(name="list")
+async def list_(
+    *,
+    group: OfGroup = None,
+    topic: OfTopic = None,
+    error: WithError = None,
+    limit: Limit = 50,
+    before: Before = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """List dead letters, newest first."""
+    check_limit(limit)
+    async with target.opened() as opened:
+        found = await opened.dead.list(group=group, topic=topic, error=error, before=before, limit=limit)
+    if json:
+        print_json(found)
+        return 0
+    if not found:
+        narrowed = before is not None or any(each is not None for each in (group, topic, error))
+        say("Nothing matches. Leave a filter out to see more." if narrowed else "No dead letters: nothing was given up.")
+        return 0
+    columns = (
+        Column("id", whole=True),
+        Column("group"),
+        Column("topic", spare=True),
+        Column("died", right=True),
+        Column("attempts", right=True, spare=True),
+        Column("error"),
+    )
+    rows = [
+        (str(each.message_id), each.group, each.topic, when(each.buried_at), str(each.attempt), first_line(each.error))
+        for each in found
+    ]
+    print_table(columns, rows)
+    if len(found) == limit:
+        say(f"There may be more: add --before {found[-1].seq}", style="dim")
+    say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
+    return 0
+
+
+@app.command
+async def show(message_id: Annotated[UUID, Parameter(metavar="ID")], /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one dead letter: payload, headers, and every error with its traceback.
+
+    Parameters
+    ----------
+    message_id
+        The message's id, as the lists show it.
+    """
+    async with target.opened() as opened:
+        found = await opened.dead.show(message_id)
+    if found is None:
+        raise _unknown(message_id, None)
+    if json:
+        print_json(found)
+    else:
+        print_message(found)
+    return 0
+
+
+@app.command
+async def revive(
+    message_id: Id = None,
+    /,
+    *,
+    group: OfGroup = None,
+    topic: OfTopic = None,
+    error: WithError = None,
+    everything: All = False,
+    payload: Annotated[str | None, Parameter(metavar="JSON")] = None,
+    yes: Yes = False,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Give dead letters a fresh life: one by its id, or many by --group, --topic, --error or --all.
+
+    Parameters
+    ----------
+    payload
+        With an ID: deliver this JSON instead; `-` reads it from stdin.
+    """
+    _check_meant(message_id, group, topic, error, everything=everything)
+    if payload is not None and message_id is None:
+        raise Refused("--payload replaces the payload of one dead letter: give its ID")
+    value = MISSING if payload is None else read_json(payload)
+    async with target.opened() as opened:
+        which: dict[str, Any] = {"group": group, "topic": topic, "error": error}
+        if message_id is not None:
+            count = await opened.dead.revive(message_id, **which, payload=value, by=operator())
+            if not count:
+                raise _unknown(message_id, group)
+        else:
+            count = await _bulk(opened, "Revive", which, yes=yes)
+    return _told(count, "revived", json=json)
+
+
+@app.command
+async def discard(
+    message_id: Id = None,
+    /,
+    *,
+    group: OfGroup = None,
+    topic: OfTopic = None,
+    error: WithError = None,
+    everything: All = False,
+    yes: Yes = False,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Remove dead letters for good: one by its id, or many by --group, --topic, --error or --all."""
+    _check_meant(message_id, group, topic, error, everything=everything)
+    async with target.opened() as opened:
+        which: dict[str, Any] = {"group": group, "topic": topic, "error": error}
+        if message_id is not None:
+            count = await opened.dead.discard(message_id, **which, by=operator())
+            if not count:
+                raise _unknown(message_id, group)
+        else:
+            count = await _bulk(opened, "Discard", which, yes=yes)
+    return _told(count, "discarded", json=json)
+
+
+async def _bulk(opened: Mainspring, verb: str, which: dict[str, Any], *, yes: bool) -> int | None:
+    """Do it to all that match, after asking. None: whoever was asked said no."""
+    count = await _count(opened, which)
+    if not count:
+        return 0
+    exact = count < _MOST
+    number = many(count, "dead letter") if exact else f"{_MOST:,} or more dead letters"
+    if not confirmed(f"{verb} {number}?", yes=yes):
+        return None
+    act = opened.dead.revive if verb == "Revive" else opened.dead.discard
+    with progress(verb, count if exact else None) as advance:
+        return await act(**which, everything=True, by=operator(), progress=advance)
+
+
+async def _count(opened: Mainspring, which: dict[str, Any]) -> int:
+    count, before = 0, None
+    while count < _MOST:
+        page = await opened.dead.list(**which, before=before, limit=_PAGE)
+        count += len(page)
+        if len(page) < _PAGE:
+            break
+        before = page[-1].seq
+    return count
+
+
+def _check_meant(
+    message_id: UUID | None, group: str | None, topic: str | None, error: str | None, *, everything: bool
+) -> None:
+    filtered = group is not None or topic is not None or error is not None
+    if message_id is None and not filtered and not everything:
+        raise Refused("which ones? Give an ID, or --group, --topic, --error or --all")
+    if everything and (filtered or message_id is not None):
+        raise Refused("--all means every dead letter: leave it out to choose some")
+    if message_id is not None and (topic is not None or error is not None):
+        raise Refused("an ID names one message: --topic and --error choose among many, leave them out")
+
+
+def _told(count: int | None, done: str, *, json: bool) -> int:
+    if json:
+        print_json({done: count or 0})
+    elif count is None:
+        say(f"Nothing was {done}.")
+        return 1
+    else:
+        say(f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches.")
+    return 0
+
+
+def _unknown(message_id: UUID, group: str | None) -> Refused:
+    of = f" of group {group}" if group is not None else ""
+    return Refused(f"message {message_id} has no dead letter{of}: `mainspring dead list` shows what there is")

@@ -1,0 +1,105 @@
+"""One message in full, for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.text import Text
+
+from mainspring.cli.tables import Column, print_facts, print_table, say, stdout
+from mainspring.cli.words import first_line, payload_of, visible, when
+from mainspring.model.message import Priority
+from mainspring.model.views import MessageView
+from mainspring.timing.duration import spell
+
+
+def print_message(message: MessageView) -> None:
+    """Its facts, payload, deliveries, runs, and every traceback that was kept."""
+    print_facts(
+        (
+            ("id", str(message.id)),
+            ("topic", message.topic),
+            ("key", message.key or ""),
+            ("published", f"{message.published_at.isoformat()}  ({when(message.published_at)})"),
+            ("expires", f"{message.expires_at.isoformat()}  ({when(message.expires_at)})" if message.expires_at else ""),
+            ("correlation", message.correlation_id or ""),
+            ("caused by", str(message.causation_id or "")),
+            *((f"header {name}", value) for name, value in message.headers.items()),
+        )
+    )
+    _print_payload(message)
+    _print_deliveries(message)
+    _print_runs(message)
+
+
+def _print_payload(message: MessageView) -> None:
+    value, encoding = payload_of(message)
+    _heading(f"payload, {message.content_type}" + ("" if encoding == "json" else ", as base64"))
+    text = json.dumps(value, ensure_ascii=False, indent=2) if encoding == "json" else str(value)
+    stdout().print(Text(visible(text)), soft_wrap=True)
+
+
+def _print_deliveries(message: MessageView) -> None:
+    _heading("deliveries")
+    if not message.deliveries:
+        say("none left: every group is done with it")
+        return
+    columns = (
+        Column("group", whole=True),
+        Column("state"),
+        Column("attempt", right=True),
+        Column("due", right=True),
+        Column("priority", spare=True),
+        Column("error"),
+    )
+    rows = [
+        (
+            each.group or "(no group yet)",
+            each.state,
+            str(each.attempt),
+            when(each.buried_at if each.state == "dead" else each.due_at),
+            Priority(each.priority).name.lower(),
+            first_line(each.error),
+        )
+        for each in message.deliveries
+    ]
+    print_table(columns, rows)
+
+
+def _print_runs(message: MessageView) -> None:
+    if not message.runs:
+        return
+    _heading("runs that were kept")
+    columns = (
+        Column("group", whole=True),
+        Column("attempt", right=True),
+        Column("status"),
+        Column("finished", right=True),
+        Column("took", right=True),
+        Column("node", spare=True),
+        Column("outcome"),
+    )
+    rows = [
+        (
+            each.group,
+            str(each.attempt),
+            each.status,
+            when(each.finished_at),
+            spell(each.finished_at - each.started_at),
+            each.node or "",
+            first_line(each.error or each.output),
+        )
+        for each in message.runs
+    ]
+    print_table(columns, rows)
+    for each in message.runs:
+        if each.traceback:
+            _heading(f"traceback, {each.group}, attempt {each.attempt}")
+            stdout().print(Text(visible(each.traceback.rstrip())), soft_wrap=True)
+
+
+def _heading(text: str) -> None:
+    console: Any = stdout()
+    console.print()
+    console.print(Text(text, style="bold"))

@@ -1,0 +1,140 @@
+"""``mainspring groups``: the declared consumers, their load, and steering them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from mainspring.cli.confirming import confirmed, progress
+from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.cli.words import many, plain, when
+from mainspring.model.views import Counts, GroupView
+
+app = App(name="groups", help="List, pause, resume and retire groups.")
+
+_SILENT = timedelta(minutes=1)
+"""A worker that has not said for so long that it serves a group no longer counts."""
+Name = Annotated[str, Parameter(metavar="GROUP", help="The group's name.")]
+
+
+@app.command(name="list")
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+    """List the declared groups with what waits for them."""
+    async with target.opened() as opened:
+        found = await opened.groups.list()
+        tally = await opened.tally()
+    counts = {each.group: each for each in tally.groups}
+    load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
+    if json:
+        print_json([{**plain(each), **_numbers(load[each.name])} for each in found])
+        return 0
+    if not found:
+        say("No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP")
+        return 0
+    columns = (
+        Column("group", whole=True),
+        Column("state"),
+        Column("topics"),
+        Column("ready", right=True),
+        Column("scheduled", right=True),
+        Column("running", right=True),
+        Column("dead", right=True),
+        Column("handled", right=True, spare=True),
+        Column("failed", right=True, spare=True),
+        Column("served", right=True, spare=True),
+    )
+    rows = [_row(each, load[each.name], tally.now) for each in found]
+    print_table(columns, rows)
+    if tally.parked:
+        say(f"{many(tally.parked, 'message')} parked: no group subscribes to the topic. `mainspring messages list --state parked`")
+    for each in found:
+        if each.paused_at is not None:
+            why = f": {each.pause_reason}" if each.pause_reason else ""
+            say(f"{each.name} was paused {when(each.paused_at)} by {each.paused_by}{why}", style="dim")
+    return 0
+
+
+@app.command
+async def pause(name: Name, /, *, reason: str = "", target: Target = UNNAMED, json: Json = False) -> int:
+    """Stop handing out a group's messages until it is resumed; restarts and deploys do not.
+
+    Parameters
+    ----------
+    reason
+        Shown with the group, and kept in the audit log.
+    """
+    async with target.opened() as opened:
+        await opened.groups.pause(name, by=operator(), reason=reason)
+    if json:
+        print_json({"group": name, "paused": True})
+    else:
+        say(f"{name} is paused; its messages wait. To go on: mainspring groups resume {name}{target.typed}")
+    return 0
+
+
+@app.command
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Hand out a group's messages again."""
+    async with target.opened() as opened:
+        await opened.groups.resume(name, by=operator())
+    if json:
+        print_json({"group": name, "paused": False})
+    else:
+        say(f"{name} is resumed")
+    return 0
+
+
+@app.command
+async def retire(
+    name: Name,
+    /,
+    *,
+    yes: Annotated[
+        bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")
+    ] = False,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Remove a group that no worker serves any more, with what waits for it; its dead letters stay."""
+    async with target.opened() as opened:
+        tally = await opened.tally()
+        mine = next((each for each in tally.groups if each.group == name), Counts(name))
+        waiting = mine.ready + mine.scheduled + mine.running + mine.lapsed
+        if name in {each.name for each in await opened.groups.list()}:
+            question = f"Retire {name} and drop {many(waiting, 'delivery', 'deliveries')}?"
+            if not confirmed(question, yes=yes):
+                say("Nothing was retired.")
+                return 1
+        with progress("Retire", waiting) as advance:
+            dropped = await opened.groups.retire(name, by=operator(), progress=advance)
+    if json:
+        print_json({"group": name, "dropped": dropped})
+    else:
+        say(f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped")
+    return 0
+
+
+def _numbers(counts: Counts) -> dict[str, object]:
+    numbers: dict[str, object] = plain(counts)
+    del numbers["group"]
+    return numbers
+
+
+def _row(each: GroupView, counts: Counts, now: datetime) -> tuple[str, ...]:
+    served = each.served_at is not None and now - each.served_at < _SILENT
+    state = "paused" if each.paused_at else "served" if served else "unserved"
+    return (
+        each.name,
+        state,
+        ", ".join(each.patterns),
+        f"{counts.ready:,}",
+        f"{counts.scheduled:,}",
+        f"{counts.running + counts.lapsed:,}",
+        f"{counts.dead:,}",
+        f"{counts.handled:,}",
+        f"{counts.failed:,}",
+        when(each.served_at, now) or "never",
+    )

@@ -1,0 +1,170 @@
+"""``mainspring messages``: what is stored and under way."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from cyclopts import App, Parameter
+
+from mainspring.cli.details import print_message
+from mainspring.cli.failures import Refused
+from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.words import first_line, many, when
+from mainspring.model.views import DeliveryView
+
+app = App(name="messages", help="List, show and cancel messages.")
+
+States = Literal["live", "scheduled", "ready", "running", "done", "dead", "cancelled", "parked"]
+Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="How many at the most.")]
+Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones: the next page.")]
+
+_COLUMNS = (
+    Column("id", whole=True),
+    Column("state"),
+    Column("topic"),
+    Column("group"),
+    Column("key", spare=True),
+    Column("due", right=True),
+    Column("attempt", right=True, spare=True),
+    Column("note", spare=True),
+)
+
+
+@app.command(name="list")
+async def list_(
+    *,
+    state: States = "live",
+    group: Annotated[str | None, Parameter(name=["--group", "-g"])] = None,
+    topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
+    key: str | None = None,
+    limit: Limit = 50,
+    before: Before = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """List deliveries, newest first: one line for every group that receives a message.
+
+    Parameters
+    ----------
+    state
+        Which ones; live is scheduled, ready and running together.
+    group
+        Only of this group.
+    topic
+        Only on this topic.
+    key
+        Only under this key.
+    """
+    check_limit(limit)
+    async with target.opened() as opened:
+        found = await opened.messages.list(state, group=group, topic=topic, key=key, before=before, limit=limit)
+    if json:
+        print_json(found)
+        return 0
+    if not found:
+        narrowed = before is not None or any(each is not None for each in (group, topic, key))
+        say(_nothing(state, narrowed=narrowed, typed=target.typed))
+        return 0
+    print_table(_COLUMNS, [_row(each) for each in found])
+    if len(found) == limit:
+        say(f"There may be more: add --before {found[-1].seq}", style="dim")
+    return 0
+
+
+@app.command
+async def show(message_id: Annotated[UUID, Parameter(metavar="ID")], /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one message: payload, headers, deliveries, and the runs that were kept.
+
+    Parameters
+    ----------
+    message_id
+        The message's id, as the lists show it.
+    """
+    async with target.opened() as opened:
+        found = await opened.messages.show(message_id)
+    if found is None:
+        raise Refused(f"there is no message {message_id}: it was never stored here, or is over and was pruned")
+    if json:
+        print_json(found)
+    else:
+        print_message(found)
+    return 0
+
+
+@app.command
+async def cancel(
+    message_id: Annotated[UUID | None, Parameter(metavar="ID")] = None,
+    /,
+    *,
+    topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
+    key: str | None = None,
+    reason: str = "cancelled by an operator",
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Cancel a message by its id, or all of a topic under one key. What runs already is asked to stop.
+
+    Parameters
+    ----------
+    message_id
+        The message's id, as the lists show it.
+    topic
+        With --key: every message of this topic under that key.
+    key
+        With --topic: the key.
+    reason
+        Kept with the history.
+    """
+    if (message_id is None) == (topic is None and key is None) or (topic is None) != (key is None):
+        raise Refused("what to cancel? Give a message's ID, or --topic and --key together")
+    async with target.opened() as opened:
+        if message_id is not None:
+            done = await opened.messages.cancel(message_id, reason=reason)
+        else:
+            assert topic is not None
+            done = await opened.cancel(topic, key=key, reason=reason)
+    if json:
+        print_json(done)
+    elif not done.cancelled and not done.asked:
+        say("nothing to cancel: no delivery of it is waiting or running")
+    else:
+        asked = f", {done.asked} running asked to stop" if done.asked else ""
+        say(f"{many(done.cancelled, 'delivery', 'deliveries')} cancelled{asked}")
+    return 0
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a page of nothing."""
+    if limit < 1:
+        raise Refused(f"--limit {limit} must be 1 or more")
+
+
+def _row(each: DeliveryView) -> tuple[str, ...]:
+    note = first_line(each.error) or ("lapsed" if each.lapsed else each.held_by or "")
+    due = each.buried_at if each.state == "dead" else each.due_at
+    return (
+        str(each.message_id),
+        each.state,
+        each.topic,
+        each.group or "(no group yet)",
+        each.key or "",
+        when(due),
+        str(each.attempt),
+        "asked to stop" if each.cancel_asked else note,
+    )
+
+
+def _nothing(state: str, *, narrowed: bool, typed: str) -> str:
+    if narrowed:
+        return "Nothing matches. Leave a filter out to see more."
+    match state:
+        case "live":
+            return f"Nothing is waiting or running. To publish: mainspring publish orders.placed '{{\"id\": 1}}'{typed}"
+        case "done":
+            return "No finished runs are kept. The option keep='all' of an app or a consumer keeps them."
+        case "dead":
+            return "No dead letters."
+        case _:
+            return f"Nothing is {state}."

@@ -1,0 +1,110 @@
+"""``mainspring publish``: one message, from the command line."""
+
+from __future__ import annotations
+
+import json as jsons
+import sys
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from cyclopts import Parameter
+
+from mainspring.cli.failures import Refused
+from mainspring.cli.tables import print_json, say
+from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.words import when
+
+_SHOWN = 20
+
+
+async def publish(
+    topic: str,
+    payload: Annotated[str, Parameter(metavar="JSON")] = "null",
+    /,
+    *,
+    delay: Annotated[str | None, Parameter(metavar="DURATION")] = None,
+    at: Annotated[datetime | None, Parameter(metavar="TIME")] = None,
+    key: str | None = None,
+    priority: Literal["urgent", "high", "normal", "low"] = "normal",
+    header: Annotated[tuple[str, ...], Parameter(name=["--header", "-H"], metavar="NAME=VALUE", negative="")] = (),
+    correlation_id: str | None = None,
+    message_id: UUID | None = None,
+    expires: Annotated[str | None, Parameter(metavar="DURATION")] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Publish a message.
+
+    Parameters
+    ----------
+    topic
+        The topic, as in orders.placed.
+    payload
+        The payload as JSON; `-` reads it from stdin.
+    delay
+        Deliver after this long, as in 15m.
+    at
+        Deliver at this time, as in 2030-01-31T09:00:00+01:00; without an offset it is this machine's time.
+    key
+        What the message is about; `messages cancel --topic T --key K` finds it by this.
+    priority
+        One of four levels.
+    header
+        A header; may be given several times.
+    correlation_id
+        What this message belongs to.
+    message_id
+        The id; the same one again stores nothing.
+    expires
+        Cancel it instead, when it was not delivered after this long.
+    """
+    value = read_json(payload)
+    async with target.opened() as app:
+        receipt = await app.publish(
+            topic,
+            value,
+            delay=delay,
+            at=at.astimezone() if at is not None else None,
+            key=key,
+            priority=priority,
+            headers=_headers(header) if header else None,
+            correlation_id=correlation_id,
+            message_id=message_id,
+            expires=expires,
+        )
+        stored = await app.messages.show(receipt.id)
+    if json:
+        print_json(receipt)
+        return 0
+    say(f"{receipt.status} {receipt.id}")
+    for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
+        if each.state == "parked":
+            say(f"parked: no group subscribes to {topic} yet; it waits until a worker does, or `mainspring declare`")
+        elif each.state == "scheduled":
+            say(f"{each.group} receives it {when(each.due_at)}")
+    return 0
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON argument; ``-`` reads stdin. Raises Refused naming the position of a mistake."""
+    if text == "-":
+        text = sys.stdin.read()
+        if not text.strip():
+            raise Refused("the payload is `-`, and stdin was empty: pipe JSON into the command")
+    try:
+        return jsons.loads(text)
+    except jsons.JSONDecodeError as error:
+        near = text[max(0, error.pos - _SHOWN) : error.pos + _SHOWN]
+        place = f"line {error.lineno}, column {error.colno}"
+        raise Refused(f"the payload is not JSON: {error.msg} at {place}, near {near!r}") from error
+
+
+def _headers(given: tuple[str, ...]) -> dict[str, str]:
+    headers = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise Refused(f"--header {each!r} must be NAME=VALUE")
+        headers[name] = value
+    return headers

@@ -1,0 +1,43 @@
+"""``mainspring migrate`` and ``mainspring sql``: the tables."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from mainspring.app.names import check_schema
+from mainspring.app.storages import ddl
+from mainspring.cli.tables import print_json, say
+from mainspring.cli.target import UNNAMED, Json, Target
+
+
+async def migrate(*, target: Target = UNNAMED, json: Json = False) -> int:
+    """Create the tables, or bring them up to date. Safe to run again, and from several places at once."""
+    applied = await target.find(create=True).migrate()
+    if json:
+        print_json({"applied": applied})
+    elif applied:
+        say("applied " + ", ".join(applied))
+    else:
+        say("the schema is up to date")
+    return 0
+
+
+def sql(
+    *,
+    dialect: Literal["postgres", "sqlite"] = "postgres",
+    schema: Annotated[str, Parameter(name=["--schema", "--prefix"], metavar="NAME")] = "mainspring",
+) -> int:
+    """Print the tables as one SQL script, to be reviewed and run by hand. Connects to nothing.
+
+    Parameters
+    ----------
+    dialect
+        The database the script is for.
+    schema
+        The schema on PostgreSQL, the prefix of the tables on SQLite.
+    """
+    sys.stdout.write(ddl("postgresql" if dialect == "postgres" else "sqlite", check_schema(schema)))
+    return 0

@@ -1,0 +1,83 @@
+"""``mainspring worker``: a worker as a service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from mainspring.app import runner
+from mainspring.app.app import Mainspring
+from mainspring.cli.loading import load_app
+
+_LOOK = 0.05
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def worker(
+    app: Annotated[str, Parameter(metavar="MODULE:APP")],
+    /,
+    *,
+    group: Annotated[tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="")] = (),
+    dev: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    log_level: Level = "info",
+) -> int:
+    """Consume messages until told to stop.
+
+    The first SIGTERM or Ctrl-C lets running handlers finish, the second stops them at once and hands their
+    messages back.
+
+    Parameters
+    ----------
+    app
+        The application, imported from the current directory: MODULE:APP, as in shop:app.
+    group
+        Serve only this group; may be given several times.
+    dev
+        Create or upgrade the tables first.
+    log_level
+        How much to log on stderr.
+    """
+    _log_to_stderr(log_level)
+    runner.run(_announced(load_app(app), app, group, dev=dev))
+    return 0
+
+
+@asynccontextmanager
+async def _announced(app: Mainspring, spec: str, groups: tuple[str, ...], *, dev: bool) -> AsyncIterator[Any]:
+    if dev:
+        await app.migrate()
+    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    async with app.worker(groups=groups or None) as working:
+        telling = asyncio.create_task(_tell(working, f"{spec}, {loop}"))
+        try:
+            yield working
+        finally:
+            telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await telling
+    _line(f"mainspring worker stopped: {spec}, process {os.getpid()}")
+
+
+async def _tell(working: Any, what: str) -> None:
+    while not working.ready:
+        await asyncio.sleep(_LOOK)
+    _line(f"mainspring worker ready: {what}, process {os.getpid()}")
+
+
+def _line(text: str) -> None:
+    # A service's output is read while it runs, often through a pipe.
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"
+    )

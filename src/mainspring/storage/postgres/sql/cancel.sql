@@ -1,0 +1,62 @@
+-- $1 message id, or $2 topic and $3 key; $4 reason, $5 now.
+-- One row: how many will never start, how many were asked to stop, and whether a parked message got away to its
+-- groups while we waited for it, so that only a fresh look finds it.
+WITH named AS MATERIALIZED (
+    SELECT id, topic FROM mainspring.message WHERE id = $1::uuid
+    UNION ALL
+    SELECT id, topic FROM mainspring.message WHERE topic = $2::text AND key = $3::text
+),
+live AS MATERIALIZED (
+    SELECT d.seq, d.message_id, d.group_name, d.attempt, d.held_by, d.cancel_asked
+    FROM mainspring.delivery AS d
+    WHERE d.message_id = ANY (ARRAY(SELECT named.id FROM named))
+    ORDER BY d.seq
+    FOR UPDATE
+),
+waiting AS MATERIALIZED (
+    SELECT p.seq, p.message_id
+    FROM mainspring.parked AS p
+    WHERE p.message_id = ANY (ARRAY(SELECT named.id FROM named))
+    ORDER BY p.seq
+    FOR UPDATE
+),
+removed AS (
+    DELETE FROM mainspring.delivery
+    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NULL))
+),
+unparked AS (
+    DELETE FROM mainspring.parked
+    WHERE seq = ANY (ARRAY(SELECT waiting.seq FROM waiting))
+),
+asked AS (
+    UPDATE mainspring.delivery
+    SET cancel_asked = true
+    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NOT NULL AND NOT live.cancel_asked))
+),
+over AS MATERIALIZED (
+    SELECT live.seq, live.message_id, live.group_name, live.attempt FROM live WHERE live.held_by IS NULL
+    UNION ALL
+    SELECT waiting.seq, waiting.message_id, '', 0 FROM waiting
+),
+remembered AS (
+    INSERT INTO mainspring.run (message_id, group_name, topic, attempt, status, started_at, finished_at, error)
+    SELECT
+        over.message_id, over.group_name, (SELECT named.topic FROM named LIMIT 1), over.attempt, 'cancelled',
+        coalesce($5::timestamptz, statement_timestamp()), coalesce($5::timestamptz, statement_timestamp()), $4
+    FROM over
+    ORDER BY over.message_id, over.seq
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT
+        coalesce($5::timestamptz, statement_timestamp()), count(DISTINCT over.message_id), false,
+        array_agg(DISTINCT over.message_id)
+    FROM over
+    HAVING count(*) > 0
+)
+SELECT
+    (SELECT count(*) FROM over),
+    (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL),
+    (
+        SELECT count(*) FROM mainspring.parked AS p WHERE p.message_id = ANY (ARRAY(SELECT named.id FROM named))
+    ) > (SELECT count(*) FROM waiting)

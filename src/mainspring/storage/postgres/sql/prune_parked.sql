@@ -1,0 +1,35 @@
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many parked messages were given up.
+WITH over AS MATERIALIZED (
+    SELECT p.seq
+    FROM mainspring.parked AS p
+    WHERE p.parked_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY p.parked_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.parked
+    WHERE seq = ANY (ARRAY(SELECT over.seq FROM over))
+    RETURNING seq, message_id, topic
+),
+remembered AS (
+    INSERT INTO mainspring.run (message_id, group_name, topic, attempt, status, started_at, finished_at, error)
+    SELECT
+        removed.message_id, '', removed.topic, 0, 'cancelled', coalesce($3::timestamptz, statement_timestamp()),
+        coalesce($3::timestamptz, statement_timestamp()), 'no group subscribed to its topic in time'
+    FROM removed
+    ORDER BY removed.seq
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT
+        coalesce($3::timestamptz, statement_timestamp()), count(*), false, array_agg(removed.message_id)
+    FROM removed
+    HAVING count(*) > 0
+),
+counted AS (
+    UPDATE mainspring.counter
+    SET value = value + (SELECT count(*) FROM removed)
+    WHERE name = 'expired_parked' AND EXISTS (SELECT FROM removed)
+)
+SELECT count(*) FROM removed

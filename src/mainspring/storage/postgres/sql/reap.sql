@@ -1,0 +1,54 @@
+-- $1 groups, $2 owner, $3 hold, $4 now. Columns in the order of model.message.Delivery, one row at the most.
+--
+-- The oldest few of every group are read without a lock, and the first that nobody else is taking is locked.
+WITH lapsed AS MATERIALIZED (
+    SELECT d.seq
+    FROM unnest($1::text[]) AS w (group_name)
+    CROSS JOIN LATERAL (
+        SELECT seq, due_at
+        FROM mainspring.delivery
+        WHERE group_name = w.group_name
+          AND held_by IS NOT NULL
+          AND due_at <= coalesce($4::timestamptz, statement_timestamp())
+        ORDER BY due_at, seq
+        LIMIT 32
+    ) AS d
+    WHERE NOT EXISTS (
+        SELECT FROM mainspring.groups AS g WHERE g.name = w.group_name AND g.paused_at IS NOT NULL
+    )
+    ORDER BY d.due_at, d.seq
+),
+taken AS MATERIALIZED (
+    SELECT d.seq, d.due_at
+    FROM lapsed
+    CROSS JOIN LATERAL (
+        SELECT seq, due_at
+        FROM mainspring.delivery
+        WHERE seq = lapsed.seq
+          AND held_by IS NOT NULL
+          AND due_at <= coalesce($4::timestamptz, statement_timestamp())
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+    LIMIT 1
+),
+held AS (
+    UPDATE mainspring.delivery AS d
+    SET held_by = $2,
+        due_at = coalesce($4::timestamptz, statement_timestamp()) + $3::interval,
+        -- epoch never goes back: it is the fence.
+        epoch = d.epoch + 1,
+        attempt = d.attempt + 1,
+        -- Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
+        deaths = d.deaths + d.suspect::integer,
+        suspect = true
+    FROM taken
+    WHERE d.seq = taken.seq
+    RETURNING d.*, taken.due_at AS was_due_at
+)
+SELECT
+    held.seq, held.epoch, held.message_id, held.group_name, m.topic, m.payload, m.content_type, m.headers,
+    held.key, m.correlation_id, m.causation_id, held.priority, held.attempt, held.deaths, held.was_due_at,
+    held.scheduled_for, held.published_at,
+    coalesce(m.expires_at <= coalesce($4::timestamptz, statement_timestamp()), false),
+    held.cancel_asked, held.suspect, coalesce($4::timestamptz, statement_timestamp())
+FROM held JOIN mainspring.message AS m ON m.id = held.message_id

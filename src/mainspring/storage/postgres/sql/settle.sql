@@ -1,0 +1,106 @@
+-- $1 seqs, $2 epochs, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
+-- $10 outputs, $11 now. Answers (seq, epoch, what) for every claim that was not written: 'lost' or 'gone'.
+WITH verdict AS MATERIALIZED (
+    SELECT v.*
+    FROM unnest(
+        $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::interval[], $6::interval[], $7::text[], $8::text[],
+        $9::text[], $10::text[]
+    ) WITH ORDINALITY AS v (
+        seq, asked_epoch, name, keep, took, delay, kind, error, traceback, output, position
+    )
+),
+-- Locked in one order by whoever writes several, so that nobody waits in a circle; the lock also shows the row
+-- as it is now, not as it was when the statement began.
+found AS MATERIALIZED (
+    SELECT
+        d.seq, d.epoch, d.message_id, d.group_name, d.attempt, d.deaths, d.priority, d.key, d.scheduled_for,
+        d.published_at, d.held_by, d.cancel_asked,
+        verdict.asked_epoch, verdict.name, verdict.keep, verdict.took, verdict.delay, verdict.kind, verdict.error,
+        verdict.traceback, verdict.output, verdict.position
+    FROM verdict JOIN mainspring.delivery AS d ON d.seq = verdict.seq
+    ORDER BY d.seq
+    FOR UPDATE OF d
+),
+ours AS MATERIALIZED (
+    SELECT
+        found.*,
+        m.topic,
+        coalesce($11::timestamptz, statement_timestamp()) AS now,
+        -- Who was asked to stop never runs again, whatever its handler wished.
+        CASE WHEN found.cancel_asked AND found.name IN ('retry', 'snooze', 'release')
+            THEN 'cancel' ELSE found.name END AS becomes
+    FROM found JOIN mainspring.message AS m ON m.id = found.message_id
+    WHERE found.epoch = found.asked_epoch AND found.held_by IS NOT NULL
+),
+removed AS (
+    DELETE FROM mainspring.delivery AS d
+    USING ours
+    WHERE d.seq = ours.seq AND ours.becomes IN ('done', 'bury', 'cancel')
+),
+returned AS (
+    UPDATE mainspring.delivery AS d
+    SET held_by = NULL,
+        suspect = false,
+        due_at = ours.now + ours.delay,
+        -- epoch never goes back: it is the fence. Only the attempt count forgives.
+        attempt = CASE ours.becomes WHEN 'retry' THEN d.attempt ELSE greatest(d.attempt - 1, 0) END
+    FROM ours
+    WHERE d.seq = ours.seq AND ours.becomes IN ('retry', 'snooze', 'release')
+),
+buried AS (
+    INSERT INTO mainspring.dead (
+        seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
+        kind, error, buried_at
+    )
+    SELECT
+        seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
+        kind, error, now
+    FROM ours
+    WHERE becomes = 'bury'
+),
+forgotten AS (
+    DELETE FROM mainspring.run
+    USING ours
+    WHERE run.message_id = ours.message_id
+      AND run.group_name = ours.group_name
+      AND run.status IN ('failed', 'snoozed')
+      AND ours.becomes = 'done' AND ours.keep = 'none' AND ours.attempt > 1
+),
+-- A failed run is kept whatever is to be kept: should the delivery end as a dead letter, it has every error.
+remembered AS (
+    INSERT INTO mainspring.run (
+        message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output
+    )
+    SELECT
+        ours.message_id, ours.group_name, ours.topic, ours.attempt, entry.status, ours.now - ours.took, ours.now,
+        ours.held_by,
+        CASE WHEN entry.status <> 'cancelled' THEN ours.kind END,
+        CASE WHEN entry.status = 'cancelled' AND ours.name <> 'cancel' THEN 'cancelled while running'
+            ELSE ours.error END,
+        CASE WHEN entry.status <> 'cancelled' THEN ours.traceback END,
+        ours.output
+    FROM ours JOIN (
+        VALUES (1, 'failed'), (2, 'dead'), (3, 'cancelled'), (4, 'done'), (5, 'snoozed')
+    ) AS entry (place, status) ON CASE entry.status
+        WHEN 'failed' THEN ours.name = 'retry'
+        WHEN 'dead' THEN ours.becomes = 'bury'
+        WHEN 'cancelled' THEN ours.becomes = 'cancel'
+        WHEN 'done' THEN ours.becomes = 'done' AND ours.keep = 'all'
+        ELSE ours.becomes = 'snooze' AND ours.keep = 'all'
+    END
+    ORDER BY ours.position, entry.place
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT now, count(DISTINCT message_id), false, array_agg(DISTINCT message_id)
+    FROM ours
+    WHERE becomes IN ('done', 'cancel')
+    GROUP BY now
+)
+SELECT found.seq, found.asked_epoch, CASE WHEN found.epoch <> found.asked_epoch THEN 'lost' ELSE 'gone' END
+FROM found
+WHERE found.epoch <> found.asked_epoch OR found.held_by IS NULL
+UNION ALL
+SELECT verdict.seq, verdict.asked_epoch, 'gone'
+FROM verdict
+WHERE verdict.seq NOT IN (SELECT found.seq FROM found)

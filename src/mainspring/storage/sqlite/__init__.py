@@ -1,0 +1,145 @@
+"""SQLite: the embedded database, one file on a local disk."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+import time
+from datetime import datetime, timedelta
+
+from mainspring.model.errors import BadOption
+from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
+from mainspring.storage.script import Script
+from mainspring.storage.sql import SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
+from mainspring.storage.sqlite.controls import SqliteControls
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.doorbell import SqliteDoorbell
+from mainspring.storage.sqlite.gateway import SqliteGateway
+from mainspring.storage.sqlite.joined import JoinedSqlite, refuse_autocommit
+from mainspring.storage.sqlite.ledger import SqliteLedger
+from mainspring.storage.sqlite.mailbox import SqliteMailbox
+from mainspring.storage.sqlite.schema import SqliteSchema, ddl
+from mainspring.storage.sqlite.upkeep import SqliteUpkeep
+
+__all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit"]
+
+_OLDEST = (3, 35, 0)
+_WAL_RESET_FIXED = (3, 51, 3)
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_log = logging.getLogger("mainspring.storage")
+
+
+class _Shared:
+    """What a storage and its siblings have in common: the hand-set clock and the way to the file."""
+
+    def __init__(self, path: str, prefix: str, *, durable: bool) -> None:
+        self.now: datetime | None = None
+        self.mentioned = False
+        self.dialect = Dialect(prefix)
+        self.gateway = SqliteGateway(path, prefix=prefix, durable=durable)
+
+
+class SqliteStorage:
+    """``Storage`` in one file, safe with any number of threads, event loops and processes.
+
+    One thread of this process writes, for all siblings too, and commits in groups. ``durable=True`` waits for the
+    disk at every commit; without it a power cut (not a crash of the process) may undo the last commits.
+    """
+
+    migrates_itself = True
+
+    def __init__(
+        self, path: str, *, prefix: str = "mainspring", durable: bool = False, _shared: _Shared | None = None
+    ) -> None:
+        if _shared is None:
+            _refuse(path, prefix)
+            _shared = _Shared(path, prefix, durable=durable)
+        self._shared = _shared
+        self._opened = False
+        self._gateway = gateway = _shared.gateway
+        sql = _shared.dialect
+        self.scripts = SqliteMailbox(sql)
+        """The mailbox's scripts, for callers who run them in their own transaction."""
+        self._bell = SqliteDoorbell(gateway, sql)
+        self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, _shared)
+        self.ledger: Ledger = SqlLedger(SqliteLedger(sql), gateway, _shared)
+        self.controls: Controls = SqlControls(SqliteControls(sql), gateway, _shared)
+        self.upkeep: Upkeep = SqlUpkeep(SqliteUpkeep(sql), gateway, _shared)
+        self.doorbell: Doorbell = self._bell
+        self.schema: Schema = SqliteSchema(gateway, sql)
+
+    @property
+    def now(self) -> datetime | None:
+        """The hand-set clock, one for all siblings; None in production."""
+        return self._shared.now
+
+    @now.setter
+    def now(self, instant: datetime | None) -> None:
+        self._shared.now = instant
+
+    async def open(self) -> None:
+        """See ``Storage.open``. Raises StorageError when the file cannot be what it should be."""
+        if self._opened:
+            return
+        self._opened = True
+        try:
+            await self._gateway.open(self._empty())
+        except BaseException:
+            self._opened = False
+            raise
+        if not self._shared.mentioned:
+            self._shared.mentioned = True
+            _mention_wal_reset()
+
+    async def close(self) -> None:
+        """See ``Storage.close``. What was asked for before is still done."""
+        if not self._opened:
+            return
+        self._opened = False
+        self._bell.hang_up()
+        await self._gateway.close()
+
+    async def ping(self) -> timedelta:
+        """See ``Storage.ping``."""
+        start = time.perf_counter()
+        await self._gateway.run(self._empty(), "read")
+        return timedelta(seconds=time.perf_counter() - start)
+
+    def sibling(self) -> SqliteStorage:
+        """See ``Storage.sibling``. It shares the writer: two of them would only wait for each other's lock."""
+        return SqliteStorage(self._gateway.path, _shared=self._shared)
+
+    @staticmethod
+    def ddl(prefix: str = "mainspring") -> str:
+        """All migrations as one script, with their bookkeeping."""
+        _refuse_prefix(prefix)
+        return ddl(prefix)
+
+    def _empty(self) -> Script[object]:
+        return (yield self._shared.dialect("ping"))
+
+
+def _refuse(path: str, prefix: str) -> None:
+    if not path or ":memory:" in path or "mode=memory" in path:
+        raise BadOption(
+            f"SQLite in memory ({path!r}) would be another database for every connection: use memory:// instead"
+        )
+    if sqlite3.sqlite_version_info < _OLDEST:
+        raise BadOption(f"Mainspring needs SQLite 3.35 or newer, and this Python has {sqlite3.sqlite_version}")
+    _refuse_prefix(prefix)
+
+
+def _refuse_prefix(prefix: str) -> None:
+    # It becomes part of the SQL, so nothing but a plain name will do.
+    if not _PREFIX.fullmatch(prefix):
+        raise BadOption(f"prefix={prefix!r} is not a plain name of letters, digits and underscores, at most 40")
+
+
+def _mention_wal_reset() -> None:
+    if sqlite3.sqlite_version_info < _WAL_RESET_FIXED:
+        _log.info(
+            "SQLite %s has the WAL-reset bug: several processes that write to one file at once may, rarely, damage it; "
+            "a single process is safe. SQLite 3.51.3 mends it: the extra mainspring[apsw] names a build that has it",
+            sqlite3.sqlite_version,
+        )

@@ -1,0 +1,113 @@
+"""Opening a database file, and what its driver's errors mean to us."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
+from mainspring.storage.migrate import migrations
+from mainspring.storage.script import Row, Statement
+from mainspring.storage.sqlite.dialect import PACKAGE
+
+BUSY_TIMEOUT = 5.0
+"""Seconds to wait for another process that is writing."""
+_PREPARED = 512
+_PAGES_PER_CHECKPOINT = 4000
+_WAL_LIMIT = 64 * 1024 * 1024
+_RETRY = 0.01
+
+_MEANINGS = {
+    sqlite3.SQLITE_BUSY: f"is locked: another connection has been writing for over {BUSY_TIMEOUT:g} s",
+    sqlite3.SQLITE_LOCKED: "is locked by another connection of this process",
+    sqlite3.SQLITE_FULL: "has no space left: nothing of this call was stored; the next call works once there is some",
+    sqlite3.SQLITE_READONLY: "is read-only: the file, its -wal and -shm and their directory must be writable",
+    sqlite3.SQLITE_PERM: "is closed to this user: the file, its -wal and -shm and their directory must be writable",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "is no SQLite database: is it the right file?",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: is it a file, and may this user read and write it?",
+    sqlite3.SQLITE_IOERR: "is on a disk that fails",
+}
+
+
+class Door:
+    """``script.Connection`` over a connection of our own, whose rows are plain tuples."""
+
+    __slots__ = ("_execute",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._execute = connection.execute
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        """Run it and return its rows, empty where it has none."""
+        return self._execute(*statement).fetchall()
+
+
+def open_writer(path: str, *, durable: bool) -> sqlite3.Connection:
+    """Open the file for writing, in WAL mode, and make it if there is none."""
+    connection = _open(path)
+    try:
+        _use_wal(connection)
+        # NORMAL may forget the last commits when the machine loses power, and never corrupts; FULL forgets none.
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_PER_CHECKPOINT}")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: str, *, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:
+    """Open the file for reading only."""
+    connection = _open(path, patience)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _open(path: str, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise StorageError(f"the directory {str(folder)!r} of the database {path!r} does not exist: create it first")
+    # One thread at a time uses it, though not always the one that opened it: close() may come from anywhere.
+    connection = sqlite3.connect(
+        path, timeout=patience, isolation_level=None, check_same_thread=False, cached_statements=_PREPARED
+    )
+    connection.execute("PRAGMA foreign_keys = 0")
+    connection.execute("PRAGMA mmap_size = 0")
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # Changing the mode needs the file for itself, and does not wait for it as busy_timeout says: many starters
+    # of one new file meet here.
+    end = time.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if primary(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > end:
+                raise
+            time.sleep(_RETRY)
+            continue
+        if mode != "wal":
+            raise StorageError(f"SQLite cannot use write-ahead logging here (it offers {mode!r}): use a local disk")
+        return
+
+
+def primary(error: BaseException) -> int:
+    """The primary result code of a driver error, 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def translated(error: BaseException, path: str, prefix: str) -> BaseException:
+    """The error that leaves the storage: what the driver said, as one of ours; anything else as it is."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    if f"no such table: {prefix}_" in str(error):
+        return SchemaMissing(0, migrations(PACKAGE)[-1].number)
+    code = primary(error)
+    kind = StorageUnavailable if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StorageError
+    return kind(f"the database {path!r} {_MEANINGS.get(code, 'refused')} (SQLite: {error})")

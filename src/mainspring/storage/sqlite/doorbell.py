@@ -1,0 +1,147 @@
+"""The doorbell of SQLite: nobody can be told by a file, so it is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Collection
+from datetime import timedelta
+
+from mainspring.model.errors import StorageError
+from mainspring.storage.contract import BellMode
+from mainspring.storage.script import Row, Script
+from mainspring.storage.sqlite.connections import open_reader
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.gateway import SqliteGateway
+
+EVERY = timedelta(milliseconds=20)
+
+
+class SqliteDoorbell:
+    """``Doorbell`` over a file: looks every ``every`` whether anybody has committed, and if so, what.
+
+    It rings for new deliveries, revivals, resumed groups and what was handed back due; never for claims, settles
+    and beats, so that workers do not wake each other, or themselves, for nothing. Publishing through this very
+    storage is noticed at once.
+    """
+
+    def __init__(self, gateway: SqliteGateway, sql: Dialect, every: timedelta = EVERY) -> None:
+        self.every = every
+        self._gateway = gateway
+        self._sql = sql
+        self._watches: list[_Watch] = []
+
+    @property
+    def mode(self) -> BellMode:
+        """Always *watch*: there is nothing that could tell."""
+        return "watch"
+
+    def listen(self, rung: Callable[[str], None]) -> None:
+        """See ``Doorbell.listen``. It watches until the storage is closed."""
+        mark = self._sql("bell_mark").sql
+        watch = _Watch(self._gateway.path, mark, rung, self.every.total_seconds())
+        self._watches.append(watch)
+        self._gateway.listeners.append(watch.tell)
+
+    async def arm(self, groups: Collection[str]) -> None:
+        """See ``Doorbell.arm``. Nothing to do: publishers do not ring, they are watched."""
+
+    async def disarm(self, groups: Collection[str]) -> None:
+        """See ``Doorbell.disarm``. Nothing to do: a look costs microseconds."""
+
+    async def ring(self) -> None:
+        """See ``Doorbell.ring``."""
+        await self._gateway.run(self._ring(), "write")
+
+    def hang_up(self) -> None:
+        """Watch no more."""
+        for watch in self._watches:
+            self._gateway.listeners.remove(watch.tell)
+            watch.stop()
+        self._watches.clear()
+
+    def _ring(self) -> Script[None]:
+        yield self._sql("bell_ring")
+
+
+class _Watch:
+    """One listener's look at the file, on its own loop and connection."""
+
+    def __init__(self, path: str, mark_sql: str, rung: Callable[[str], None], every: float) -> None:
+        self._path = path
+        self._mark_sql = mark_sql
+        self._rung = rung
+        self._every = every
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._told = False
+        self._stopped = False
+        self._connection: sqlite3.Connection | None = None
+        self._version: int | None = None
+        self._mark: Row | None = None
+        self._changed()
+        self._timer = self._loop.call_later(every, self._tick)
+
+    def tell(self) -> None:
+        """Something was committed in this process: look now. Called from any thread."""
+        with self._lock:
+            if self._told:
+                return
+            self._told = True
+        try:
+            self._loop.call_soon_threadsafe(self._look)
+        except RuntimeError:  # the loop is closed: nobody is left to be told
+            return
+
+    def stop(self) -> None:
+        """Look no more. Called from any thread."""
+        self._stopped = True
+        if _running_loop() is self._loop:
+            self._close()
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._close)
+        except RuntimeError:  # the loop is closed, and with it everything that could be looking
+            self._close()
+
+    def _tick(self) -> None:
+        self._look()
+        if not self._stopped:
+            self._timer = self._loop.call_later(self._every, self._tick)
+
+    def _look(self) -> None:
+        with self._lock:
+            self._told = False
+        if not self._stopped and self._changed():
+            self._rung("")
+
+    def _changed(self) -> bool:
+        """Whether something may have become due since the last look."""
+        try:
+            if self._connection is None:
+                # It waits for nobody: it runs on the event loop, and looks again soon.
+                self._connection = open_reader(self._path, patience=0)
+            # It changes with every commit of anybody else, this process's writer included, and costs microseconds.
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if version == self._version:
+                return False
+            mark = self._connection.execute(self._mark_sql).fetchone()
+        except (sqlite3.Error, StorageError):
+            # No tables yet, or the file cannot be read just now: the workers poll, and say why they cannot.
+            return False
+        self._version, before, self._mark = version, self._mark, mark
+        return bool(mark != before)
+
+    def _close(self) -> None:
+        self._timer.cancel()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,72 @@
+"""The tables of SQLite and their version."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from mainspring.storage import migrate
+from mainspring.storage.migrate import Applied, Migration, migrations
+from mainspring.storage.script import Script, Statement
+from mainspring.storage.sql import Gateway
+from mainspring.storage.sqlite.dialect import PACKAGE, Dialect, host_clock
+
+_NOW = "CAST((julianday('now') - 2440587.5) * 86400000000 AS integer)"
+
+
+class SqliteSchema:
+    """``Schema`` for SQLite. Migrating is one transaction under the write lock, so many starters are safe."""
+
+    def __init__(self, gateway: Gateway, sql: Dialect) -> None:
+        self._gateway = gateway
+        self._sql = sql
+
+    async def version(self) -> int:
+        """See ``Schema.version``."""
+        applied = await self._gateway.run(self._applied(), "read")
+        return max((each.number for each in applied), default=0)
+
+    async def check(self) -> None:
+        """See ``Schema.check``."""
+        migrate.check(migrations(PACKAGE), await self._gateway.run(self._applied(), "read"))
+
+    async def migrate(self) -> list[str]:
+        """See ``Schema.migrate``."""
+        return await self._gateway.run(self._migrate(), "write")
+
+    def _applied(self) -> Script[list[Applied]]:
+        if not (yield self._sql("schema_there")):
+            return []
+        rows = yield self._sql("schema_applied")
+        return [Applied(number, checksum, bool(breaking)) for number, checksum, breaking in rows]
+
+    def _migrate(self) -> Script[list[str]]:
+        missing = migrate.pending(migrations(PACKAGE), (yield from self._applied()))
+        for each in missing:
+            for text in statements(each.sql(self._sql.prefix)):
+                yield Statement(text)
+            known = (each.number, each.name, each.checksum, int(each.breaking))
+            yield self._sql("schema_record", *known, host_clock())
+        return [each.name for each in missing]
+
+
+def ddl(prefix: str) -> str:
+    """Every migration as one script for ``sqlite3``, with the bookkeeping that lets this release recognise them."""
+    steps = [f"-- {each.name}\n{each.sql(prefix).strip()}\n\n{_record(each, prefix)}" for each in migrations(PACKAGE)]
+    return "\n\n".join(["BEGIN IMMEDIATE;", *steps, "COMMIT;"]) + "\n"
+
+
+def statements(text: str) -> Iterator[str]:
+    """Split a migration: the driver takes one statement at a time, and only SQLite knows where one ends."""
+    gathered = ""
+    for line in text.splitlines(keepends=True):
+        gathered += line
+        if sqlite3.complete_statement(gathered):
+            yield gathered.strip()
+            gathered = ""
+
+
+def _record(each: Migration, prefix: str) -> str:
+    values = f"{each.number}, '{each.name}', '{each.checksum}', {int(each.breaking)}, {_NOW}"
+    columns = "number, name, checksum, breaking, applied_at"
+    return f"INSERT INTO {prefix}_migration ({columns})\nVALUES ({values});"

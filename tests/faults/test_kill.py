@@ -1,0 +1,79 @@
+"""Workers killed −9 at random under load: nothing is lost, duplicates are bounded, orphans are soon reclaimed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.faults.judge import reclaim_times
+from tests.faults.plan import Job
+from tests.faults.report import Report
+from tests.faults.scene import Scene, scene_on
+
+_RECLAIM_MARGIN = 5.0
+
+
+async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int) -> None:
+    def make(count: int) -> list[Job]:
+        # Long enough to be in hand when the process dies, short when somebody takes it over.
+        return scene.jobs(count, seconds=scene.chance.uniform(0.02, 0.3), again=0.0)
+
+    await scene.workers(workers)
+    async with scene.publishing() as app, scene.load(app, rate, make):
+        for _ in range(kills):
+            victim = scene.chance.choice(scene.fleet.members)
+            await scene.fleet.ready(victim)
+            await asyncio.sleep(scene.chance.uniform(0.0, 0.2))
+            scene.kill(victim)
+            scene.fleet.replace(victim)
+    await scene.fleet.ready()
+    await scene.drained(60)
+
+
+@pytest.mark.timeout(1800)
+async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Report, large: bool) -> None:
+    kills = 200 if large else 20
+
+    await _kill_at_random(scene, kills, workers=3, rate=100)
+
+    found = scene.judge(kills)
+    reclaimed = reclaim_times(scene.executions(), scene.deaths)
+    slowest = max(reclaimed, default=0.0)
+    report(
+        f"kill −9, {scene.engine}",
+        f"seed={scene.seed} kills={kills}",
+        found.line(),
+        f"orphans={len(reclaimed)} slowest-reclaim={slowest:.1f}s≤{scene.plan.claim_time + _RECLAIM_MARGIN:g}s",
+    )
+    assert found.flawless, found
+    assert found.buried == []
+    assert reclaimed, "no kill hit a running handler: the test proves nothing"
+    assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN
+
+
+@pytest.mark.timeout(600)
+async def test_workers_killed_at_random_on_one_sqlite_file_lose_nothing(
+    tmp_path: Path, seed: int, report: Report, large: bool
+) -> None:
+    kills = 100 if large else 10
+    with scene_on(tmp_path, seed, url=f"sqlite:///{tmp_path}/queue.db", schema="mainspring") as scene:
+        await _kill_at_random(scene, kills, workers=2, rate=40)
+
+        found = scene.judge(kills)
+        report("kill −9, SQLite", f"seed={seed} kills={kills}", found.line())
+        assert found.flawless, found
+        assert found.buried == []
+
+
+async def test_a_handler_acknowledged_before_its_effect_is_reported_as_a_loss(scene: Scene, report: Report) -> None:
+    (worker,) = await scene.workers(1, bug="early", concurrency=50)
+    async with scene.publishing() as app:
+        await scene.publish(app, scene.jobs(20))
+    await scene.drained()
+    scene.kill(worker)
+
+    found = scene.judge(kills=1)
+
+    report("teeth: acknowledged before the effect", f"seed={scene.seed} kills=1", found.line(), "(must be lost>0)")
+    assert found.lost
+    assert not found.flawless
