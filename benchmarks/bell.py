@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 
 from mainspring import Mainspring
+from mainspring.storage.postgres.names import Names
 
 
 @contextmanager
@@ -58,7 +59,7 @@ async def under_load(url: str, schema: str, messages: int) -> tuple[float, float
 
     async with publisher, app.worker():
         ear = await asyncpg.connect(url)
-        await ear.add_listener(await channel(ear, schema), hear)
+        await ear.add_listener(Names(schema).channel, hear)
         with counted() as counts:
             callers = [_caller(publisher, messages // 50) for _ in range(50)]
             await asyncio.gather(*callers)
@@ -72,13 +73,6 @@ async def under_load(url: str, schema: str, messages: int) -> tuple[float, float
 async def _caller(app: Mainspring, count: int) -> None:
     for number in range(count):
         await app.publish("bench.load", {"number": number})
-
-
-async def channel(connection: Any, schema: str) -> str:
-    """The channel the worker of this schema listens on, as the server knows it."""
-    from mainspring.storage.postgres.doorbell import channel_name
-
-    return channel_name(schema)
 
 
 async def idle_pickup(url: str, schema: str, rounds: int) -> list[float]:

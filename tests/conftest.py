@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.report import show_reports
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_url
 from tests.services.watch import watched_home
@@ -56,3 +57,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("did not run", red=True)
     for what, count in sorted(missing.items()):
         terminalreporter.line(f"{count} tests need what is {MARK} {what}")
+    show_reports(terminalreporter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mainspring.app.app import Mainspring
@@ -60,16 +60,18 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
+# Hidden from type checkers: they would believe that every name is there.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: ``mainspring --version`` needs none of them."""
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module 'mainspring' has no attribute {name!r}")
-    home = import_module(module)
-    value = home if name == "errors" else getattr(home, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first asked for: ``mainspring --version`` needs none of them."""
+        module = _HOME.get(name)
+        if module is None:
+            raise AttributeError(f"module 'mainspring' has no attribute {name!r}")
+        home = import_module(module)
+        value = home if name == "errors" else getattr(home, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

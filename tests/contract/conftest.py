@@ -12,6 +12,7 @@ from psycopg import sql
 
 from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.sqlite import SqliteStorage
 from tests.contract.acting import NOON
 from tests.services.postgres import HOME, NAMED, SERVERS, new_database, shared_server
@@ -50,8 +51,6 @@ def blank(
             case "sqlite":
                 return SqliteStorage(str(tmp_path / f"{name}.db"))
             case _:
-                from mainspring.storage.postgres import PostgresStorage
-
                 return PostgresStorage(postgres_database(server), schema=name)
 
     if kind == "postgres":

@@ -162,8 +162,8 @@ async def test_every_kind_of_list_has_pages(storage: Storage) -> None:
         await settle(storage, await hold_one(storage), Cancel(f"reason {number}"))
 
     for state in ("dead", "parked", "done", "cancelled"):
-        first = await storage.ledger.browse(Filter(state=state, limit=2))  # type: ignore[arg-type]
-        rest = await storage.ledger.browse(Filter(state=state, before=first[-1].seq))  # type: ignore[arg-type]
+        first = await storage.ledger.browse(Filter(state=state, limit=2))
+        rest = await storage.ledger.browse(Filter(state=state, before=first[-1].seq))
         seqs = [view.seq for view in first + rest]
         assert (len(first), len(rest)) == (2, 1), state
         assert seqs == sorted(seqs, reverse=True), state

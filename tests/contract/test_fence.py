@@ -168,3 +168,19 @@ async def test_each_verdict_of_a_batch_is_fenced_for_itself(storage: Storage) ->
     assert answer == Settled(lost=frozenset(lost), gone=frozenset({held[3].claim}))
     running = [view for each in held for view in (await found(storage, each.message_id)).deliveries]
     assert [view.held_by for view in running] == ["node-2", "node-2"]
+
+
+async def test_an_old_and_a_new_claim_of_one_delivery_in_one_batch_do_not_mix(storage: Storage) -> None:
+    old = await hold_one(storage)
+    turn(storage, MINUTE)
+    new = await reap(storage)
+    assert new is not None
+
+    answer = await storage.mailbox.settle(
+        [Settlement(old.claim, Bury(failure())), Settlement(new.claim, Retry(MINUTE, failure("mine")))]
+    )
+
+    assert answer == Settled(lost=frozenset({old.claim}))
+    copy = await the_copy(storage, old.message_id)
+    assert (copy.state, copy.attempt) == ("scheduled", 2)
+    assert [run.error for run in (await found(storage, old.message_id)).runs] == ["mine"]

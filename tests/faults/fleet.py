@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from tests.faults.plan import Plan
 from tests.faults.tables import Tables
@@ -82,7 +83,7 @@ class Fleet:
         self.members: list[Member] = []
         self.ever: list[Member] = []
 
-    def __enter__(self) -> "Fleet":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

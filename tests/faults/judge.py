@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from uuid import UUID
 
 from tests.faults.ledger import Execution, Ledger
@@ -97,7 +98,7 @@ def reclaim_times(executed: Iterable[Execution], deaths: Mapping[int, float]) ->
     return [
         after.began - deaths[before.pid]
         for those in by_id.values()
-        for before, after in zip(those, those[1:], strict=False)
+        for before, after in pairwise(those)
         # A claim in between that never began was another death: its time is not this one's.
         if before.pid in deaths and before.outcome is None and after.epoch == before.epoch + 1
     ]

@@ -43,6 +43,8 @@ class Plan:
     retry: str = "messages"
     skew: float = 0.0
     """Seconds by which the process's wall clock is wrong."""
+    tidying: float = 0.0
+    """Seconds a handler takes to clean up when it is told to stop."""
     bug: Bug | None = None
     """A bug to seed, so that the checkers can prove their teeth."""
     file_limit: int | None = None

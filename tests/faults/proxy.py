@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from tests.faults.wire import Frames, Requests, matches
+
+Trap = Literal["lose", "before", "after"]
 
 _CHUNK = 65536
 
@@ -22,6 +25,7 @@ class _Link:
         self.flowing.set()
         self.requests = Requests()
         self.swallowing: Frames | None = None
+        self.then: Trap = "lose"
 
     def cut(self) -> None:
         for side in (self.client, self.server):
@@ -37,10 +41,12 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._links: set[_Link] = set()
         self._frozen = False
-        self._losing: str | None = None
+        self._trap: tuple[str, Trap] | None = None
         self._port = 0
         self.lost = 0
         """How many answers were lost."""
+        self.halted = threading.Event()
+        """Set when a connection stands still at the statement it was to halt at."""
         self.opened = 0
         """How many connections were made."""
 
@@ -62,7 +68,12 @@ class Proxy:
 
     def lose_next_answer(self, pattern: str) -> None:
         """Let the next statement that matches be executed, swallow the answer, then cut that connection."""
-        self._losing = pattern
+        self._trap = (pattern, "lose")
+
+    def halt_at_next(self, pattern: str, when: Literal["before", "after"]) -> None:
+        """Stand still at the next statement that matches: before the server gets it, or when it is done."""
+        self.halted.clear()
+        self._trap = (pattern, when)
 
     def start(self) -> None:
         ready = threading.Event()
@@ -105,6 +116,8 @@ class Proxy:
         self._links.add(link)
         try:
             await asyncio.gather(self._forward(link, reader), self._answer(link, answers))
+        except asyncio.CancelledError:
+            pass  # the proxy ends, and a cancelled server task would be reported as an error
         finally:
             self._links.discard(link)
             link.cut()
@@ -114,9 +127,8 @@ class Proxy:
             while data := await reader.read(_CHUNK):
                 await link.flowing.wait()
                 statements = link.requests.feed(data)
-                if self._losing is not None and matches(self._losing, statements):
-                    self._losing = None
-                    link.swallowing = Frames()
+                if self._trap is not None and matches(self._trap[0], statements):
+                    await self._spring(link, self._trap[1])
                 link.server.write(data)
                 await link.server.drain()
         link.cut()
@@ -130,9 +142,23 @@ class Proxy:
                     await link.client.drain()
                 elif any(kind == b"Z" for kind, _ in link.swallowing.feed(data)):
                     # Ready for the next query: the statement is committed, and nobody will ever hear of it.
-                    self.lost += 1
-                    break
+                    if link.then == "lose":
+                        self.lost += 1
+                        break
+                    await self._halt(link)
         link.cut()
+
+    async def _spring(self, link: _Link, trap: Trap) -> None:
+        self._trap = None
+        if trap == "before":
+            await self._halt(link)
+        else:
+            link.swallowing, link.then = Frames(), trap
+
+    async def _halt(self, link: _Link) -> None:
+        link.flowing.clear()
+        self.halted.set()
+        await link.flowing.wait()
 
     def _freeze(self, also_new: bool) -> None:
         self._frozen = also_new
@@ -146,11 +172,11 @@ class Proxy:
         for link in list(self._links):
             link.cut()
 
-    def _do(self, what: "object", *args: object) -> None:
+    def _do(self, what: Callable[..., None], *args: object) -> None:
         done = threading.Event()
 
         def run() -> None:
-            what(*args)  # type: ignore[operator]
+            what(*args)
             done.set()
 
         self._loop.call_soon_threadsafe(run)

@@ -34,6 +34,8 @@ class Scene:
         self.chance = random.Random(seed)
         self.ledger = Ledger(Path(plan.folder) / "ledger")
         self.deaths: dict[int, float] = {}
+        self.stored_at: list[float] = []
+        """When each publish that is certain was answered for, by the monotonic clock."""
         self._n = 0
 
     async def workers(self, count: int, **changes: Any) -> list[Member]:
@@ -65,6 +67,7 @@ class Scene:
             # A storage that was away may have stored it before it went: nobody knows.
             known = not isinstance(answer, StorageUnavailable)
             outcome[not isinstance(answer, BaseException) if known else None].append(id)
+        self.stored_at += [time.monotonic()] * len(outcome[True])
         self.ledger.note("ok", outcome[True])
         self.ledger.note("failed", outcome[False])
         self.ledger.note("unknown", outcome[None])
@@ -76,7 +79,9 @@ class Scene:
         return [Job(n, **fields) for n in range(first, self._n)]
 
     @asynccontextmanager
-    async def load(self, app: Mainspring, rate: int, make: Callable[[int], list[Job]] | None = None) -> AsyncIterator[None]:
+    async def load(
+        self, app: Mainspring, rate: int, make: Callable[[int], list[Job]] | None = None
+    ) -> AsyncIterator[None]:
         """Publish ``rate`` messages a second for as long as the block lasts."""
         going = True
 
@@ -99,6 +104,16 @@ class Scene:
         finally:
             going = False
             await task
+
+    async def any_ready(self) -> Member:
+        """One of the fleet at random, when at least two of them work: somebody must be there to take over."""
+
+        def ready() -> list[Member]:
+            there = self.tables.roster()
+            return [member for member in self.fleet.members if member.pid in there]
+
+        await until("two workers to be ready", lambda: len(ready()) >= 2, 20)
+        return self.chance.choice(ready())
 
     def kill(self, member: Member) -> None:
         """Kill −9 one of the fleet and remember when."""

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import Settlement
 from mainspring.runtime.settler import Settler
+from mainspring.storage.contract import Mailbox
 from tests.faults.plan import Plan
 from tests.faults.tables import tables_of
 
@@ -28,25 +29,24 @@ def later(effect: Coroutine[Any, Any, None]) -> None:
 
 def remove_the_fence(plan: Plan) -> None:
     """Settle under whatever epoch the row has now, as a statement without `AND epoch = …` would."""
-    write = Settler._write_first
+    build = Settler.__init__
 
-    async def unfenced(settler: Settler, count: int) -> None:
-        settler._mailbox = _Unfenced(settler._mailbox, plan)
-        await write(settler, count)
+    def unfenced(settler: Settler, mailbox: Any, *others: Any) -> None:
+        build(settler, cast("Mailbox", _Unfenced(mailbox, plan)), *others)
 
-    Settler._write_first = unfenced  # type: ignore[method-assign]
+    Settler.__init__ = unfenced  # type: ignore[method-assign, assignment]
 
 
 class _Unfenced:
-    def __init__(self, mailbox: Any, plan: Plan) -> None:
-        self._mailbox = mailbox._mailbox if isinstance(mailbox, _Unfenced) else mailbox
+    def __init__(self, mailbox: Mailbox, plan: Plan) -> None:
+        self._mailbox = mailbox
         self._tables = tables_of(plan.url, plan.schema)
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
         epochs = self._tables.epochs()
-        moved = [
-            settlement._replace(claim=Claim(settlement.claim.id, epochs.get(settlement.claim.id, settlement.claim.epoch)))
-            for settlement in settlements
-        ]
-        settled: Settled = await self._mailbox.settle(moved)
-        return settled
+        return await self._mailbox.settle([_moved(settlement, epochs) for settlement in settlements])
+
+
+def _moved(settlement: Settlement, epochs: dict[int, int]) -> Settlement:
+    id, epoch = settlement.claim
+    return settlement._replace(claim=Claim(id, epochs.get(id, epoch)))

@@ -101,7 +101,7 @@ class PostgresTables(_Reading):
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = psycopg.connect(self.url, autocommit=True, application_name="judge")
-            return self._connection.execute(query).fetchall()  # type: ignore[arg-type]
+            return self._connection.execute(query).fetchall()
         except psycopg.OperationalError:
             self.close()
             raise

@@ -16,7 +16,7 @@ _TOLD_WITHIN = 1.0
 async def _freeze_and_take_over(scene: Scene, bug: Bug | None = None) -> tuple[float, str]:
     """One round. Answers how soon after its thaw the frozen handler was told, and what the frozen worker logged."""
     scene.plan.gate.unlink(missing_ok=True)
-    (frozen,) = await scene.workers(1, concurrency=2, bug=bug)
+    (frozen,) = await scene.workers(1, concurrency=2, tidying=1.5, bug=bug)
     async with scene.publishing() as app:
         # One that will end at the thaw and settle late, and one that will still run and must be told.
         ids = await scene.publish(app, scene.jobs(1, act="hold", seconds=1.0) + scene.jobs(1, act="hang"))
@@ -37,6 +37,7 @@ async def _freeze_and_take_over(scene: Scene, bug: Bug | None = None) -> tuple[f
     # A late verdict has been answered for when the worker stops, and stopping waits for it.
     frozen.ask_to_stop()
     assert await frozen.ended(10) == 0
+    assert {each.outcome for each in of(1)} == {"ok", "told"}, "a handler must be told once, or it cannot clean up"
     scene.open_gate()
     await scene.drained()
     for other in others:

@@ -10,6 +10,7 @@ from tests.faults.plan import Job
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
 
+ENGINES = ("postgres",)  # SQLite has a test of its own, with fewer processes
 _RECLAIM_MARGIN = 5.0
 
 
@@ -21,9 +22,8 @@ async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int) -> 
     await scene.workers(workers)
     async with scene.publishing() as app, scene.load(app, rate, make):
         for _ in range(kills):
-            victim = scene.chance.choice(scene.fleet.members)
-            await scene.fleet.ready(victim)
-            await asyncio.sleep(scene.chance.uniform(0.0, 0.2))
+            victim = await scene.any_ready()
+            await asyncio.sleep(scene.chance.uniform(0.0, 0.5))
             scene.kill(victim)
             scene.fleet.replace(victim)
     await scene.fleet.ready()
@@ -49,6 +49,26 @@ async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Repor
     assert found.buried == []
     assert reclaimed, "no kill hit a running handler: the test proves nothing"
     assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN
+
+
+async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: Report) -> None:
+    scene.open_gate()
+    (victim,) = await scene.workers(1)
+    async with scene.publishing() as app:
+        await scene.publish(app, scene.jobs(5, act="hang"))
+    await scene.begun(5)
+    # As it is by default: an idle worker may sleep for five seconds.
+    await scene.workers(1, idle_poll=5.0)
+
+    scene.kill(victim)
+    await scene.drained()
+
+    found = scene.judge(1)
+    slowest = max(reclaim_times(scene.executions(), scene.deaths))
+    report("kill −9, the other idle", found.line(), f"slowest-reclaim={slowest:.1f}s≤{scene.plan.claim_time + 5:g}s")
+    assert found.flawless, found
+    assert found.duplicates == 5
+    assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN + 0.5
 
 
 @pytest.mark.timeout(600)

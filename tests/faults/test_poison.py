@@ -48,7 +48,8 @@ async def _poison(scene: Scene, act: Act, report: Report) -> None:
     executed = scene.executions()
     deadly = [each for each in executed if each.id == poison]
     in_hand = max(
-        sum(1 for each in executed if each.pid == one.pid and each.outcome is None and each.id != poison) for one in deadly
+        sum(1 for each in executed if each.pid == one.pid and each.outcome is None and each.id != poison)
+        for one in deadly
     )
     report(
         f"poison ({act})",

@@ -7,10 +7,7 @@ import os
 import sys
 import time
 
-import time_machine
-
 from mainspring import Context, Done, Mainspring
-from tests.faults import seeded
 from tests.faults.ledger import Effects
 from tests.faults.plan import GROUP, TOPIC, Job, Plan, read_plan
 
@@ -36,6 +33,8 @@ def build(plan: Plan) -> Mainspring:
         # The output is kept with the run: it tells which execution's verdict the database accepted.
         said = Done(f"{ctx.fence}:{os.getpid()}")
         if plan.bug == "early":
+            from tests.faults import seeded
+
             seeded.later(perform(effects, plan, job, ctx))
             return said
         await perform(effects, plan, job, ctx)
@@ -51,6 +50,10 @@ async def perform(effects: Effects, plan: Plan, job: Job, ctx: Context) -> None:
         await _act(plan, job, first=epoch == 1)
     except asyncio.CancelledError:
         effects.end(id, epoch, "told")
+        try:
+            await asyncio.sleep(plan.tidying)
+        except asyncio.CancelledError:
+            effects.end(id, epoch, "told again")
         raise
     effects.end(id, epoch, "ok")
 
@@ -78,16 +81,21 @@ async def _act(plan: Plan, job: Job, *, first: bool) -> None:
 
 
 def main(plan: Plan) -> None:
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     if plan.bug == "unfenced":
+        from tests.faults import seeded
+
         seeded.remove_the_fence(plan)
     app = build(plan)
     if not plan.skew:
         app.run()
         return
-    with time_machine.travel(time.time() + plan.skew, tick=True):
+    # Imported only by who needs it: hundreds of these processes are started, and it brings pytest along.
+    import time_machine
+
+    true = time.time()
+    with time_machine.travel(true + plan.skew, tick=True):
+        logging.getLogger("clock").info("the clock is wrong by %.0f s", time.time() - true)
         app.run()
 
 

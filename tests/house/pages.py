@@ -6,6 +6,9 @@ from pathlib import Path
 
 from tests.house.tree import ROOT
 
+PLACEHOLDER = "postgresql://localhost/shop"
+"""What pages write for a PostgreSQL database; a page that runs is given a real one in its place."""
+
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)")
 _EXCUSE = re.compile(r"<!--\s*not run:\s*(.*?)\s*-->")
 
@@ -58,6 +61,18 @@ def blocks(page: Path) -> list[Block]:
 
 def commands(block: Block) -> list[str]:
     """The `mainspring` commands of a console block, continued lines joined."""
-    whole = block.code.replace("\\\n", " ")
-    typed = [line[2:].strip() for line in whole.splitlines() if line.startswith("$ ")]
-    return [command for command in typed if re.match(r"(\w+=\S+ )*mainspring\b", command)]
+    return [command for command, _ in dialogue(block)]
+
+
+def dialogue(block: Block) -> list[tuple[str, list[str]]]:
+    """Every such command with the lines it is shown to answer; lines with an ellipsis are left out."""
+    found: list[tuple[str, list[str]]] = []
+    typed = ""
+    for line in block.code.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            typed = line[2:].strip()
+            if re.match(r"(\w+=\S+ )*mainspring\b", typed):
+                found.append((typed, []))
+        elif found and typed == found[-1][0] and line.strip() and "…" not in line:
+            found[-1][1].append(line.strip())
+    return found

@@ -3,37 +3,46 @@
     python -m tests.house.run_page PAGE
 
 Tracebacks name the page and its lines. `await` may stand at the top of a block, as in `python -m asyncio`.
+A service (`mainspring worker`) is told to stop when it has said every line that the page shows, or anything at all
+where the page shows none, and must then end in good order.
+The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands.
 """
 
 import ast
 import asyncio
 import inspect
+import os
 import re
-import signal
 import subprocess
 import sys
+import threading
 import types
+from dataclasses import replace
 from pathlib import Path
 
-from tests.house.pages import Block, blocks, commands
+from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
 
 _ENDLESS = re.compile(r"\bmainspring (worker|dashboard|top)\b")
-_A_WHILE, _PATIENCE = 3.0, 60.0
+_PATIENCE = 60.0
 
 
 def main(page: Path) -> None:
     module = types.ModuleType("page")
     sys.modules["page"] = module
     sys.path.insert(0, "")
+    server = os.environ.get("PAGE_POSTGRES", PLACEHOLDER)
     with asyncio.Runner() as runner:
-        for block in blocks(page):
-            if block.excuse is not None:
+        for written in blocks(page):
+            if written.excuse is not None:
                 continue
+            block = replace(written, code=written.code.replace(PLACEHOLDER, server))
             if block.language == "python":
                 _execute(block, page, module, runner)
             else:
-                for command in commands(block):
-                    _type(command, f"{page}:{block.line}")
+                for command, answer in dialogue(block):
+                    status = _serve(command, answer) if _ENDLESS.search(command) else _type(command)
+                    if status != 0:
+                        sys.exit(f"{page}:{block.line}: `{command}` ended with {status}")
 
 
 def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runner) -> None:
@@ -47,17 +56,30 @@ def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio
         exec(code, module.__dict__)
 
 
-def _type(command: str, where: str) -> None:
+def _type(command: str) -> int:
     print(f"$ {command}", flush=True)
-    with subprocess.Popen(f"exec {command}" if _ENDLESS.search(command) else command, shell=True) as process:
-        try:
-            status = process.wait(_A_WHILE if _ENDLESS.search(command) else _PATIENCE)
-        except subprocess.TimeoutExpired:
-            # A service that still runs is well; told to stop, it must do so in good order.
-            process.send_signal(signal.SIGTERM)
-            status = process.wait(_PATIENCE) if _ENDLESS.search(command) else 1
-    if status != 0:
-        sys.exit(f"{where}: `{command}` ended with {status}")
+    return subprocess.run(command, shell=True, check=False, timeout=_PATIENCE).returncode
+
+
+def _serve(command: str, answer: list[str]) -> int:
+    print(f"$ {command}", flush=True)
+    unsaid, told = list(answer), False
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(f"exec {command}", shell=True, env=environment, stdout=subprocess.PIPE, text=True) as service:
+        watchdog = threading.Timer(_PATIENCE, service.kill)
+        watchdog.start()
+        assert service.stdout is not None
+        for line in service.stdout:
+            print(line, end="", flush=True)
+            if line.strip() in unsaid:
+                unsaid.remove(line.strip())
+            if not unsaid and not told:
+                service.terminate()
+                told = True
+        watchdog.cancel()
+    if unsaid:
+        print(f"it never said {unsaid}")
+    return service.returncode
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from tests.house.pages import blocks, commands, excuses, pages
+from tests.house.pages import PLACEHOLDER, blocks, commands, excuses, pages
 from tests.house.tree import ROOT
+from tests.services.postgres import new_database
 
 MOST_EXCUSES = 5
 
@@ -17,28 +19,45 @@ def _has_something_to_run(page: Path) -> bool:
     return any(block.language == "python" or commands(block) for block in blocks(page) if not block.excuse)
 
 
-def test_there_is_a_readme_and_documentation() -> None:
-    assert (ROOT / "README.md").is_file(), "README.md is missing"
-    assert list((ROOT / "docs").rglob("*.md")), "docs/ holds no page"
+def _names_postgres(page: Path) -> bool:
+    return any(PLACEHOLDER in block.code for block in blocks(page) if not block.excuse)
 
 
-@pytest.mark.parametrize(
-    "page", [str(page.relative_to(ROOT)) for page in pages() if _has_something_to_run(page)]
-)
-def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
+def _run(page: str, folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-
-    run = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "tests.house.run_page", ROOT / page],
-        cwd=tmp_path,
-        env=environment,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **settings},
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+RUNNING = [page for page in pages() if _has_something_to_run(page)]
+EMBEDDED = [str(page.relative_to(ROOT)) for page in RUNNING if not _names_postgres(page)]
+ON_POSTGRES = [str(page.relative_to(ROOT)) for page in RUNNING if _names_postgres(page)]
+
+
+def test_there_is_a_readme_and_documentation() -> None:
+    assert (ROOT / "README.md").is_file(), "README.md is missing"
+    assert list((ROOT / "docs").rglob("*.md")), "docs/ holds no page"
+
+
+@pytest.mark.parametrize("page", EMBEDDED)
+def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
+    run = _run(page, tmp_path)
+
+    assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize("page", ON_POSTGRES)
+def test_a_page_that_names_postgresql_runs_on_a_real_server(page: str, tmp_path: Path, postgres_url: str) -> None:
+    with new_database(postgres_url, f"page_{uuid4().hex[:12]}") as url:
+        run = _run(page, tmp_path, PAGE_POSTGRES=url)
 
     assert run.returncode == 0, run.stdout
 

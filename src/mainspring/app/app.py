@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import fields, replace
 from types import ModuleType, TracebackType
@@ -13,16 +13,16 @@ from uuid import UUID
 
 from mainspring.app import discovery, runner
 from mainspring.app.config import AppOptions, Options
-from mainspring.app.consumers import Consumed, ConsumerOptions, Consumers, Registrar, check_options
+from mainspring.app.consumers import Consumed, ConsumerOptions, Consumers, Registrar, Registration, check_options
 from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions
-from mainspring.app.health import Health, HealthLimits, examine
+from mainspring.app.health import Health, HealthLimits, examine, unopened
 from mainspring.app.post import REASON, Post
-from mainspring.app.storages import open_storage, read_url
+from mainspring.app.storages import open_storage, opener, read_url
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import Misuse
+from mainspring.model.errors import Misuse, StorageError
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
 from mainspring.timing.clock import SystemClock
@@ -54,7 +54,8 @@ class Mainspring:
         self._consumers = Consumers(self._catalogue, self._options)
         self._workers: list[Worker] = []
         storage, scripts = open_storage(self._address, self._options)
-        self._door = Door(storage, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        build = opener(self._address, self._options, storage)
+        self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         envelope = Envelope(self._catalogue, self._names, self._options.payload_limit, self._clock)
         transactions = Transactions(self._address.engine, scripts)
         self._post = Post(self._door, envelope, self._catalogue, transactions, self._names, self._clock)
@@ -157,8 +158,11 @@ class Mainspring:
 
     @contextlib.asynccontextmanager
     async def _work(self, groups: Collection[str] | None, name: str | None) -> AsyncIterator[Worker]:
+        chosen = self._consumers.chosen(groups)
+        if not chosen:
+            raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
         async with self:
-            worker = await self._hire(groups, name)
+            worker = await self._hire(chosen, name)
             self._workers.append(worker)
             try:
                 await worker.start()
@@ -173,12 +177,9 @@ class Mainspring:
                 finally:
                     self._workers.remove(worker)
 
-    async def _hire(self, groups: Collection[str] | None, name: str | None) -> Worker:
+    async def _hire(self, chosen: Sequence[Registration], name: str | None) -> Worker:
         from mainspring.runtime.worker import Worker, WorkerSettings, owner_name
 
-        chosen = self._consumers.chosen(groups)
-        if not chosen:
-            raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
         options = self._options
         settings = WorkerSettings(
             app=self._names.stored(options.name),
@@ -201,7 +202,9 @@ class Mainspring:
     async def migrate(self) -> list[str]:
         """Bring the tables up to date, and return the names of the migrations applied. Opens by itself."""
         async with self:
-            return await (await self._door.storage("app.migrate()")).schema.migrate()
+            opening = await self._door.opening("app.migrate()")
+            applied, opening.applied = opening.applied, []
+            return applied + await opening.storage.schema.migrate()
 
     async def declare(self) -> list[Declaration]:
         """Make the groups and their subscriptions known without starting a worker. Opens by itself."""
@@ -212,9 +215,12 @@ class Mainspring:
 
     async def health(self, limits: HealthLimits | None = None) -> Health:
         """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
-        async with self:
-            storage = await self._door.storage("app.health()")
-            return await examine(storage, self._names, self._workers, limits or HealthLimits())
+        try:
+            async with self:
+                storage = await self._door.storage("app.health()")
+                return await examine(storage, self._names, self._workers, limits or HealthLimits())
+        except StorageError as error:
+            return unopened(error)
 
     async def prune(self, retention: Retention | None = None, *, progress: Progress | None = None) -> Pruned:
         """Remove what is older than the retention says [the app's], in bounded batches. Returns the counts."""

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from mainspring.app import signature
 from mainspring.app.config import KEEPS, Options
@@ -27,6 +27,7 @@ from mainspring.timing.duration import Duration, spell
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 # A worker never fetches more than its free hands, so this is also how much one process takes at a time. Coroutines
 # mostly wait and cost kilobytes; a thread costs a stack, and a hundred of them fight over one interpreter.
@@ -104,8 +105,19 @@ class Registration:
         )
 
 
+class Taking(Protocol[T_contra]):
+    """Anything called with a payload first: how ``send`` knows the type of what it sends."""
+
+    def __call__(self, payload: T_contra, /, *args: Any, **kwargs: Any) -> object:
+        """Call it."""
+        ...
+
+
 class Consumed(Generic[P, R_co]):
     """A registered handler. Calling it is calling the function; ``send`` goes through the database."""
+
+    __name__: str
+    __qualname__: str
 
     def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
         functools.update_wrapper(self, function)
@@ -145,9 +157,7 @@ class Consumed(Generic[P, R_co]):
     ) -> Receipt: ...
 
     @overload
-    async def send(
-        self: Consumed[Concatenate[T, ...], R_co], payload: T, **options: Unpack[PublishOptions]
-    ) -> Receipt: ...
+    async def send(self: Taking[T], payload: T, **options: Unpack[PublishOptions]) -> Receipt: ...
 
     async def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
         """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``."""
@@ -197,8 +207,7 @@ class Consumers:
         """Check and remember a consumer; raises what is wrong with it."""
         registration = self._read(function, topics, given(options))
         other = self._registered.get(registration.group)
-        # The same name again is a module loaded anew, not a second consumer.
-        if other is not None and other.function is not function and other.name != registration.name:
+        if other is not None and other.function is not function and not _is_reloaded(other.function, function):
             raise Conflict(
                 f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
                 "group=…, since two consumers of one group would each get half of its messages"
@@ -262,6 +271,16 @@ class Consumers:
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise BadOption for an option that ``@app.consumer`` does not know."""
     refuse_unknown(options, ConsumerOptions.__annotations__, "@app.consumer(…)")
+
+
+def _is_reloaded(before: Any, now: Any) -> bool:
+    """Whether this is the same consumer from a module or a notebook's cell loaded anew, not a second one."""
+    if signature.handler_name(before) != signature.handler_name(now):
+        return False
+    old, new = (getattr(inspect.unwrap(each), "__code__", None) for each in (before, now))
+    if old is None or new is None or old is new:  # two closures of one function are two consumers
+        return False
+    return bool(old.co_filename != new.co_filename or old.co_firstlineno == new.co_firstlineno)
 
 
 def _is_async(function: Any) -> bool:

@@ -24,8 +24,15 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 class Publishing(Protocol):
     """The part of an app that a context needs."""
 
-    names: Namespace
-    clock: Clock
+    @property
+    def names(self) -> Namespace:
+        """What goes before stored names."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which deadlines are told."""
+        ...
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish on behalf of the message ``causation_id``."""

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from mainspring.app.publisher import Publisher
@@ -29,16 +29,20 @@ class Opening:
     pid: int
     ready: asyncio.Task[None]
     migrating: asyncio.Task[None] | None = None
+    applied: list[str] = field(default_factory=list)
+    """The migrations that opening applied by itself."""
 
 
 class Door:
     """Keeps the database open while anyone is inside."""
 
-    def __init__(self, origin: Storage, clock: Clock, wake: Callable[[], None], *, auto_migrate: bool) -> None:
-        self._origin = origin
+    def __init__(
+        self, build: Callable[[], Storage], clock: Clock, wake: Callable[[], None], *, auto_migrate: bool
+    ) -> None:
+        self._build = build
         self._clock = clock
         self._wake = wake
-        self._migrates = auto_migrate or origin.migrates_itself
+        self._auto_migrate = auto_migrate
         self._opening: Opening | None = None
         self._inside = 0
         self._abandoned: list[Opening] = []
@@ -46,7 +50,7 @@ class Door:
     @property
     def now(self) -> datetime | None:
         """The hand-set clock of tests, None in production."""
-        return self._origin.now if self._opening is None else self._opening.storage.now
+        return None if self._opening is None else self._opening.storage.now
 
     async def enter(self) -> None:
         """Open, or join those who have."""
@@ -98,8 +102,7 @@ class Door:
     async def _open(self) -> Opening:
         opening = self._opening
         if opening is None:
-            # A sibling each time: an app can be opened again, on another loop, with nothing left of the last.
-            storage = self._origin.sibling()
+            storage = self._build()
             opening = self._opening = Opening(
                 storage,
                 Publisher(storage, self._clock, self._wake),
@@ -112,10 +115,12 @@ class Door:
 
     async def _prepare(self, storage: Storage) -> None:
         await storage.open()
-        if not self._migrates:
+        if not (self._auto_migrate or storage.migrates_itself):
             return
         try:
-            await storage.schema.migrate()
+            applied = await storage.schema.migrate()
+            if self._opening is not None:
+                self._opening.applied = applied
         except StorageUnavailable as error:
             # An outage never stops an application from starting: the tables are seen to when it is over.
             _logger.warning("the schema is not checked yet: %s", error)

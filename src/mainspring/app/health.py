@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mainspring.app.names import Namespace
-from mainspring.model.errors import MainspringError
+from mainspring.model.errors import MainspringError, StorageError
 from mainspring.model.views import Counts, Filter, Roster, Tally
 from mainspring.storage.contract import Ledger, Storage
 
@@ -73,6 +73,11 @@ async def examine(storage: Storage, names: Namespace, workers: Sequence[Worker],
         checks.append(Check("storage", "unhealthy", str(error), {"error": type(error).__name__}))
     statuses: list[Status] = [check.status for check in checks]
     return Health(max(statuses, key=_ORDER.index), tuple(checks))
+
+
+def unopened(error: StorageError) -> Health:
+    """The answer when the database could not even be opened."""
+    return Health("unhealthy", (Check("storage", "unhealthy", str(error), {"error": type(error).__name__}),))
 
 
 async def _database(storage: Storage, names: Namespace, limits: HealthLimits) -> list[Check]:

@@ -13,8 +13,8 @@ from mainspring.model.views import DeliveryView, GroupView, MessageView, RunView
 TOPIC_LIMIT = 255
 NAME_LIMIT = 200
 
-_NAMESPACE = re.compile(r"^[a-z0-9][a-z0-9_-]{0,31}$")
-_SCHEMA = re.compile(r"^[a-z_][a-z0-9_]{0,39}$")
+_NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -77,7 +77,7 @@ def check_headers(headers: object) -> dict[str, str]:
 
 def check_namespace(namespace: object) -> str:
     """``namespace`` if it can go before stored names."""
-    if not isinstance(namespace, str) or not _NAMESPACE.match(namespace):
+    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
         raise BadOption(
             f"namespace={namespace!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
         )
@@ -86,7 +86,7 @@ def check_namespace(namespace: object) -> str:
 
 def check_schema(schema: object) -> str:
     """``schema`` if it can be a schema's name or the prefix of tables."""
-    if not isinstance(schema, str) or not _SCHEMA.match(schema):
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
         raise BadOption(f"schema={schema!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
     return schema
 

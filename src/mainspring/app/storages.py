@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mainspring.app.config import Options
 from mainspring.app.options import closest
-from mainspring.model.errors import BadOption, MissingExtra
+from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Storage
 from mainspring.storage.script import AsyncConnection, Connection
 from mainspring.storage.sql import MailboxScripts
@@ -38,10 +38,12 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """For people and logs: without what follows the user's name."""
-        return (
-            re.sub(r"(?<=://)([^/@]*?)(:[^@]*)?@", r"\1@", self.target) if self.engine == "postgresql" else self.target
-        )
+        """For people and logs: no password and no parameters, since they may hold one too."""
+        if self.engine != "postgresql":
+            return self.target
+        scheme, _, rest = self.target.partition("?")[0].partition("://")
+        who, at, where = rest.rpartition("@")
+        return f"{scheme}://{who.partition(':')[0]}{at}{where}"
 
 
 def read_url(url: object) -> Address:
@@ -72,11 +74,31 @@ def open_storage(address: Address, options: Options) -> Opened:
     return _BUILDERS[address.engine](address.target, options)
 
 
+def opener(address: Address, options: Options, storage: Storage) -> Callable[[], Storage]:
+    """What builds a storage for each time the app is opened: nothing is left of the last loop, or of a parent process.
+
+    Memory is all there is of itself, so there it is another door to the same rows.
+    """
+    return storage.sibling if address.engine == "memory" else lambda: open_storage(address, options)[0]
+
+
+def ddl(engine: Literal["sqlite", "postgresql"], schema: str) -> str:
+    """Every table as one SQL script, with what lets ``migrate`` recognise them. Connects to nothing."""
+    if engine == "sqlite":
+        from mainspring.storage.sqlite import SqliteStorage
+
+        return SqliteStorage.ddl(schema)
+    from mainspring.storage.postgres import PostgresStorage
+
+    return PostgresStorage.ddl(schema)
+
+
 def join_asyncpg(handle: Any) -> AsyncConnection:
     """The caller's asyncpg connection as one that runs our statements. Raises BadHandle if it would autocommit."""
-    from mainspring.storage.postgres import joined
+    from mainspring.storage.postgres.joined import JoinedAsyncpg, refuse_autocommit
 
-    return joined(handle)
+    refuse_autocommit(handle)
+    return JoinedAsyncpg(handle)
 
 
 def join_sqlite3(handle: Any) -> Connection:
@@ -109,12 +131,8 @@ def _sqlite(path: str, options: Options) -> Opened:
 
 
 def _postgresql(dsn: str, options: Options) -> Opened:
-    try:
-        from mainspring.storage.postgres import PostgresStorage
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
-            raise
-        raise MissingExtra("asyncpg", "postgres", "PostgreSQL") from error
+    from mainspring.storage.postgres import PostgresStorage
+
     storage = PostgresStorage(dsn, schema=options.schema, pool_size=options.pool_size)
     return storage, storage.scripts
 

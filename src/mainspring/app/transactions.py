@@ -64,7 +64,7 @@ class Transactions:
         kind = self._kind(handle)
         if kind.blocking:
             raise BadHandle(
-                f"a {kind.spelled} blocks: write `app.sync.publish(…, tx=connection)`, without await, where it is used"
+                f"{kind.spelled} blocks: write `app.sync.publish(…, tx=connection)`, without await, where it is used"
             )
         return await run_async(cast("AsyncConnection", kind.join(handle)), script)
 
@@ -72,7 +72,7 @@ class Transactions:
         """Run the script in the caller's transaction; the handle must be a blocking one."""
         kind = self._kind(handle)
         if not kind.blocking:
-            raise BadHandle(f"a {kind.spelled} is asyncio's: write `await app.publish(…, tx=connection)`")
+            raise BadHandle(f"{kind.spelled} is asyncio's: write `await app.publish(…, tx=connection)`")
         return run(cast("Connection", kind.join(handle)), script)
 
     def _kind(self, handle: object) -> Kind:

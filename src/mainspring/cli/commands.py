@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read us has had enough, as `head` does: that is no failure, but nothing more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:  # whatever goes wrong, people get one line
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong, people get one line
         return report(error, debug="--debug" in arguments)
     return code if isinstance(code, int) else 0
 

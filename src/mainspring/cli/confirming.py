@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mainspring.cli.failures import Refused
+from mainspring.cli.failures import Refused, interruptible
 
 Advance = Callable[[int], object]
 
@@ -19,7 +19,8 @@ def confirmed(question: str, *, yes: bool) -> bool:
         raise Refused(f"{question} Nobody is at the terminal to say so: pass --yes")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    with interruptible():
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from mainspring.app.envelope import MISSING
 from mainspring.cli.confirming import confirmed, progress
 from mainspring.cli.details import print_message
 from mainspring.cli.failures import Refused
-from mainspring.cli.messages import Before, Limit, check_limit
-from mainspring.cli.publish import read_json
+from mainspring.cli.messages import NO_MATCH, Before, Limit, check_limit
+from mainspring.cli.publish import JsonText, read_json
 from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import first_line, many, when
@@ -22,14 +22,12 @@ app = App(name="dead", help="List, show, revive and discard dead letters.")
 
 _PAGE, _MOST = 500, 10_000
 
-Id = Annotated[UUID | None, Parameter(metavar="ID", help="The message's id, as the lists show it.")]
+Id = Annotated[UUID | None, Parameter(help="The message's id, as the lists show it.")]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
 OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
 WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only where the error contains this text.")]
 All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="Every dead letter there is.")]
-Yes = Annotated[
-    bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")
-]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")]
 
 
 @app.command(name="list")
@@ -52,7 +50,7 @@ async def list_(
         return 0
     if not found:
         narrowed = before is not None or any(each is not None for each in (group, topic, error))
-        say("Nothing matches. Leave a filter out to see more." if narrowed else "No dead letters: nothing was given up.")
+        say(NO_MATCH if narrowed else "No dead letters: nothing was given up.")
         return 0
     columns = (
         Column("id", whole=True),
@@ -74,18 +72,18 @@ async def list_(
 
 
 @app.command
-async def show(message_id: Annotated[UUID, Parameter(metavar="ID")], /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Show one dead letter: payload, headers, and every error with its traceback.
 
     Parameters
     ----------
-    message_id
+    id
         The message's id, as the lists show it.
     """
     async with target.opened() as opened:
-        found = await opened.dead.show(message_id)
+        found = await opened.dead.show(id)
     if found is None:
-        raise _unknown(message_id, None)
+        raise _unknown(id, None)
     if json:
         print_json(found)
     else:
@@ -95,14 +93,14 @@ async def show(message_id: Annotated[UUID, Parameter(metavar="ID")], /, *, targe
 
 @app.command
 async def revive(
-    message_id: Id = None,
+    id: Id = None,
     /,
     *,
     group: OfGroup = None,
     topic: OfTopic = None,
     error: WithError = None,
     everything: All = False,
-    payload: Annotated[str | None, Parameter(metavar="JSON")] = None,
+    payload: Annotated[str | None, JsonText] = None,
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
@@ -114,16 +112,17 @@ async def revive(
     payload
         With an ID: deliver this JSON instead; `-` reads it from stdin.
     """
-    _check_meant(message_id, group, topic, error, everything=everything)
-    if payload is not None and message_id is None:
+    _check_meant(id, group, topic, error, everything=everything)
+    if payload is not None and id is None:
         raise Refused("--payload replaces the payload of one dead letter: give its ID")
     value = MISSING if payload is None else read_json(payload)
     async with target.opened() as opened:
         which: dict[str, Any] = {"group": group, "topic": topic, "error": error}
-        if message_id is not None:
-            count = await opened.dead.revive(message_id, **which, payload=value, by=operator())
+        count: int | None
+        if id is not None:
+            count = await opened.dead.revive(id, **which, payload=value, by=operator())
             if not count:
-                raise _unknown(message_id, group)
+                raise _unknown(id, group)
         else:
             count = await _bulk(opened, "Revive", which, yes=yes)
     return _told(count, "revived", json=json)
@@ -131,7 +130,7 @@ async def revive(
 
 @app.command
 async def discard(
-    message_id: Id = None,
+    id: Id = None,
     /,
     *,
     group: OfGroup = None,
@@ -143,13 +142,14 @@ async def discard(
     json: Json = False,
 ) -> int:
     """Remove dead letters for good: one by its id, or many by --group, --topic, --error or --all."""
-    _check_meant(message_id, group, topic, error, everything=everything)
+    _check_meant(id, group, topic, error, everything=everything)
     async with target.opened() as opened:
         which: dict[str, Any] = {"group": group, "topic": topic, "error": error}
-        if message_id is not None:
-            count = await opened.dead.discard(message_id, **which, by=operator())
+        count: int | None
+        if id is not None:
+            count = await opened.dead.discard(id, **which, by=operator())
             if not count:
-                raise _unknown(message_id, group)
+                raise _unknown(id, group)
         else:
             count = await _bulk(opened, "Discard", which, yes=yes)
     return _told(count, "discarded", json=json)
@@ -180,15 +180,13 @@ async def _count(opened: Mainspring, which: dict[str, Any]) -> int:
     return count
 
 
-def _check_meant(
-    message_id: UUID | None, group: str | None, topic: str | None, error: str | None, *, everything: bool
-) -> None:
+def _check_meant(id: UUID | None, group: str | None, topic: str | None, error: str | None, *, everything: bool) -> None:
     filtered = group is not None or topic is not None or error is not None
-    if message_id is None and not filtered and not everything:
+    if id is None and not filtered and not everything:
         raise Refused("which ones? Give an ID, or --group, --topic, --error or --all")
-    if everything and (filtered or message_id is not None):
+    if everything and (filtered or id is not None):
         raise Refused("--all means every dead letter: leave it out to choose some")
-    if message_id is not None and (topic is not None or error is not None):
+    if id is not None and (topic is not None or error is not None):
         raise Refused("an ID names one message: --topic and --error choose among many, leave them out")
 
 
@@ -203,6 +201,6 @@ def _told(count: int | None, done: str, *, json: bool) -> int:
     return 0
 
 
-def _unknown(message_id: UUID, group: str | None) -> Refused:
+def _unknown(id: UUID, group: str | None) -> Refused:
     of = f" of group {group}" if group is not None else ""
-    return Refused(f"message {message_id} has no dead letter{of}: `mainspring dead list` shows what there is")
+    return Refused(f"message {id} has no dead letter{of}: `mainspring dead list` shows what there is")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from datetime import datetime
 
 from rich.text import Text
 
@@ -21,8 +21,8 @@ def print_message(message: MessageView) -> None:
             ("id", str(message.id)),
             ("topic", message.topic),
             ("key", message.key or ""),
-            ("published", f"{message.published_at.isoformat()}  ({when(message.published_at)})"),
-            ("expires", f"{message.expires_at.isoformat()}  ({when(message.expires_at)})" if message.expires_at else ""),
+            ("published", _instant(message.published_at)),
+            ("expires", _instant(message.expires_at)),
             ("correlation", message.correlation_id or ""),
             ("caused by", str(message.causation_id or "")),
             *((f"header {name}", value) for name, value in message.headers.items()),
@@ -99,7 +99,11 @@ def _print_runs(message: MessageView) -> None:
             stdout().print(Text(visible(each.traceback.rstrip())), soft_wrap=True)
 
 
+def _instant(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.isoformat()} ({when(moment)})"
+
+
 def _heading(text: str) -> None:
-    console: Any = stdout()
+    console = stdout()
     console.print()
     console.print(Text(text, style="bold"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from cyclopts import CycloptsError, UnusedCliTokensError
+from cyclopts import Argument, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from mainspring.cli.words import clean
 from mainspring.model.errors import MainspringError
@@ -18,6 +21,16 @@ INTERRUPTED = 130
 
 class Refused(MainspringError):
     """The command line asks for what cannot be done; the message says what to write."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends at once what blocks in here: asyncio would only note it and wait for the next await."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def report(error: BaseException, *, debug: bool) -> int:
@@ -35,9 +48,15 @@ def report(error: BaseException, *, debug: bool) -> int:
 def _sentence(error: BaseException) -> str:
     match error:
         case UnusedCliTokensError():
-            extra = " ".join(error.unused_tokens or ())
-            return f"unexpected argument: {extra}"
+            return f"unexpected: {' '.join(error.unused_tokens or ())}. {_help(error)}"
+        case MissingArgumentError(argument=Argument() as argument):
+            wanted = argument.parameter.metavar or argument.name
+            return f"{wanted} is missing. {_help(error)}"
         case CycloptsError() | MainspringError():
             return str(error)
         case _:
             return f"{type(error).__qualname__}: {error} (unexpected: `--debug` shows where)"
+
+
+def _help(error: CycloptsError) -> str:
+    return f"`mainspring {' '.join(error.command_chain or ())} --help` shows what to write"

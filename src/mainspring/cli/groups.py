@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections import Counter
+from datetime import timedelta
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -16,7 +17,7 @@ from mainspring.model.views import Counts, GroupView
 app = App(name="groups", help="List, pause, resume and retire groups.")
 
 _SILENT = timedelta(minutes=1)
-"""A worker that has not said for so long that it serves a group no longer counts."""
+"""A worker that has not reported itself for so long does not count."""
 Name = Annotated[str, Parameter(metavar="GROUP", help="The group's name.")]
 
 
@@ -24,12 +25,15 @@ Name = Annotated[str, Parameter(metavar="GROUP", help="The group's name.")]
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     """List the declared groups with what waits for them."""
     async with target.opened() as opened:
-        found = await opened.groups.list()
+        roster = await opened.roster()
         tally = await opened.tally()
+    found = roster.groups
+    alive = [each for each in roster.workers if roster.now - each.beat_at < _SILENT]
+    workers = Counter(group for each in alive for group in each.groups)
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
     if json:
-        print_json([{**plain(each), **_numbers(load[each.name])} for each in found])
+        print_json([{**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]} for each in found])
         return 0
     if not found:
         say("No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP")
@@ -46,10 +50,10 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         Column("failed", right=True, spare=True),
         Column("served", right=True, spare=True),
     )
-    rows = [_row(each, load[each.name], tally.now) for each in found]
+    rows = [_row(each, load[each.name], workers[each.name]) for each in found]
     print_table(columns, rows)
     if tally.parked:
-        say(f"{many(tally.parked, 'message')} parked: no group subscribes to the topic. `mainspring messages list --state parked`")
+        say(f"{many(tally.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
     for each in found:
         if each.paused_at is not None:
             why = f": {each.pause_reason}" if each.pause_reason else ""
@@ -123,9 +127,8 @@ def _numbers(counts: Counts) -> dict[str, object]:
     return numbers
 
 
-def _row(each: GroupView, counts: Counts, now: datetime) -> tuple[str, ...]:
-    served = each.served_at is not None and now - each.served_at < _SILENT
-    state = "paused" if each.paused_at else "served" if served else "unserved"
+def _row(each: GroupView, counts: Counts, workers: int) -> tuple[str, ...]:
+    state = "paused" if each.paused_at else "served" if workers else "unserved"
     return (
         each.name,
         state,
@@ -136,5 +139,5 @@ def _row(each: GroupView, counts: Counts, now: datetime) -> tuple[str, ...]:
         f"{counts.dead:,}",
         f"{counts.handled:,}",
         f"{counts.failed:,}",
-        when(each.served_at, now) or "never",
+        when(each.served_at) or "never",
     )

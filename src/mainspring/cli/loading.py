@@ -10,7 +10,7 @@ from types import ModuleType
 
 from mainspring.app.app import Mainspring
 from mainspring.app.options import closest
-from mainspring.cli.failures import Refused
+from mainspring.cli.failures import Refused, interruptible
 
 
 def load_app(spec: str) -> Mainspring:
@@ -26,7 +26,7 @@ def load_app(spec: str) -> Mainspring:
             raise Refused(_absent(module, attribute))
         found = getattr(found, part)
     if not isinstance(found, Mainspring):
-        raise Refused(f"{spec} is a {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
+        raise Refused(f"{spec} is of type {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
     return found
 
 
@@ -42,7 +42,8 @@ def _parse(spec: str) -> tuple[str, str]:
 
 def _import(name: str, attribute: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        with interruptible():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
             raise Refused(_broken(name, error)) from error

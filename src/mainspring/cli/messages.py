@@ -20,6 +20,7 @@ States = Literal["live", "scheduled", "ready", "running", "done", "dead", "cance
 Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="How many at the most.")]
 Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones: the next page.")]
 
+NO_MATCH = "Nothing matches. Leave a filter out to see more."
 _COLUMNS = (
     Column("id", whole=True),
     Column("state"),
@@ -74,18 +75,18 @@ async def list_(
 
 
 @app.command
-async def show(message_id: Annotated[UUID, Parameter(metavar="ID")], /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Show one message: payload, headers, deliveries, and the runs that were kept.
 
     Parameters
     ----------
-    message_id
+    id
         The message's id, as the lists show it.
     """
     async with target.opened() as opened:
-        found = await opened.messages.show(message_id)
+        found = await opened.messages.show(id)
     if found is None:
-        raise Refused(f"there is no message {message_id}: it was never stored here, or is over and was pruned")
+        raise Refused(f"there is no message {id}: it was never stored here, or is over and was pruned")
     if json:
         print_json(found)
     else:
@@ -95,7 +96,7 @@ async def show(message_id: Annotated[UUID, Parameter(metavar="ID")], /, *, targe
 
 @app.command
 async def cancel(
-    message_id: Annotated[UUID | None, Parameter(metavar="ID")] = None,
+    id: UUID | None = None,
     /,
     *,
     topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
@@ -108,7 +109,7 @@ async def cancel(
 
     Parameters
     ----------
-    message_id
+    id
         The message's id, as the lists show it.
     topic
         With --key: every message of this topic under that key.
@@ -117,11 +118,11 @@ async def cancel(
     reason
         Kept with the history.
     """
-    if (message_id is None) == (topic is None and key is None) or (topic is None) != (key is None):
+    if (id is None) == (topic is None and key is None) or (topic is None) != (key is None):
         raise Refused("what to cancel? Give a message's ID, or --topic and --key together")
     async with target.opened() as opened:
-        if message_id is not None:
-            done = await opened.messages.cancel(message_id, reason=reason)
+        if id is not None:
+            done = await opened.messages.cancel(id, reason=reason)
         else:
             assert topic is not None
             done = await opened.cancel(topic, key=key, reason=reason)
@@ -158,7 +159,7 @@ def _row(each: DeliveryView) -> tuple[str, ...]:
 
 def _nothing(state: str, *, narrowed: bool, typed: str) -> str:
     if narrowed:
-        return "Nothing matches. Leave a filter out to see more."
+        return NO_MATCH
     match state:
         case "live":
             return f"Nothing is waiting or running. To publish: mainspring publish orders.placed '{{\"id\": 1}}'{typed}"

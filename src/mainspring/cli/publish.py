@@ -10,7 +10,7 @@ from uuid import UUID
 
 from cyclopts import Parameter
 
-from mainspring.cli.failures import Refused
+from mainspring.cli.failures import Refused, interruptible
 from mainspring.cli.tables import print_json, say
 from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.cli.words import when
@@ -18,9 +18,19 @@ from mainspring.cli.words import when
 _SHOWN = 20
 
 
+def _not_an_option(_type: Any, value: str | None) -> None:
+    # A lone hyphen and negative numbers are payloads; what else begins with one is an option misspelt.
+    if value is not None and value.startswith("-") and not value[1:2].isdigit() and value != "-":
+        raise Refused(f"there is no option {value}: `--help` shows the ones there are")
+
+
+JsonText = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
+"""How a parameter that is JSON, or `-` for stdin, is read."""
+
+
 async def publish(
     topic: str,
-    payload: Annotated[str, Parameter(metavar="JSON")] = "null",
+    payload: Annotated[str, JsonText] = "null",
     /,
     *,
     delay: Annotated[str | None, Parameter(metavar="DURATION")] = None,
@@ -89,15 +99,30 @@ async def publish(
 def read_json(text: str) -> Any:
     """The value of a JSON argument; ``-`` reads stdin. Raises Refused naming the position of a mistake."""
     if text == "-":
-        text = sys.stdin.read()
-        if not text.strip():
-            raise Refused("the payload is `-`, and stdin was empty: pipe JSON into the command")
+        text = _stdin()
     try:
-        return jsons.loads(text)
+        return jsons.loads(text, parse_constant=_no_number)
     except jsons.JSONDecodeError as error:
         near = text[max(0, error.pos - _SHOWN) : error.pos + _SHOWN]
         place = f"line {error.lineno}, column {error.colno}"
         raise Refused(f"the payload is not JSON: {error.msg} at {place}, near {near!r}") from error
+    except RecursionError as error:
+        raise Refused("the payload is nested too deeply to be read") from error
+
+
+def _stdin() -> str:
+    try:
+        with interruptible():
+            text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Refused(f"stdin is not UTF-8: {error.reason} at byte {error.start}") from error
+    if not text.strip():
+        raise Refused("the payload is `-`, and stdin was empty: pipe JSON into the command")
+    return text
+
+
+def _no_number(name: str) -> Any:
+    raise Refused(f"the payload is not JSON: {name} is JavaScript's, write null or a number")
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:

@@ -51,9 +51,8 @@ def stdout() -> Console:
 
 
 def say(text: str, *, style: str = "") -> None:
-    """One line for people, with nothing in it interpreted and nothing wrapped away from a terminal."""
-    console = stdout()
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+    """One line for people: nothing in it is interpreted, and what is copied from it has no line breaks of ours."""
+    stdout().print(Text(text, style=style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -75,7 +74,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, tit
         title_justify="left",
         header_style="bold",
         pad_edge=False,
-        padding=(0, 1),
+        padding=(0, 1, 0, 0),
     )
     shown = [index for index, column in enumerate(columns) if not (column.spare and console.width < _NARROW)]
     for index in shown:

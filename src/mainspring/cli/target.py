@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ class Target:
     """The database that is meant, and how names and tables are prefixed in it."""
 
     app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="The application whose database is meant.")] = None
-    url: Annotated[str | None, Parameter(metavar="URL", help=f"The database's address [environment: {VARIABLE}].")] = None
+    url: Annotated[str | None, Parameter(metavar="URL", help=f"Its address [environment: {VARIABLE}].")] = None
     namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of topics and groups.")] = None
     schema: Annotated[
         str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the prefix of the tables on SQLite.")
@@ -60,7 +62,9 @@ class Target:
     @property
     def typed(self) -> str:
         """These options as they would be typed again, to be shown after a command."""
-        named = (("--app", self.app), ("--url", self.url), ("--namespace", self.namespace), ("--schema", self.schema))
+        # A password is in the shell's history already; it need not be on the screen as well.
+        url = self.url and (self.url if read_url(self.url).engine == "sqlite" else read_url(self.url).shown)
+        named = (("--app", self.app), ("--url", url), ("--namespace", self.namespace), ("--schema", self.schema))
         return "".join(f" {option} {value}" for option, value in named if value is not None)
 
 
@@ -74,6 +78,14 @@ def operator() -> str:
     except (KeyError, OSError):  # a container whose user has no name
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()} (cli)"
+
+
+def typed_name() -> str:
+    """The command as it was typed, for commands to type next."""
+    if shutil.which("mainspring"):
+        return "mainspring"
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "mainspring" else f"{sys.executable} -m mainspring.cli"
 
 
 def _check_there(url: str, *, create: bool) -> None:

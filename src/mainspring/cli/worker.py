@@ -44,8 +44,9 @@ def worker(
     log_level
         How much to log on stderr.
     """
+    loaded = load_app(app)
     _log_to_stderr(log_level)
-    runner.run(_announced(load_app(app), app, group, dev=dev))
+    runner.run(_announced(loaded, app, group, dev=dev))
     return 0
 
 
@@ -66,8 +67,8 @@ async def _announced(app: Mainspring, spec: str, groups: tuple[str, ...], *, dev
 
 
 async def _tell(working: Any, what: str) -> None:
-    while not working.ready:
-        await asyncio.sleep(_LOOK)
+    while not working.ready:  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK)  # readiness may come hours later, when a database does
     _line(f"mainspring worker ready: {what}, process {os.getpid()}")
 
 
@@ -78,6 +79,7 @@ def _line(text: str) -> None:
 
 
 def _log_to_stderr(level: str) -> None:
+    # Nothing happens where the application has set up its own logging, which is why it is imported first.
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"
     )

@@ -99,8 +99,11 @@ class Executor:
         return list(self._running)
 
     def interrupt(self, run: Run, reason: str) -> None:
-        """Ask a run to stop; an async handler is cancelled, a thread can only be told."""
-        if run not in self._running:
+        """Ask a run to stop; an async handler is cancelled, a thread can only be told.
+
+        It is told once: a second cancellation would hit its own cleaning up. Only the end of the worker insists.
+        """
+        if run not in self._running or (run.stop_reason is not None and reason != STOP_SHUTDOWN):
             return
         run.ask_to_stop(reason)
         if not self.handler.threaded and run.task is not None:

@@ -23,7 +23,8 @@ _BATCH = 1_000
 _LAG_REPORTED = 2.0
 """Seconds the worker's loop may be blocked before it is said, with the line that blocks it."""
 _FRAMES_SHOWN = 3
-_PATIENCE = 5.0
+_PATIENCE = 1.0
+"""Seconds to wait for the thread to end. It is a daemon: a database that does not answer cannot keep the process."""
 
 
 class Keeper(Service):
@@ -89,7 +90,7 @@ class Keeper(Service):
             self.wake()
 
     async def stop(self) -> None:
-        """End the thread. Returns within a few seconds even if the database does not answer."""
+        """End the thread. Returns within a second even if the database does not answer."""
         self._stopping = True
         self.wake()
         if self._thread is not None:

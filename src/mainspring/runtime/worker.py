@@ -31,9 +31,10 @@ from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock, SystemClock
 
 _logger = logging.getLogger("mainspring.worker")
-_LAST_WORDS = 4.0
+_LAST_WORDS = 2.5
 """Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
-_TRIM = 0.5
+_FAREWELL = 1.0
+"""Seconds after that to leave the roster; with as much to close connections, a silent database costs five in all."""
 
 
 def owner_name() -> str:
@@ -215,11 +216,12 @@ class Worker:
         if not await self._until(_LAST_WORDS, orderly()):
             self._name_the_unfinished()
         self._fetcher.abandon()
-        await self._keeper.stop()
         self._settler.abandon()
         self._janitor.abandon()
+        keeping = asyncio.create_task(self._keeper.stop())
         with contextlib.suppress(MainspringError):
-            await self._until(_TRIM * 2, self._janitor.farewell())
+            await self._until(_FAREWELL, self._janitor.farewell())
+        await keeping
         for executor in self._executors:
             executor.close()
         self._threads.close()
@@ -289,6 +291,8 @@ class Worker:
         run = self._hands.get(claim)
         if run is not None:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
+            if run.stop_reason is not None:
+                self._hands.drop(claim)  # it may clean up as long as it likes: we neither extend nor stop reaping
 
     def _asked(self, claim: Claim) -> None:
         run = self._hands.get(claim)

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, get_args
 
 import msgspec
@@ -24,12 +25,13 @@ Decode = Callable[[bytes, str], Any]
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _ANYTHING_ELSE = bytes(set(range(256)) - set(b"[]{}"))
+_RAW = (bytes, bytearray, memoryview)
 _OURS = (TypeError, ValueError, RecursionError, OverflowError)
 
 
 def encode(value: object) -> tuple[bytes, str]:
     """Return the payload of ``value`` and its content type. Raises Unencodable, naming the type and the path."""
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _RAW):
         return bytes(value), BYTES
     try:
         payload = _pydantic_json(value) if _is_pydantic(type(value)) else _ENCODER.encode(value)
@@ -37,7 +39,8 @@ def encode(value: object) -> tuple[bytes, str]:
         raise _too_deep() from None
     except _OURS as error:
         raise Unencodable(_complaint(value, error)) from error
-    if payload.count(b"[") + payload.count(b"{") > DEPTH and _is_deep(payload):
+    # A level takes two bytes and a bracket, so hardly any payload is looked at twice.
+    if len(payload) > 2 * DEPTH and payload.count(b"[") + payload.count(b"{") > DEPTH and _is_deep(payload):
         raise _too_deep()
     return payload, JSON
 
@@ -101,6 +104,7 @@ def _as_anything(payload: bytes, content_type: str) -> Any:
 # --- pydantic, recognised by its own marks: never imported unless the user already has -----------------------
 
 
+@lru_cache(maxsize=1024)
 def _is_pydantic(kind: type) -> bool:
     return hasattr(kind, "__pydantic_serializer__")
 

@@ -35,7 +35,7 @@ def is_wild(pattern: str) -> bool:
 @lru_cache(maxsize=65_536)
 def matches(pattern: str, topic: str) -> bool:
     """Whether a message on ``topic`` is for a subscription to ``pattern``."""
-    return pattern == topic if not is_wild(pattern) else _compiled(pattern).match(topic) is not None
+    return pattern == topic if not is_wild(pattern) else _compiled(pattern).fullmatch(topic) is not None
 
 
 @lru_cache(maxsize=4096)

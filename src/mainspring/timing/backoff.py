@@ -72,14 +72,15 @@ def exponential(
     if factor < 1:
         raise ValueError(f"factor={factor!r} is below 1: retries would come ever faster")
     _check_attempts(attempts)
-    grows = bool(start and ceiling) and factor > 1
-    capped_from = math.log(ceiling / start, factor) + 1 if grows else math.inf
+    steady = factor == 1 or not start or start >= ceiling
+    capped_from = 0 if steady else math.log(ceiling / start, factor) + 1
+    last = min(start, ceiling) if steady else ceiling
 
     def wait(attempt: int, _: timedelta) -> timedelta | None:
         if attempt >= attempts:
             return None
         # From there on it is the cap whatever the power would be, and the power would overflow.
-        return ceiling if attempt > capped_from else min(ceiling, start * factor ** (attempt - 1))
+        return last if attempt > capped_from else min(ceiling, start * factor ** (attempt - 1))
 
     return _policy("exponential", wait, jitter, budget, retry_on, give_up_on)
 

@@ -109,8 +109,10 @@ def test_another_spelling_of_json_is_json() -> None:
         (
             Customer,
             b'{"name":1,"age":"x"}',
-            "the payload is not Customer: Input should be a valid string - at `$.name`; Input should be a valid "
-            "integer, unable to parse string as an integer - at `$.age`",
+            (
+                "the payload is not Customer: Input should be a valid string - at `$.name`; Input should be a valid "
+                "integer, unable to parse string as an integer - at `$.age`"
+            ),
         ),
         (list[Customer], b"[{}]", f"the payload is not {list[Customer]}: Field required - at `$[0].name`"),
     ],
@@ -134,9 +136,7 @@ def test_bytes_for_a_typed_handler_are_unreadable() -> None:
     with pytest.raises(Unreadable) as refused:
         decoder(Order)(b"{}", BYTES)
 
-    assert str(refused.value) == (
-        "content type 'application/octet-stream' is not JSON, and the handler asks for Order"
-    )
+    assert str(refused.value) == ("content type 'application/octet-stream' is not JSON, and the handler asks for Order")
 
 
 @pytest.mark.parametrize(
@@ -144,18 +144,24 @@ def test_bytes_for_a_typed_handler_are_unreadable() -> None:
     [
         (
             Opaque,
-            "Opaque cannot be a payload: use a dataclass, msgspec.Struct, pydantic model, TypedDict, dict, list or "
-            "scalar",
+            (
+                "Opaque cannot be a payload: use a dataclass, msgspec.Struct, pydantic model, TypedDict, dict, list or "
+                "scalar"
+            ),
         ),
         (
             Holder,
-            "Holder cannot be a payload because it holds Opaque: use a dataclass, msgspec.Struct, pydantic model, "
-            "TypedDict, dict, list or scalar",
+            (
+                "Holder cannot be a payload because it holds Opaque: use a dataclass, msgspec.Struct, pydantic model, "
+                "TypedDict, dict, list or scalar"
+            ),
         ),
         (
             Order | Line,
-            f"{Order | Line} cannot be a payload: Type unions may not contain more than one dict-like type (`Struct`, "
-            f"`dict`, `TypedDict`, `dataclass`) - type `{Order | Line}` is not supported",
+            (
+                f"{Order | Line} cannot be a payload: Type unions may not contain more than one dict-like type "
+                f"(`Struct`, `dict`, `TypedDict`, `dataclass`) - type `{Order | Line}` is not supported"
+            ),
         ),
     ],
 )

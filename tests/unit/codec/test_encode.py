@@ -101,13 +101,18 @@ def test_a_pydantic_model_keeps_its_own_way_of_writing() -> None:
     [
         (object(), f"a payload cannot hold object: it has no JSON form; {ADVICE}"),
         ({"a": [1, {"b": object()}]}, f"a payload cannot hold object at `$.a[1].b`: it has no JSON form; {ADVICE}"),
-        (Order(1, note=print), f"a payload cannot hold builtin_function_or_method at `$.note`: it has no JSON form; {ADVICE}"),
+        (
+            Order(1, note=print),
+            f"a payload cannot hold builtin_function_or_method at `$.note`: it has no JSON form; {ADVICE}",
+        ),
         (Line("a", extra={3: 1j}), f"a payload cannot hold complex at `$.extra[3]`: it has no JSON form; {ADVICE}"),
         ({"a": {(1, 2): 3}}, f"a payload cannot hold dict at `$.a`: its keys are not text or numbers; {ADVICE}"),
         (
             {"a": "\ud800"},
-            "a payload cannot hold str at `$.a`: 'utf-8' codec can't encode character '\\ud800' in position 0: "
-            f"surrogates not allowed; {ADVICE}",
+            (
+                "a payload cannot hold str at `$.a`: 'utf-8' codec can't encode character '\\ud800' in position 0: "
+                f"surrogates not allowed; {ADVICE}"
+            ),
         ),
     ],
 )

@@ -1,7 +1,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mainspring.timing.backoff import (
@@ -46,11 +46,14 @@ def test_exponential_from_zero_stays_at_zero() -> None:
 def test_a_very_late_attempt_does_not_overflow() -> None:
     policy = exponential("1s", attempts=100_000, jitter=0.0)
 
-    assert policy.next_delay(
-        99_000, since_due=timedelta(), original_delay=timedelta(), chance=MIDDLE
-    ) == timedelta(minutes=10)
+    assert policy.next_delay(99_000, since_due=timedelta(), original_delay=timedelta(), chance=MIDDLE) == timedelta(
+        minutes=10
+    )
 
 
+@example(factor=1e6, attempt=10**6, first=0, cap=600)
+@example(factor=1e6, attempt=10**6, first=5, cap=0)
+@example(factor=1.0, attempt=10**6, first=5, cap=600)
 @given(st.floats(1, 1e6), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_no_exponential_wait_is_over_its_cap(factor: float, attempt: int, first: int, cap: int) -> None:
     policy = exponential(
@@ -162,8 +165,8 @@ def test_a_single_exception_type_needs_no_tuple() -> None:
         (lambda: proportional(0), "share=0 must be above 0"),
         (lambda: exponential(jitter=1.5), "jitter=1.5 is a share between 0 and 1"),
         (lambda: intervals(-1), "intervals() got a negative wait"),
-        (lambda: exponential(retry_on=("OSError",)), "retry_on takes exception types, not 'OSError'"),
-        (lambda: exponential(give_up_on=(3,)), "give_up_on takes exception types, not 3"),
+        (lambda: exponential(retry_on=("OSError",)), "retry_on takes exception types, not 'OSError'"),  # type: ignore[arg-type]
+        (lambda: exponential(give_up_on=(3,)), "give_up_on takes exception types, not 3"),  # type: ignore[arg-type]
         (
             lambda: exponential("1x"),
             "first='1x' is not a duration: write text like '30s', '15m', '1h30m', '500ms', '2d'",

@@ -18,6 +18,10 @@ from mainspring.cli.demo.journal import Journal
 PAYMENT_TIME = "4s"
 """How long a customer has to pay; hours in a real shop."""
 GROUPS = ("send_receipt", "analytics", "expire_unpaid")
+_GARBLED = 3
+"""Which order in every 120 comes from a program with a bug."""
+_REGRETS, _PAYS = 0.12, 0.7
+"""How many change their minds, and how many pay in time."""
 _CUSTOMERS = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Katherine", "Margaret", "Radia", "Tony", "Whitfield")
 
 
@@ -77,10 +81,10 @@ class Customers:
             number = 0
             while not closing_time.wait(random.uniform(0.4, 1.6) * pause):
                 number += 1
-                if number % 120 == 3:  # noqa: PLR2004
+                if number % 120 == _GARBLED:
                     self._place_garbled(connection, number)
                 else:
-                    self._place(connection, number, regret=random.random() < 0.12)
+                    self._place(connection, number, regret=random.random() < _REGRETS)
                 self._pay_due(connection)
 
     def _place(self, connection: sqlite3.Connection, number: int, *, regret: bool) -> None:
@@ -95,7 +99,7 @@ class Customers:
             self._journal.note("undone", "", f"order {number}: {order.customer} changed their mind", number)
             return
         self._journal.note("placed", "", f"order {number}: {order.customer}, {order.total:.2f}")
-        if random.random() < 0.7:
+        if random.random() < _PAYS:
             self._waiting_to_pay.append((time.monotonic() + random.uniform(0.3, 3), number))
 
     def _place_garbled(self, connection: sqlite3.Connection, number: int) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.align import Align
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.layout import Layout
+from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ from mainspring.cli.demo.journal import Event, Kind
 
 _BARS = "▁▂▃▄▅▆▇█"
 _FRAME = "grey37"
+_WIDE = 96
 _EVENTS: dict[Kind, tuple[str, str]] = {
     "placed": ("published", "cyan"),
     "undone": ("rolled back", "yellow"),
@@ -75,14 +77,15 @@ def total_of(groups: Sequence[GroupLine]) -> GroupLine:
 
 def draw(scene: Scene, width: int, height: int) -> RenderableType:
     """One frame, made to fit."""
+    tiles, groups, legend = 5, len(scene.groups) + 3, 1
+    room = height - 1 - tiles - groups - legend - 2
     layout = Layout()
-    rows = height - 1 - 5 - (len(scene.groups) + 4) - 3
     layout.split_column(
         Layout(_heading(scene), size=1),
-        Layout(_tiles(scene), size=5),
-        Layout(_groups(scene, width), size=len(scene.groups) + 4),
-        Layout(_log(scene.events[: max(rows, 1)], scene.groups)),
-        Layout(_legend(), size=1),
+        Layout(_tiles(scene, width), size=tiles),
+        Layout(_groups(scene, wide=width >= _WIDE), size=groups),
+        Layout(_log(scene.events[: max(room, 1)], scene.groups)),
+        Layout(_legend(), size=legend),
     )
     return layout
 
@@ -92,76 +95,86 @@ def _heading(scene: Scene) -> RenderableType:
     line.add_column()
     line.add_column(justify="right")
     left = max(0, round(scene.limit - scene.elapsed))
-    name = Text(" mainspring ", style="bold black on sky_blue2").append(
-        "  a small shop, one process, one SQLite file", style="default on default"
-    )
+    name = Text.assemble((" mainspring ", "bold black on sky_blue2"), "  a small shop, one process, one SQLite file")
     line.add_row(name, Text(f"{left} s left · Ctrl-C ends ", style="dim"))
     return line
 
 
-def _tiles(scene: Scene) -> RenderableType:
-    grid = Table.grid(expand=True, padding=(0, 0))
+def _tiles(scene: Scene, width: int) -> RenderableType:
     totals = scene.totals
-    tiles = [
-        ("orders placed", f"{scene.placed}", "cyan", f"{scene.undone} rolled back"),
-        ("handled", f"{totals.handled}", "green", _sparkline(scene.pace)),
-        ("retried", f"{totals.retried}", "yellow", "the mail server is busy"),
-        ("timeouts cancelled", f"{totals.cancelled}", "magenta", f"{scene.expired} ran out"),
-        ("dead letters", f"{totals.dead}", "red" if totals.dead else "dim", "unreadable orders"),
-    ]
+    tiles = (
+        ("orders placed", scene.placed, "cyan", f"{scene.undone} rolled back"),
+        ("handled", totals.handled, "green", _sparkline(scene.pace, width // 5 - 4)),
+        ("retried", totals.retried, "yellow", "busy mail"),
+        ("cancelled", totals.cancelled, "magenta", f"{scene.expired} ran out"),
+        ("dead letters", totals.dead, "red", "unreadable"),
+    )
+    grid = Table.grid(expand=True)
     for _ in tiles:
         grid.add_column(ratio=1)
     grid.add_row(*(_tile(*tile) for tile in tiles))
     return grid
 
 
-def _tile(title: str, number: str, colour: str, note: str) -> Panel:
+def _tile(title: str, number: int, colour: str, note: str) -> Panel:
     body = Group(
-        Align.center(Text(number, style=f"bold {colour}")),
+        Align.center(Text(f"{number}", style=f"bold {colour}" if number else "dim")),
         Align.center(Text(title, no_wrap=True, overflow="ellipsis")),
-        Align.center(Text(note, style="dim", no_wrap=True, overflow="ellipsis")),
+        Align.center(Text(note, style="grey62", no_wrap=True, overflow="ellipsis")),
     )
-    return Panel(body, box=box.ROUNDED, border_style=_FRAME, padding=(0, 0))
+    return _panel(body, padding=0)
 
 
-def _groups(scene: Scene, width: int) -> RenderableType:
-    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 1), header_style="dim")
+def _groups(scene: Scene, *, wide: bool) -> RenderableType:
+    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("group", no_wrap=True)
+    if wide:
+        table.add_column("topic", no_wrap=True, style="grey62")
     table.add_column("", ratio=1, no_wrap=True)
     for title in ("published", "handled", "retries", "cancelled", "dead", "waiting"):
         table.add_column(title, justify="right", no_wrap=True)
-    room = max(8, width - 78)
     for index, each in enumerate(scene.groups):
+        name = Text(each.name, style=_GROUP_COLOURS[index % len(_GROUP_COLOURS)])
         table.add_row(
-            Text(each.name, style=_GROUP_COLOURS[index % len(_GROUP_COLOURS)]),
-            _bar(each, room),
-            Text(f"{each.published}", style="cyan"),
-            Text(f"{each.handled}", style="green"),
+            *((name, each.topic) if wide else (name,)),
+            _Bar(each),
+            _number(each.published, "cyan"),
+            _number(each.handled, "green"),
             _number(each.retried, "yellow"),
             _number(each.cancelled, "magenta"),
             _number(each.dead, "bold red"),
             _number(each.waiting, "default"),
         )
-    return Panel(
-        table, title="deliveries, one copy per group", title_align="left", box=box.ROUNDED, border_style=_FRAME, padding=(0, 1)
-    )
+    return _panel(table, title="deliveries, one copy per group")
+
+
+def _panel(body: RenderableType, *, title: str | None = None, padding: int = 1) -> Panel:
+    return Panel(body, title=title, title_align="left", box=box.ROUNDED, border_style=_FRAME, padding=(0, padding))
 
 
 def _number(count: int, style: str) -> Text:
     return Text(f"{count}" if count else "·", style=style if count else "grey37")
 
 
-def _bar(each: GroupLine, room: int) -> Text:
-    """The share of every outcome; each that occurs has at least one cell."""
-    shares = [(each.handled, "green"), (each.cancelled, "magenta"), (each.dead, "red"), (each.waiting, "grey50")]
-    whole = max(1, sum(count for count, _ in shares))
-    cells = [max(1, round(room * count / whole)) if count else 0 for count, _ in shares]
-    largest = cells.index(max(cells))
-    cells[largest] += room - sum(cells) if any(cells) else 0
-    bar = Text(no_wrap=True)
-    for count, (_, colour) in zip(cells, shares, strict=True):
-        bar.append("━" * max(0, count), style=colour)
-    return bar if any(cells) else Text("━" * room, style="grey23")
+class _Bar:
+    """The share of every outcome, as wide as there is room; each that occurs has at least one cell."""
+
+    def __init__(self, line: GroupLine) -> None:
+        self._line = line
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line, room = self._line, options.max_width
+        shares = [(line.handled, "green"), (line.cancelled, "magenta"), (line.dead, "red"), (line.waiting, "grey50")]
+        whole = sum(count for count, _ in shares)
+        cells = [max(1, room * count // whole) if count else 0 for count, _ in shares]
+        if not whole:
+            yield Text("━" * room, style="grey23")
+            return
+        cells[cells.index(max(cells))] += room - sum(cells)
+        yield Text.assemble(*(("━" * count, colour) for count, (_, colour) in zip(cells, shares, strict=True)))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(8, options.max_width)
 
 
 def _log(events: Sequence[Event], groups: Sequence[GroupLine]) -> RenderableType:
@@ -176,7 +189,7 @@ def _log(events: Sequence[Event], groups: Sequence[GroupLine]) -> RenderableType
         clock = f"{time.strftime('%H:%M:%S', time.localtime(event.at))}.{int(event.at * 10) % 10}"
         group = Text(event.group or "customer", style=colours.get(event.group, "default"))
         table.add_row(clock, Text(word, style=style), group, event.text)
-    return Panel(table, title="what just happened", title_align="left", box=box.ROUNDED, border_style=_FRAME, padding=(0, 1))
+    return _panel(table, title="what just happened")
 
 
 def _legend() -> RenderableType:
@@ -186,6 +199,7 @@ def _legend() -> RenderableType:
     return line
 
 
-def _sparkline(values: Sequence[int]) -> str:
-    top = max(values, default=0) or 1
-    return "".join(_BARS[round((len(_BARS) - 1) * value / top)] for value in values)
+def _sparkline(values: Sequence[int], room: int) -> str:
+    shown = values[-max(room, 1) :]
+    top = max(shown, default=0) or 1
+    return "".join(_BARS[(len(_BARS) - 1) * value // top] for value in shown) + " /s"

@@ -28,7 +28,7 @@ _MEANINGS = {
     sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
     sqlite3.SQLITE_NOTADB: "is no SQLite database: is it the right file?",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: is it a file, and may this user read and write it?",
-    sqlite3.SQLITE_IOERR: "is on a disk that fails",
+    sqlite3.SQLITE_IOERR: "could not be read or written: its disk fails, or a quota or file size limit is reached",
 }
 
 
@@ -54,6 +54,8 @@ def open_writer(path: str, *, durable: bool) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_PER_CHECKPOINT}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+        # From here on the writer waits for the lock in its own way; once it has it, nothing else is waited for.
+        connection.execute("PRAGMA busy_timeout = 0")
     except BaseException:
         connection.close()
         raise

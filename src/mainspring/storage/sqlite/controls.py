@@ -78,7 +78,7 @@ class SqliteControls:
             return None
         # First of all nothing more may come in, or the last delivery would never have gone.
         yield sql("group_unsubscribe", group)
-        dropped = yield sql("group_deliveries", group, limit)
+        dropped = sorted((yield sql("group_deliveries", group, limit)), key=lambda row: int(row[0]))
         if dropped:
             seqs = numbers(seq for seq, _ in dropped)
             yield sql("group_retired", seqs, at, "group retired")
@@ -91,8 +91,14 @@ class SqliteControls:
         return len(dropped)
 
     def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:
-        raw = None if which.message_id is None else which.message_id.bytes
-        chosen = yield self._sql("dead_select", raw, which.group, which.topic, which.error, limit)
+        """The lowest ``limit`` of them, by whichever index finds them."""
+        rest = (which.topic, which.error, limit)
+        if which.message_id is not None:
+            chosen = yield self._sql("dead_select_message", which.message_id.bytes, which.group, *rest)
+        elif which.group is not None:
+            chosen = yield self._sql("dead_select_group", which.group, *rest)
+        else:
+            chosen = yield self._sql("dead_select_all", *rest)
         return chosen
 
     def _note(self, at: int, by: str, action: str, subject: str, detail: str) -> Statement:

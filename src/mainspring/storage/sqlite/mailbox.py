@@ -108,9 +108,12 @@ class SqliteMailbox:
         """See ``Mailbox.cancel``."""
         sql = self._sql
         at = yield from sql.turn_clock(now)
-        by, *named = ("key", which.topic, which.key) if isinstance(which, Keyed) else ("id", which.bytes)
-        found = yield sql(f"cancel_find_{by}", *named)
-        parked = yield sql(f"cancel_parked_{by}", *named)
+        if isinstance(which, Keyed):
+            found = yield sql("cancel_find_key", which.topic, which.key)
+            parked = yield sql("cancel_parked_key", which.topic, which.key)
+        else:
+            found = yield sql("cancel_find_id", which.bytes)
+            parked = yield sql("cancel_parked_id", which.bytes)
         held = [seq for seq, _, is_held in found if is_held]
         free = [(seq, raw) for seq, raw, is_held in found if not is_held]
         why = storable(reason)

@@ -8,7 +8,7 @@ from datetime import datetime
 from mainspring.model.errors import Conflict
 from mainspring.model.views import Beat, Declaration, Pruned, Retention
 from mainspring.storage.routing import expression, is_wild
-from mainspring.storage.script import Script
+from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.pruning import farewell, prune
 from mainspring.storage.sqlite.publishing import routed
@@ -65,9 +65,10 @@ class SqliteUpkeep:
         routes = {topic: groups for topic, groups in (yield from routed(sql, topics)).items() if groups}
         if not routes:
             return 0
-        rows = yield sql("reroute_read", names(routes), limit)
-        if not rows:
-            return 0
+        parked: list[Row] = []
+        for topic in routes:
+            parked += yield sql("reroute_read", topic, limit)
+        rows = sorted(parked, key=lambda row: row[0])[:limit]
         at = yield from sql.turn_clock(now)
         deliveries = [
             (raw, group, priority, max(due, at), asked, published, key)

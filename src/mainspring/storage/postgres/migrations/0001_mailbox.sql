@@ -170,7 +170,6 @@ CREATE TABLE mainspring.counter (
     name text COLLATE "C" PRIMARY KEY,
     value bigint NOT NULL
 );
-INSERT INTO mainspring.counter (name, value) VALUES ('expired_parked', 0);
 
 -- A queue dies of what vacuum has not reached: a scan steps over every dead entry before the first live one.
 -- The default waits for a fifth of the table; here a hundredth, without resting in between. Cutting off an

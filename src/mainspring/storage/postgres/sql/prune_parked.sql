@@ -28,8 +28,10 @@ ended AS (
     HAVING count(*) > 0
 ),
 counted AS (
-    UPDATE mainspring.counter
-    SET value = value + (SELECT count(*) FROM removed)
-    WHERE name = 'expired_parked' AND EXISTS (SELECT FROM removed)
+    INSERT INTO mainspring.counter AS c (name, value)
+    SELECT 'expired_parked', count(*)
+    FROM removed
+    HAVING count(*) > 0
+    ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value
 )
 SELECT count(*) FROM removed

@@ -1,5 +1,5 @@
 SELECT seq, message_id, topic, key, priority, due_at, scheduled_for, published_at
 FROM mainspring_parked
-WHERE topic IN (SELECT value FROM json_each(?1))
+WHERE topic = ?1
 ORDER BY seq
 LIMIT ?2

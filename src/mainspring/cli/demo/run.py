@@ -1,0 +1,163 @@
+"""Running the demo: open the shop, let customers in, show what happens, close, and add it all up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from mainspring.app.app import Mainspring
+from mainspring.cli.demo.journal import Journal
+from mainspring.cli.demo.shop import GROUPS, Customers, build
+from mainspring.cli.demo.summary import add_up, print_summary
+from mainspring.cli.demo.view import GroupLine, Scene, draw, total_of
+from mainspring.cli.tables import say, stdout
+from mainspring.model.views import Tally
+
+_ON_TERMINAL, _ELSEWHERE = 60.0, 15.0
+_PAUSE = 0.18
+"""Seconds between customers, about."""
+_FRAME, _LINE = 0.125, 3.0
+_TOPICS = {"send_receipt": "orders.placed", "analytics": "orders.placed", "expire_unpaid": "payments.timeout"}
+
+
+async def run(seconds: float | None, file: Path | None) -> int:
+    """The whole demo. 0: everything adds up; 1: it does not, which would be a bug worth reporting."""
+    console = stdout()
+    drawn = console.is_terminal and not console.is_dumb_terminal
+    limit = seconds or (_ON_TERMINAL if drawn else _ELSEWHERE)
+    path = (file or Path(tempfile.mkdtemp(prefix="mainspring-demo-")) / "shop.db").absolute()
+    # Retries are part of the show; what is logged about them would only tear the picture.
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())
+    journal = Journal()
+    app = build(f"sqlite:///{path}", journal)
+    with _interrupted() as interrupted:
+        async with app.worker(name="demo"):
+            show = Show(app, journal, limit)
+            closing_time = threading.Event()
+            shopping = asyncio.create_task(
+                asyncio.to_thread(Customers(app, path, journal).shop_until, closing_time, pause=_PAUSE)
+            )
+            try:
+                await (show.draw(console, interrupted) if drawn else show.tell(path, interrupted))
+            finally:
+                closing_time.set()
+                await shopping
+    async with app:
+        account = await add_up(app, path, journal)
+    print_summary(account, path)
+    return 0 if account.right else 1
+
+
+class Show:
+    """What is seen while the shop is open."""
+
+    def __init__(self, app: Mainspring, journal: Journal, limit: float) -> None:
+        self._app = app
+        self._journal = journal
+        self._limit = limit
+        self._start = time.monotonic()
+        self._pace: deque[int] = deque(maxlen=30)
+        self._second = 0
+        self._handled = 0
+        self._buried = 0
+
+    async def draw(self, console: Console, interrupted: asyncio.Event) -> None:
+        """A live picture, until the time is up or somebody has seen enough."""
+        from rich.live import Live
+
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while not await self._over(interrupted, _FRAME):
+                live.update(draw(await self._scene(), console.width, console.height), refresh=True)
+
+    async def tell(self, path: Path, interrupted: asyncio.Event) -> None:
+        """A line now and then, for files and pipes."""
+        say(f"a small shop on one SQLite file, for {self._limit:g} s: {path}")
+        while not await self._over(interrupted, min(_LINE, max(0.1, self._limit - self._elapsed))):
+            scene = await self._scene()
+            total = scene.totals
+            say(
+                f"{scene.elapsed:4.0f} s  orders {scene.placed}  rolled back {scene.undone}  handled {total.handled}  "
+                f"retried {total.retried}  cancelled {total.cancelled}  dead {total.dead}  waiting {total.waiting}"
+            )
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+    async def _over(self, interrupted: asyncio.Event, pause: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(interrupted.wait(), pause)
+        return interrupted.is_set() or self._elapsed >= self._limit
+
+    async def _scene(self) -> Scene:
+        tally = await self._app.tally()
+        await self._mention_the_dead(tally)
+        counts = self._journal.counts
+        groups = [self._line(name, tally) for name in GROUPS]
+        self._keep_pace(total_of(groups).handled)
+        return Scene(
+            elapsed=self._elapsed,
+            limit=self._limit,
+            placed=counts["placed"],
+            undone=counts["undone"],
+            paid=counts["paid"],
+            expired=counts["expired"],
+            pace=tuple(self._pace),
+            groups=groups,
+            events=self._journal.recent(40),
+        )
+
+    def _line(self, name: str, tally: Tally) -> GroupLine:
+        journal = self._journal
+        found = next((each for each in tally.groups if each.group == name), None)
+        return GroupLine(
+            name=name,
+            topic=_TOPICS[name],
+            published=journal.counts["placed"],
+            handled=journal.handled[name],
+            retried=journal.retried[name],
+            cancelled=journal.counts["paid"] if name == "expire_unpaid" else 0,
+            dead=found.dead if found else 0,
+            waiting=found.scheduled + found.ready + found.running + found.lapsed if found else 0,
+        )
+
+    def _keep_pace(self, handled: int) -> None:
+        second = int(self._elapsed)
+        if second > self._second:
+            self._pace.append((handled - self._handled) // (second - self._second))
+            self._second, self._handled = second, handled
+
+    async def _mention_the_dead(self, tally: Tally) -> None:
+        buried = sum(each.dead for each in tally.groups)
+        if buried > self._buried:
+            for each in await self._app.dead.list(limit=buried - self._buried):
+                self._journal.note("dead", each.group, f"given up after {each.attempt} attempts: {each.error}")
+        self._buried = buried
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[asyncio.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; the next Ctrl-C, while adding up, is the usual one."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def told() -> None:
+        event.set()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, told)
+    loop.add_signal_handler(signal.SIGTERM, event.set)
+    try:
+        yield event
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)

@@ -1,0 +1,143 @@
+"""The end of the demo: the library's ledger held against the shop's own books, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from mainspring.app.app import Mainspring
+from mainspring.cli.demo.journal import Journal
+from mainspring.cli.demo.shop import GROUPS, books
+from mainspring.cli.demo.view import GroupLine, total_of
+from mainspring.cli.tables import Column, print_table, say, stdout
+from mainspring.cli.target import VARIABLE, typed_name
+from mainspring.model.views import Counts, DeliveryView
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was checked."""
+
+    right: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Everything added up. ``published`` is what the shop's own tables say, the rest is the library's ledger."""
+
+    groups: Sequence[GroupLine]
+    findings: Sequence[Finding]
+    dead: Sequence[DeliveryView]
+
+    @property
+    def right(self) -> bool:
+        """Whether it all adds up."""
+        return all(each.right for each in self.findings)
+
+
+async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
+    """Read the ledger and the shop's books after the worker has ended, and compare."""
+    with books(path) as connection:
+        (orders,) = connection.execute("SELECT count(*) FROM orders").fetchone()
+    tally = await app.tally()
+    counts = {each.group: each for each in tally.groups}
+    groups = [_line(name, orders, counts.get(name, Counts(name)), await _cancelled(app, name)) for name in GROUPS]
+    total = total_of(groups)
+    settled = total.handled + total.cancelled + total.dead + total.waiting
+    findings = [
+        Finding(
+            all(each.published == each.handled + each.cancelled + each.dead + each.waiting for each in groups),
+            f"{total.published} published = {total.handled} handled + {total.cancelled} cancelled + {total.dead} dead "
+            f"+ {total.waiting} waiting" + ("" if settled == total.published else f", but that is {settled}"),
+        ),
+        Finding(
+            all(each.handled == journal.handled[each.name] for each in groups),
+            f"the ledger's {total.handled} handled are the handlers' own {sum(journal.handled.values())}",
+        ),
+        Finding(
+            total.cancelled == journal.counts["paid"] and orders == journal.counts["placed"],
+            f"{orders} orders are in the shop's table, {journal.counts['paid']} were paid before their timeout",
+        ),
+        Finding(
+            journal.ghosts == 0 and tally.parked == 0,
+            f"{journal.counts['undone']} orders were rolled back, {journal.ghosts} of their messages were delivered",
+        ),
+    ]
+    return Account(groups, findings, await app.dead.list())
+
+
+async def _cancelled(app: Mainspring, group: str) -> int:
+    count, before = 0, None
+    while page := await app.messages.list("cancelled", group=group, before=before, limit=_PAGE):
+        count += len(page)
+        before = page[-1].seq
+    return count
+
+
+def _line(name: str, published: int, counts: Counts, cancelled: int) -> GroupLine:
+    waiting = counts.scheduled + counts.ready + counts.running + counts.lapsed
+    return GroupLine(name, "", published, counts.handled, counts.failed, cancelled, counts.dead, waiting)
+
+
+def print_summary(account: Account, path: Path) -> None:
+    """The table, what was checked, and commands that work on the file that was left."""
+    _print_numbers(account)
+    console = stdout()
+    console.print()
+    for each in account.findings:
+        mark = Text(" ✓ ", style="bold green") if each.right else Text(" ✗ ", style="bold red")
+        console.print(mark.append(each.text, style="default"), soft_wrap=True)
+    if not account.right:
+        say("\nThe numbers do not add up, which is a bug: please report it with the file below.", style="bold red")
+    _print_next(account, path)
+
+
+def _print_numbers(account: Account) -> None:
+    numbers = ("published", "handled", "cancelled", "dead", "waiting", "retried")
+    titles = ("group", "published", "= handled", "+ cancelled", "+ dead", "+ waiting", "failures")
+    lines = [*account.groups, total_of(account.groups)]
+    rows = [(each.name, *(str(getattr(each, name)) for name in numbers)) for each in lines]
+    console = stdout()
+    if not console.is_terminal:
+        print_table([Column(title, right=title != "group") for title in titles], rows)
+        return
+    table = Table(box=box.SIMPLE, header_style="bold", show_footer=True, footer_style="bold", pad_edge=False)
+    styles = ("", "cyan", "green", "magenta", "red", "", "yellow")
+    for title, style, sum_ in zip(titles, styles, rows[-1], strict=True):
+        table.add_column(title, sum_, style=style, justify="left" if title == "group" else "right", no_wrap=True)
+    for row in rows[:-1]:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print_next(account: Account, path: Path) -> None:
+    name = typed_name()
+    commands = [
+        (f"{name} groups list", "every group and what waits for it"),
+        (f"{name} messages list", "the payment timeouts still to come"),
+        (f"{name} dead list", "what was given up, and why"),
+    ]
+    if account.dead:
+        first = account.dead[-1].message_id
+        fixed = """'{"order_id": 3, "customer": "Mallory", "total": 10}'"""
+        commands += [(f"{name} dead show {first}", ""), (f"{name} dead revive {first} --payload {fixed}", "")]
+    say("\nThe shop's database is still there. What to type next:\n", style="bold")
+    say(f"  export {VARIABLE}=sqlite:///{path}", style="cyan")
+    width = max(len(command) for command, note in commands if note)
+    for command, note in commands:
+        say_both(f"  {command:<{width}}", f"  # {note}" if note else "")
+    made_here = path.parent.name.startswith("mainspring-demo-")
+    say(f"\nIt can be deleted: rm -r {path.parent if made_here else path}", style="dim")
+
+
+def say_both(command: str, note: str) -> None:
+    """A command and, dimmed, what it is for."""
+    stdout().print(Text.assemble((command, "cyan"), (note, "dim")), soft_wrap=True)

@@ -1,0 +1,115 @@
+"""The storage on PostgreSQL, for production. Needs the extra ``postgres``; the scripts in here need no driver."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+
+from mainspring.model.errors import BadOption, MissingExtra
+from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
+from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.ddl import ddl
+from mainspring.storage.postgres.ledger import PostgresLedger
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.upkeep import PostgresUpkeep
+from mainspring.storage.script import Script, Statement
+from mainspring.storage.sql import SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
+
+__all__ = ["PostgresStorage"]
+
+
+class _HandClock:
+    """The hand-set clock: one for a storage and all its siblings."""
+
+    def __init__(self) -> None:
+        self.now: datetime | None = None
+
+
+class PostgresStorage:
+    """``Storage`` on PostgreSQL 13 or newer, in a schema of its own.
+
+    ``pool_size`` bounds the connections for publishing and reading; claiming, settling and the doorbell have one
+    each besides, opened when they are first used. No wait for the database is longer than ``timeout``. ``now`` is
+    one for all siblings, since the clock belongs to the database.
+    """
+
+    migrates_itself: bool = False
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "mainspring",
+        pool_size: int = 4,
+        timeout: timedelta = timedelta(seconds=10),
+        _clock: _HandClock | None = None,
+    ) -> None:
+        if pool_size < 1:
+            raise BadOption(f"pool_size={pool_size!r}: publishing needs at least one connection")
+        if timeout <= timedelta():
+            raise BadOption(f"timeout={timeout!r} leaves the database no time to answer")
+        try:
+            from mainspring.storage.postgres.doorbell import PostgresDoorbell
+            from mainspring.storage.postgres.gateway import AsyncpgGateway
+            from mainspring.storage.postgres.schema import PostgresSchema
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise MissingExtra("asyncpg", "postgres", "PostgreSQL") from None
+        names = Names(schema)
+        self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
+        self._clock = _HandClock() if _clock is None else _clock
+        self._gateway = AsyncpgGateway(dsn, pool_size, timeout)
+        gateway, clock = self._gateway, self._clock
+        self.scripts = PostgresMailbox(names)
+        self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, clock)
+        self.ledger: Ledger = SqlLedger(PostgresLedger(names), gateway, clock)
+        self.controls: Controls = SqlControls(PostgresControls(names), gateway, clock)
+        self.upkeep: Upkeep = SqlUpkeep(PostgresUpkeep(names), gateway, clock)
+        self._bell = PostgresDoorbell(gateway, names, clock)
+        self.doorbell: Doorbell = self._bell
+        self.schema: Schema = PostgresSchema(gateway, names)
+
+    @property
+    def now(self) -> datetime | None:
+        """The hand-set clock, or None: the database owns the clock."""
+        return self._clock.now
+
+    @now.setter
+    def now(self, instant: datetime | None) -> None:
+        self._clock.now = instant
+
+    async def open(self) -> None:
+        """See ``Storage.open``. Connections are opened when they are first used."""
+        self._gateway.open()
+
+    async def close(self) -> None:
+        """See ``Storage.close``."""
+        await self._bell.hang_up()
+        await self._gateway.close()
+
+    async def ping(self) -> timedelta:
+        """See ``Storage.ping``."""
+        start = time.perf_counter()
+        await self._gateway.run(_ping(self._names), "read")
+        return timedelta(seconds=time.perf_counter() - start)
+
+    def sibling(self) -> PostgresStorage:
+        """See ``Storage.sibling``. It opens only the connections it uses."""
+        return PostgresStorage(
+            self._dsn,
+            schema=self._names.schema,
+            pool_size=self._pool_size,
+            timeout=self._timeout,
+            _clock=self._clock,
+        )
+
+    @staticmethod
+    def ddl(prefix: str = "mainspring") -> str:
+        """All migrations for the schema ``prefix`` as one script, for those who apply them by hand."""
+        return ddl(Names(prefix))
+
+
+def _ping(names: Names) -> Script[None]:
+    yield Statement(names.sql("ping"))

@@ -1,0 +1,109 @@
+"""Batches as columns: one array per field, so that one statement carries any number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, assert_never
+
+import msgspec
+
+from mainspring.model.message import Draft, Want
+from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
+
+_NOTHING = timedelta()
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def clean(text: str) -> str:
+    """Make text storable: PostgreSQL has no NUL and no half characters, and an error message may hold both."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\\x00")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def to_json(mapping: Mapping[str, str]) -> str:
+    """Write a mapping of texts, alike for alike mappings."""
+    return msgspec.json.encode(dict(mapping), order="sorted").decode()
+
+
+def from_json(text: str) -> dict[str, str]:
+    """Read what ``to_json`` has written."""
+    return _decode(text)
+
+
+def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
+    """Turn rows into ``width`` columns, also where there is no row."""
+    turned = tuple(map(list, zip(*rows, strict=True)))
+    return turned or tuple([] for _ in range(width))
+
+
+def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
+    """The first fifteen parameters of ``publish.sql``. Of drafts under one id the first counts."""
+    unique: dict[Any, Draft] = {}
+    for draft in drafts:
+        unique.setdefault(draft.id, draft)
+    batch = unique.values()
+    # Most batches are of one kind: its texts travel once, not once per draft.
+    kinds: dict[tuple[str, str, str | None, int], int] = {}
+    places = [
+        kinds.setdefault((each.topic, each.content_type, each.group, int(each.priority)), len(kinds) + 1)
+        for each in batch
+    ]
+    return (
+        *columns(kinds, 4),
+        places,
+        list(unique),
+        [each.payload for each in batch],
+        _filled([None if each.headers is None else to_json(each.headers) for each in batch]),
+        _filled([each.key for each in batch]),
+        _filled([each.delay or None for each in batch]),
+        _filled([each.at for each in batch]),
+        _filled([each.expires_in for each in batch]),
+        _filled([each.expires_at for each in batch]),
+        _filled([None if each.correlation_id is None else clean(each.correlation_id) for each in batch]),
+        _filled([each.causation_id for each in batch]),
+    )
+
+
+def of_wants(wants: Sequence[Want]) -> tuple[list[Any], ...]:
+    """The first five parameters of ``claim.sql``."""
+    scans = [(place, *scan) for place, want in enumerate(wants, 1) for scan in want.scans]
+    return [want.group for want in wants], [want.limit for want in wants], *columns(scans, 3)
+
+
+def of_settlements(settlements: Sequence[Settlement]) -> tuple[list[Any], ...]:
+    """The first ten parameters of ``settle.sql``."""
+    rows = ((*each.claim, *_spelled(each), each.keep, each.took) for each in settlements)
+    seqs, epochs, names, delays, *texts, keeps, tooks = columns(rows, 10)
+    return seqs, epochs, names, keeps, tooks, delays, *(_filled([_maybe(text) for text in column]) for column in texts)
+
+
+def _spelled(settlement: Settlement) -> tuple[str, timedelta, str | None, str | None, str | None, str | None]:
+    """The verdict as (name, delay, kind, error, traceback, output)."""
+    verdict = settlement.verdict
+    match verdict:
+        case Done(output):
+            return "done", _NOTHING, None, None, None, output
+        case Retry(delay, failure):
+            return "retry", delay, failure.kind, failure.error, failure.traceback, None
+        case Snooze(delay, reason):
+            assert isinstance(delay, timedelta), "the executor reads text before it settles"
+            return "snooze", delay, None, None, None, reason
+        case Release(delay):
+            return "release", delay, None, None, None, None
+        case Bury(failure):
+            return "bury", _NOTHING, failure.kind, failure.error, failure.traceback, None
+        case Cancel(reason):
+            return "cancel", _NOTHING, None, reason, None, None
+        case _:
+            assert_never(verdict)
+
+
+def _filled(column: list[Any]) -> list[Any]:
+    # unnest() fills a shorter array up with nulls: what nobody uses is not sent.
+    return column if column.count(None) < len(column) else []
+
+
+def _maybe(text: str | None) -> str | None:
+    return None if text is None else clean(text)

@@ -1,0 +1,161 @@
+"""The doorbell: LISTEN on a connection of its own, believed only while it has been heard."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+import time
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from mainspring.model.errors import StorageError
+from mainspring.storage.contract import BellMode
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.script import Script, Statement
+from mainspring.storage.sql import Clocked
+
+if TYPE_CHECKING:
+    from mainspring.storage.postgres.gateway import AsyncpgGateway
+    from mainspring.storage.postgres.lines import Connection
+
+_log = logging.getLogger(__name__)
+
+ARMED_FOR = timedelta(minutes=1)
+"""How long publishers ring for a group after it was armed: longer than anyone sleeps, short after a crash."""
+
+_PROVEN_EVERY = 30.0
+_DOUBTED_EVERY = 5.0
+_HEARD_WITHIN = 2.0
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_LINE_EVERY = 1.0
+
+
+class PostgresDoorbell:
+    """``Doorbell`` over NOTIFY.
+
+    Nothing is opened before someone listens. The mode is *notify* only while the bell has rung itself and heard
+    it within the last half minute; at any other time it is *poll*, and no publisher is asked to ring. A lost
+    connection is opened anew for ever, and whoever listens is told that it may have missed something.
+    """
+
+    def __init__(self, gateway: AsyncpgGateway, names: Names, owner: Clocked) -> None:
+        self._gateway = gateway
+        self._names = names
+        self._owner = owner
+        self._listeners: list[Callable[[str], None]] = []
+        self._mode: BellMode = "poll"
+        self._task: asyncio.Task[None] | None = None
+        self._token = ""
+        self._heard = asyncio.Event()
+        self._said_at = -_LINE_EVERY
+
+    @property
+    def mode(self) -> BellMode:
+        """See ``Doorbell.mode``."""
+        return self._mode
+
+    def listen(self, rung: Callable[[str], None]) -> None:
+        """See ``Doorbell.listen``."""
+        self._listeners.append(rung)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch(), name="mainspring doorbell")
+
+    async def arm(self, groups: Collection[str]) -> None:
+        """See ``Doorbell.arm``. Without a proven bell nobody would hear, so nobody is asked."""
+        if groups and self._mode == "notify":
+            await self._run("bell_arm", sorted(groups), ARMED_FOR, self._owner.now)
+
+    async def disarm(self, groups: Collection[str]) -> None:
+        """See ``Doorbell.disarm``."""
+        if groups and self._mode == "notify":
+            await self._run("bell_disarm", sorted(groups))
+
+    async def ring(self) -> None:
+        """See ``Doorbell.ring``."""
+        await self._run("bell_ring", self._names.channel, "")
+
+    async def hang_up(self) -> None:
+        """Stop listening."""
+        self._listeners.clear()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self, name: str, *args: Any) -> None:
+        def script() -> Script[None]:
+            yield Statement(self._names.sql(name), args)
+
+        await self._gateway.run(script(), "write")
+
+    async def _watch(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                connection = await self._gateway.dial({})
+                if self._gateway.pooled:  # a session that is ours for one transaction hears nothing
+                    return connection.terminate()
+                await self._hold(connection)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the bell comes back
+                pause = _FIRST_PAUSE if self._mode == "notify" else min(pause * 2, _LONGEST_PAUSE)
+                self._say(error)
+            finally:
+                self._mode = "poll"
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+
+    async def _hold(self, connection: Connection) -> None:
+        lost = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(self._names.channel, self._on_ring)
+            await connection.add_listener(self._names.proof_channel, self._on_proof)
+            while not lost.is_set():
+                proven = await self._prove(connection)
+                if proven and self._mode == "poll":
+                    self._mode = "notify"
+                    self._tell("")  # who knows what was rung while nobody listened
+                elif not proven:
+                    self._mode = "poll"
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PROVEN_EVERY if proven else _DOUBTED_EVERY):
+                        await lost.wait()
+            raise ConnectionError("the connection was lost")
+        finally:
+            connection.terminate()
+
+    async def _prove(self, connection: Connection) -> bool:
+        self._token = secrets.token_hex(8)
+        self._heard.clear()
+        try:
+            async with asyncio.timeout(_HEARD_WITHIN):
+                await connection.execute(self._names.sql("bell_ring"), self._names.proof_channel, self._token)
+                await self._heard.wait()
+        except TimeoutError:
+            if self._mode == "notify":
+                self._say(TimeoutError("the bell does not hear itself"))
+            return False
+        return True
+
+    def _on_proof(self, _connection: Any, _pid: int, _channel: str, payload: Any) -> None:
+        if payload == self._token:
+            self._heard.set()
+
+    def _on_ring(self, _connection: Any, _pid: int, _channel: str, payload: Any) -> None:
+        self._tell(payload)
+
+    def _tell(self, group: str) -> None:
+        for rung in tuple(self._listeners):
+            rung(group)
+
+    def _say(self, error: Exception) -> None:
+        now = time.monotonic()
+        if now - self._said_at >= _LINE_EVERY:
+            self._said_at = now
+            ours = error if isinstance(error, StorageError) else self._gateway.translated(error)
+            _log.warning("the doorbell is away, polling meanwhile: %s", ours)

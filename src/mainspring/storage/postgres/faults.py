@@ -1,0 +1,91 @@
+"""What the driver and the network say, in Mainspring's own errors, without a secret in any of them."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import asyncpg
+
+from mainspring.model.errors import BadOption, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.storage.migrate import migrations
+from mainspring.storage.postgres.names import PACKAGE
+
+_TRY_AGAIN = frozenset(
+    {
+        "25006",  # read only: we are connected to what has become a standby
+        "25P03",  # idle in transaction for too long
+        "26000",  # a prepared statement that is not there: somebody pools in between
+        "40001",  # serialization failure
+        "40P01",  # deadlock
+        "42P05",  # a prepared statement that is there already: likewise
+        "55006",  # the database is being created or dropped
+        "55P03",  # a lock was not to be had in time
+        "57014",  # ran into statement_timeout
+    }
+)
+_TRY_AGAIN_CLASSES = ("08", "53", "57P")
+_NO_TABLES = frozenset({"42P01", "3F000"})
+_POOLED = frozenset({"26000", "42P05"})
+_REFUSED_SETTING = frozenset({"08P01", "42704"})
+
+
+def translated(error: BaseException, secrets: tuple[str, ...]) -> StorageError:
+    """The error to raise instead of this one."""
+    if isinstance(error, asyncpg.PostgresError):
+        state = error.sqlstate or ""
+        if state in _NO_TABLES:
+            return SchemaMissing(0, migrations(PACKAGE)[-1].number)
+        said = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({state})"
+        again = state in _TRY_AGAIN or state.startswith(_TRY_AGAIN_CLASSES) or is_outdated(error)
+        return StorageUnavailable(said) if again else StorageError(said)
+    if isinstance(error, UnicodeError):
+        return StorageError(f"a value cannot be stored: {_scrubbed(str(error), secrets)}")
+    if isinstance(error, TimeoutError):
+        return StorageUnavailable("PostgreSQL did not answer in time")
+    said = _scrubbed(str(error), secrets) or type(error).__name__
+    return StorageUnavailable(f"PostgreSQL cannot be reached: {said}")
+
+
+def is_lasting(error: asyncpg.PostgresError) -> bool:
+    """Whether the connection is good for nothing more after this."""
+    state = error.sqlstate or ""
+    return state in _POOLED or state == "25006" or state.startswith(("08", "57P")) or is_outdated(error)
+
+
+def is_outdated(error: BaseException) -> bool:
+    """Whether a prepared statement no longer fits the tables: a migration came in between."""
+    return isinstance(error, asyncpg.InvalidCachedStatementError)
+
+
+def is_pooled(error: BaseException) -> bool:
+    """Whether this shows that a pooler hands every transaction to another session."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _POOLED
+
+
+def is_refused_setting(error: BaseException) -> bool:
+    """Whether the other side took offence at a setting sent along with the connection."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _REFUSED_SETTING
+
+
+def secrets_of(dsn: str) -> tuple[str, ...]:
+    """The passwords in a connection URL, as written and as meant."""
+    try:
+        parts = urlsplit(dsn)
+        found = [parts.password or "", *parse_qs(parts.query).get("password", ())]
+    except ValueError:
+        raise unreadable() from None
+    return tuple(each for word in found if word for each in {word, unquote(word)})
+
+
+def unreadable() -> BadOption:
+    """Say that the URL cannot be read, without saying what it is."""
+    return BadOption(
+        "the PostgreSQL URL cannot be read: write postgresql://user:password@host:5432/database, "
+        "and write characters like @ / : # in the password as %40 %2F %3A %23"
+    )
+
+
+def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

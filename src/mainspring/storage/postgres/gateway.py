@@ -1,0 +1,124 @@
+"""PostgreSQL through asyncpg: reserved connections for claiming and settling, a few shared ones for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import asyncpg
+
+from mainspring.model.errors import StorageUnavailable
+from mainspring.storage.postgres import faults
+from mainspring.storage.postgres.lines import Connection, Lines
+from mainspring.storage.script import Script
+from mainspring.storage.sql import Lane
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_NAME = {"application_name": "mainspring"}
+# A role or a database may have been given another isolation: our statements are written for this one. Compiling
+# a statement costs more than any of ours runs for. The server notices by keepalive when this host has gone.
+_ALWAYS = {
+    "default_transaction_isolation": "read committed",
+    "jit": "off",
+    "tcp_keepalives_idle": "15",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+# A plan that was made while a table was empty, and is kept while it grows to millions of rows, must be the plan
+# for millions: by the index. So planning must never find an empty table cheap enough to read it all.
+SHARED_SETTINGS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_mergejoin": "off"}
+# Claiming and settling probe the tables row by row, and their one plan is right for every batch.
+RESERVED_SETTINGS = SHARED_SETTINGS | {"enable_hashjoin": "off", "plan_cache_mode": "force_generic_plan"}
+
+
+class AsyncpgGateway:
+    """``Gateway`` over asyncpg. Every wait has a deadline, and every error leaves as one of ours.
+
+    Connections are opened when first used, on the loop they are used on. A pooler that refuses our settings is
+    taken as one that hands every transaction to another session: then nothing is prepared, every statement is
+    planned for the table as it is, and there is no listening.
+    """
+
+    def __init__(self, dsn: str, pool_size: int, timeout: timedelta) -> None:
+        self.pooled = False
+        self._dsn = dsn
+        self._secrets = faults.secrets_of(dsn)
+        self._patience = timeout.total_seconds()
+        self._closed = False
+        reserved = partial(self.dial, RESERVED_SETTINGS)
+        shared = Lines(partial(self.dial, SHARED_SETTINGS), pool_size)
+        self._lanes: dict[Lane, Lines] = {
+            "claim": Lines(reserved, 1),
+            "settle": Lines(reserved, 1),
+            "write": shared,
+            "read": shared,
+        }
+
+    async def run(self, script: Script[T], lane: Lane) -> T:
+        """Drive the script to its answer on a connection of this lane. See ``Gateway.run``."""
+        if self._closed:
+            raise StorageUnavailable("the storage is closed")
+        try:
+            async with asyncio.timeout(self._patience), self._lanes[lane].line() as line:
+                return await line.run(script)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, UnicodeError) as error:
+            raise self.translated(error) from self._cause(error)
+
+    async def dial(self, settings: dict[str, str], *, unhurried: bool = False) -> Connection:
+        """Open a connection with these settings, if settings are to be had. Raises what the driver raises."""
+        if not self.pooled:
+            limit = "0" if unhurried else str(int(self._patience * 1000))
+            try:
+                return await self._connect(_NAME | _ALWAYS | {"statement_timeout": limit} | settings)
+            except asyncpg.PostgresError as error:
+                if not faults.is_refused_setting(error):
+                    raise
+                self._go_pooled()
+        return await self._connect(_NAME, statement_cache_size=0)
+
+    async def _connect(self, settings: dict[str, str], **options: Any) -> Connection:
+        try:
+            return await asyncpg.connect(
+                self._dsn,
+                timeout=self._patience,
+                server_settings=settings,
+                # No limit: a statement that is not kept would be planned for every call.
+                max_cacheable_statement_size=0,
+                # Kept for good: plans are pinned, and there are a few dozen of them.
+                max_cached_statement_lifetime=0,
+                **options,
+            )
+        except (asyncpg.ClientConfigurationError, ValueError):
+            raise faults.unreadable() from None
+
+    def translated(self, error: BaseException) -> Exception:
+        """The error to raise instead of the driver's."""
+        if faults.is_pooled(error) and not self.pooled:
+            self._go_pooled()
+        return faults.translated(error, self._secrets)
+
+    def _cause(self, error: BaseException) -> BaseException | None:
+        # A cause is printed along with its effect: none where it names what must not be named.
+        return None if any(secret in str(error) for secret in self._secrets) else error
+
+    def _go_pooled(self) -> None:
+        self.pooled = True
+        _log.warning(
+            "PostgreSQL is behind a pooler that takes no settings: statements are not prepared, and new work is "
+            "polled for instead of being told; connect to the server itself for lower latency"
+        )
+
+    def open(self) -> None:
+        """Allow connections to be opened."""
+        self._closed = False
+
+    async def close(self) -> None:
+        """End every connection. Idempotent."""
+        self._closed = True
+        await asyncio.gather(*(lines.close() for lines in {id(each): each for each in self._lanes.values()}.values()))

@@ -1,0 +1,120 @@
+"""The ledger in SQL: reading, and nothing else."""
+
+from __future__ import annotations
+
+from typing import assert_never
+from uuid import UUID
+
+from mainspring.model.views import (
+    AuditView,
+    Counts,
+    DeliveryView,
+    Filter,
+    GroupView,
+    MessageView,
+    Roster,
+    RunView,
+    Tally,
+    WorkerView,
+)
+from mainspring.storage.postgres.columns import from_json
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sql import Now
+
+
+class PostgresLedger:
+    """``LedgerScripts`` for PostgreSQL. Rows become views by position."""
+
+    def __init__(self, names: Names) -> None:
+        self._sql = names.sql
+
+    def tally(self, cap: int, now: Now) -> Script[Tally]:
+        """See ``Ledger.tally``."""
+        rows = yield Statement(self._sql("tally"), (cap, now))
+        moment, parked, expired_parked = rows[0][:3]
+        groups = tuple(Counts(*row[3:]) for row in rows if row[3] is not None)
+        return Tally(moment, groups, parked, expired_parked)
+
+    def browse(self, filter: Filter, now: Now) -> Script[list[DeliveryView]]:
+        """See ``Ledger.browse``."""
+        statement = self._browsing(filter, now)
+        rows = [] if statement is None else (yield statement)
+        return [DeliveryView(*row) for row in rows]
+
+    def _browsing(self, filter: Filter, now: Now) -> Statement | None:
+        group, topic, key, error = filter.group, filter.topic, filter.key, filter.error
+        page = (filter.before, filter.limit)
+        match filter.state:
+            case "live" | "scheduled" | "ready" | "running":
+                if error:
+                    return None  # what is alive has no error
+                return Statement(self._sql("browse_live"), (filter.state, group, topic, key, *page, now))
+            case "dead":
+                return Statement(self._sql("browse_dead"), (group, topic, key, error, *page))
+            case "parked":
+                if error or group:
+                    return None  # what is parked has neither
+                return Statement(self._sql("browse_parked"), (topic, key, *page))
+            case "done" | "cancelled":
+                return Statement(self._sql("browse_ended"), (filter.state, group, topic, key, error, *page))
+            case _:
+                assert_never(filter.state)
+
+    def find(self, message_id: UUID, now: Now) -> Script[MessageView | None]:
+        """See ``Ledger.find``."""
+        found = yield Statement(self._sql("find_message"), (message_id,))
+        if not found:
+            return None
+        deliveries = yield Statement(self._sql("find_deliveries"), (message_id, now))
+        runs = yield Statement(self._sql("find_runs"), (message_id,))
+        views = sorted((DeliveryView(*row) for row in deliveries), key=lambda view: (view.state == "parked", view.seq))
+        return _message(found[0], tuple(views), tuple(RunView(*row) for row in runs))
+
+    def runs(self, group: str | None, before: int | None, limit: int) -> Script[list[RunView]]:
+        """See ``Ledger.runs``."""
+        rows = yield Statement(self._sql("runs"), (group, before, limit))
+        return [RunView(*row) for row in rows]
+
+    def roster(self, now: Now) -> Script[Roster]:
+        """See ``Ledger.roster``."""
+        groups = yield Statement(self._sql("roster_groups"), (now,))
+        workers = yield Statement(self._sql("roster_workers"))
+        return Roster(
+            groups[0][0],
+            tuple(_group(row) for row in groups if row[1] is not None),
+            tuple(_worker(row) for row in workers),
+        )
+
+    def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
+        """See ``Ledger.audit``."""
+        rows = yield Statement(self._sql("audit"), (before, limit))
+        return [AuditView(*row) for row in rows]
+
+
+def _message(row: Row, deliveries: tuple[DeliveryView, ...], runs: tuple[RunView, ...]) -> MessageView:
+    id, topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at = row
+    return MessageView(
+        id=id,
+        topic=topic,
+        key=key,
+        payload=payload,
+        content_type=content_type,
+        headers={} if headers is None else from_json(headers),
+        correlation_id=correlation_id,
+        causation_id=causation_id,
+        published_at=published_at,
+        expires_at=expires_at,
+        deliveries=deliveries,
+        runs=runs,
+    )
+
+
+def _group(row: Row) -> GroupView:
+    _now, name, app, patterns, handler, options, *rest = row
+    return GroupView(name, app, tuple(patterns), handler, from_json(options), *rest)
+
+
+def _worker(row: Row) -> WorkerView:
+    name, app, host, pid, groups, *rest = row
+    return WorkerView(name, app, host, pid, tuple(groups), *rest)

@@ -1,0 +1,113 @@
+"""Connections that come back: opened when first needed, opened anew after they were lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import asyncpg
+
+from mainspring.storage.postgres.faults import is_lasting
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.script import Script
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+
+T = TypeVar("T")
+Dial = Callable[[], Awaitable[Connection]]
+"""Opens one connection."""
+
+_GOODBYE = 1.0
+
+
+class Line:
+    """One connection, used by one script at a time.
+
+    It is ended, never handed on, when a script was cancelled, ran out of time or failed within a transaction:
+    what the server is still doing on it is unknown, and ending it makes the server forget.
+    """
+
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+        self._connection: Connection | None = None
+
+    async def run(self, script: Script[T]) -> T:
+        """Drive the script to its answer. Raises what the driver raises."""
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            connection = self._connection = await self._dial()
+        transaction: Any = None
+        try:
+            try:
+                statement = next(script)
+                while True:
+                    if transaction is None and type(statement) is Opening:
+                        transaction = connection.transaction()
+                        await transaction.start()
+                    rows: Any = await connection.fetch(statement.sql, *statement.args)
+                    statement = script.send(rows)
+            except StopIteration as stop:
+                answer: T = stop.value
+            if transaction is not None:
+                await transaction.commit()
+        except asyncpg.PostgresError as error:
+            # The server has answered, so the two of us still agree on where we are.
+            if transaction is not None or is_lasting(error):
+                self.drop()
+            raise
+        except BaseException:
+            self.drop()
+            raise
+        return answer
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def close(self) -> None:
+        """End the connection in good order."""
+        connection, self._connection = self._connection, None
+        await hang_up(connection)
+
+
+class Lines:
+    """A few lines, each lent to one script at a time; the one used last is lent first, so idle ones stay idle."""
+
+    def __init__(self, dial: Dial, size: int) -> None:
+        self._all = tuple(Line(dial) for _ in range(size))
+        self._free = list(self._all)
+        self._turns = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def line(self) -> AsyncIterator[Line]:
+        """Wait for a line and have it alone."""
+        async with self._turns:
+            line = self._free.pop()
+            try:
+                yield line
+            finally:
+                self._free.append(line)
+
+    async def close(self) -> None:
+        """End them all: the idle in good order, those at work at once."""
+        for line in self._all:
+            if line not in self._free:
+                line.drop()
+        await asyncio.gather(*(line.close() for line in self._all))
+
+
+async def hang_up(connection: Connection | None) -> None:
+    """End a connection in good order, or at once where the other side does not answer."""
+    if connection is None or connection.is_closed():
+        return
+    try:
+        await connection.close(timeout=_GOODBYE)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        connection.terminate()

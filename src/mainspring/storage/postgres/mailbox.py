@@ -1,0 +1,102 @@
+"""The mailbox in SQL: every operation is one statement for any batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.verdict import Done, Settlement
+from mainspring.storage.contract import Keyed
+from mainspring.storage.postgres import columns
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sql import Now
+
+_HEADERS = Delivery._fields.index("headers")
+
+
+class PostgresMailbox:
+    """``MailboxScripts`` for PostgreSQL. Scripts are free of drivers: they run on any connection that takes ``$1``."""
+
+    def __init__(self, names: Names) -> None:
+        self._channel = names.channel
+        self._sql = names.sql
+
+    def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]:
+        """See ``Mailbox.publish``."""
+        if not drafts:
+            return Published(frozenset())
+        rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, now))
+        return Published(frozenset(row[0] for row in rows))
+
+    def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: Now) -> Script[list[Delivery]]:
+        """See ``Mailbox.claim``."""
+        rows = yield Statement(self._sql("claim"), (*columns.of_wants(wants), owner, hold, now))
+        return [
+            # The columns are the fields in their order: nothing is cheaper than taking the row as it is.
+            tuple.__new__(Delivery, row) if row[_HEADERS] is None else _with_headers(row)
+            for row in rows
+        ]
+
+    def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
+        """See ``Mailbox.reap``."""
+        rows = yield Statement(self._sql("reap"), (list(groups), owner, hold, now))
+        return _with_headers(rows[0]) if rows else None
+
+    def upcoming(self, groups: Sequence[str], now: Now) -> Script[timedelta | None]:
+        """See ``Mailbox.upcoming``."""
+        rows = yield Statement(self._sql("upcoming"), (list(groups), now))
+        until: timedelta | None = rows[0][0]
+        return until
+
+    def extend(self, claims: Sequence[Claim], hold: timedelta, now: Now) -> Script[Extended]:
+        """See ``Mailbox.extend``."""
+        if not claims:
+            return Extended()
+        seqs, epochs = map(list, zip(*claims, strict=True))
+        rows = yield Statement(self._sql("extend"), (seqs, epochs, hold, now))
+        return Extended(_claims(rows, "lost"), _claims(rows, "busy"), _claims(rows, "asked"))
+
+    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+        """See ``Mailbox.settle``."""
+        if not settlements:
+            return Settled()
+        if all(type(each.verdict) is Done and each.keep == "failures" for each in settlements):
+            return (yield from self._succeed(settlements, now))
+        rows = yield Statement(self._sql("settle"), (*columns.of_settlements(settlements), now))
+        return Settled(_claims(rows, "lost"), _claims(rows, "gone"))
+
+    def _succeed(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+        """Settle plain successes that leave nothing behind: nearly all of what is ever settled."""
+        refused: list[Row] = []
+        # Sorted, because rows are locked in this order by whoever writes several.
+        claims: Sequence[Claim] = sorted(each.claim for each in settlements)
+        while claims:
+            seqs, epochs = map(list, zip(*claims, strict=True))
+            rows = yield Statement(self._sql("settle_done"), (seqs, epochs, now))
+            refused += rows
+            # Somebody changed the row between our first look and our lock. Now that has been committed.
+            claims = sorted(_claims(rows, "again"))
+        return Settled(_claims(refused, "lost"), _claims(refused, "gone"))
+
+    def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
+        """See ``Mailbox.cancel``."""
+        named: tuple[Any, ...] = (None, which.topic, which.key) if isinstance(which, Keyed) else (which, None, None)
+        cancelled, asked, got_away = 0, 0, True
+        while got_away:
+            [(stopped, asked, got_away)] = yield Statement(self._sql("cancel"), (*named, columns.clean(reason), now))
+            cancelled += stopped
+        return Cancelled(cancelled, asked)
+
+
+def _with_headers(row: Row) -> Delivery:
+    delivery = Delivery(*row)
+    text: Any = delivery.headers
+    return delivery if text is None else delivery._replace(headers=columns.from_json(text))
+
+
+def _claims(rows: Sequence[Row], what: str) -> frozenset[Claim]:
+    return frozenset(Claim(row[0], row[1]) for row in rows if row[2] == what)

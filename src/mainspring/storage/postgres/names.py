@@ -1,0 +1,55 @@
+"""The schema's name, and what is derived from it: refused unless it is plain, and quoted all the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from mainspring.model.errors import BadOption
+from mainspring.storage.script import load
+
+PACKAGE = "mainspring.storage.postgres"
+"""Where the ``.sql`` files and the migrations are."""
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What everything of one schema is called. PostgreSQL cuts names at 63 bytes; none of these is longer."""
+
+    schema: str
+
+    def __post_init__(self) -> None:
+        """Refuse a name that would have to be escaped anywhere."""
+        if not _PLAIN.fullmatch(self.schema):
+            raise BadOption(
+                f"schema={self.schema!r} cannot be a schema's name: "
+                "use at most 48 small letters, digits and underscores, no digit first"
+            )
+
+    @property
+    def quoted(self) -> str:
+        """As it stands in SQL text: quoted, since ``user`` is plain and yet reserved."""
+        return f'"{self.schema}"'
+
+    def sql(self, name: str) -> str:
+        """The text of ``sql/<name>.sql`` for this schema."""
+        return load(PACKAGE, name, self.quoted)
+
+    @property
+    def channel(self) -> str:
+        """The channel on which publishers ring."""
+        return f"mainspring_{self.schema}"
+
+    @property
+    def proof_channel(self) -> str:
+        """The channel on which a bell rings itself. No schema's ``channel`` can be the same."""
+        return f"mainspring?{self.schema}"
+
+    @property
+    def lock(self) -> int:
+        """The advisory lock under which this schema is migrated."""
+        digest = hashlib.sha256(b"mainspring migrate " + self.schema.encode()).digest()
+        return int.from_bytes(digest[:8], "big", signed=True)

@@ -1,0 +1,25 @@
+-- $1 message id, $2 now. Columns in the order of model.views.DeliveryView: live and dead by seq, then parked.
+SELECT
+    d.seq, d.message_id, d.group_name, m.topic, d.key,
+    CASE
+        WHEN d.held_by IS NOT NULL THEN 'running'
+        WHEN d.due_at <= coalesce($2::timestamptz, statement_timestamp()) THEN 'ready'
+        ELSE 'scheduled'
+    END,
+    d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
+    d.held_by IS NOT NULL AND d.due_at <= coalesce($2::timestamptz, statement_timestamp()),
+    d.cancel_asked, NULL::timestamptz, NULL::text
+FROM mainspring.delivery AS d JOIN mainspring.message AS m ON m.id = d.message_id
+WHERE d.message_id = $1
+UNION ALL
+SELECT
+    d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
+    d.scheduled_for, d.published_at, NULL, false, false, d.buried_at, d.error
+FROM mainspring.dead AS d
+WHERE d.message_id = $1
+UNION ALL
+SELECT
+    p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
+    NULL, false, false, NULL, NULL
+FROM mainspring.parked AS p
+WHERE p.message_id = $1

@@ -1,0 +1,119 @@
+"""The reference pages name every option, public name and error there is, and nothing that is not there."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from datetime import timedelta
+from typing import Any, is_typeddict
+
+import pytest
+
+import mainspring
+from mainspring import AppOptions, ConsumerOptions, HealthLimits, Options, PublishOptions, Retention, errors
+from tests.house.tree import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+_HEADING = re.compile(r"^#{2,3} (.*)$", re.MULTILINE)
+_ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
+_WORLD = {"Retention": Retention, "timedelta": timedelta}
+
+
+def _sections(page: str) -> dict[str, str]:
+    """The text below each heading, without its marks."""
+    parts = _HEADING.split((REFERENCE / page).read_text())
+    return {title.strip("`"): text for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _options(section: str) -> dict[str, str]:
+    """The names in the first column, and what stands beside them as the default."""
+    return {name: default.strip("`") for name, default in _ROW.findall(_sections("options.md")[section])}
+
+
+def _default(written: str) -> Any:
+    return eval(written, dict(_WORLD))
+
+
+def _coded(text: str) -> set[str]:
+    """Every word that is marked as code."""
+    return {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+
+
+def _members(thing: Any) -> set[str]:
+    """What a class adds to what every object, exception or number has."""
+    own = {name for each in thing.__mro__ if each.__module__.startswith("mainspring") for name in vars(each)}
+    own |= {name for name in vars(thing).get("__annotations__", {}) if not is_typeddict(thing)}
+    if thing is mainspring.Mainspring:
+        own |= set(vars(thing("memory://")))
+    return {name for name in own if not name.startswith("_")}
+
+
+def _classes() -> list[str]:
+    public = {name: getattr(mainspring, name) for name in mainspring.__all__}
+    return [name for name, thing in public.items() if inspect.isclass(thing) and not is_typeddict(thing)]
+
+
+@pytest.mark.parametrize(
+    ("section", "known"),
+    [
+        ("Mainspring(…)", set(AppOptions.__annotations__)),
+        ("consumer(…)", set(ConsumerOptions.__annotations__)),
+        ("publish(…)", set(PublishOptions.__annotations__)),
+        ("Retention", {field.name for field in fields(Retention)}),
+        ("HealthLimits", {field.name for field in fields(HealthLimits)}),
+    ],
+)
+def test_the_page_lists_the_options_there_are(section: str, known: set[str]) -> None:
+    assert set(_options(section)) == known
+
+
+def test_every_option_of_an_app_has_a_default() -> None:
+    assert {field.name for field in fields(Options)} == set(AppOptions.__annotations__)
+
+
+def test_the_defaults_of_an_app_are_those_on_the_page() -> None:
+    for name, written in _options("Mainspring(…)").items():
+        assert Options.read({name: _default(written)}) == Options(), name
+
+
+@pytest.mark.parametrize("kind", [Retention, HealthLimits])
+def test_the_defaults_of_limits_are_those_on_the_page(kind: Any) -> None:
+    defaults = {field.name: field.default for field in fields(kind)}
+    written = {name: _default(text) for name, text in _options(kind.__name__).items()}
+
+    assert MISSING not in defaults.values()
+    assert written == defaults
+
+
+def test_every_public_name_has_a_section_and_no_other_does() -> None:
+    written = re.findall(r"^### `(\w+)`$", (REFERENCE / "python.md").read_text(), re.MULTILINE)
+
+    assert sorted(written) == sorted(mainspring.__all__)
+
+
+@pytest.mark.parametrize("name", _classes())
+def test_the_section_of_a_class_names_all_its_members(name: str) -> None:
+    named = _coded(_sections("python.md")[name])
+
+    assert _members(getattr(mainspring, name)) - named == set()
+
+
+@pytest.mark.parametrize("policy", [mainspring.exponential, mainspring.intervals, mainspring.proportional])
+def test_the_signature_of_a_policy_is_the_one_on_the_page(policy: Callable[..., Any]) -> None:
+    written = re.search(r"`(\w+\(.*?\))`:", _sections("python.md")[policy.__name__], re.DOTALL)
+    assert written is not None
+    made: dict[str, Any] = {}
+    exec(f"def {written[1]}: ...", made)
+
+    assert _bare(made[policy.__name__]) == _bare(policy)
+
+
+def test_every_error_is_explained_and_no_other_is() -> None:
+    written = re.findall(r"^### `(\w+)`$", (REFERENCE / "errors.md").read_text(), re.MULTILINE)
+    raised = [name for name, thing in vars(errors).items() if inspect.isclass(thing) and issubclass(thing, Exception)]
+
+    assert sorted(written) == sorted(raised)
+
+
+def _bare(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
+    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]

@@ -1,0 +1,87 @@
+"""``app.run()`` in a process of its own, ended by signals."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import asyncio, signal
+from mainspring import Context, Mainspring
+
+# A shell without job control starts its children deaf to SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+app = Mainspring("sqlite:///shop.db", grace="20s")
+
+@app.consumer("a")
+async def handler(value: str, ctx: Context) -> None:
+    print("started", value, flush=True)
+    try:
+        await asyncio.sleep(0.3 if value == "short" else 60)
+    except asyncio.CancelledError:
+        print("cancelled", value, flush=True)
+        raise
+    print("finished", value, flush=True)
+
+if __name__ == "__main__":
+    app.run()
+    print("ended", flush=True)
+"""
+
+PUBLISH = """
+import asyncio, sys
+from service import app
+
+async def main():
+    async with app:
+        await app.declare()
+        await app.publish("a", sys.argv[1])
+
+asyncio.run(main())
+"""
+
+
+class Service:
+    """The program as a process, with what it prints."""
+
+    def __init__(self, directory: Path, value: str) -> None:
+        (directory / "service.py").write_text(PROGRAM)
+        subprocess.run([sys.executable, "-c", PUBLISH, value], cwd=directory, check=True)
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "service.py"], cwd=directory, env=environment, stdout=subprocess.PIPE, text=True
+        )
+
+    def line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def ended(self) -> tuple[int, list[str]]:
+        out, _ = self._process.communicate(timeout=30)
+        return self._process.returncode, out.splitlines()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_lets_handlers_finish(tmp_path: Path, number: signal.Signals) -> None:
+    service = Service(tmp_path, "short")
+    assert service.line() == "started short"
+
+    service.signal(number)
+
+    assert service.ended() == (0, ["finished short", "ended"])
+
+
+def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
+    service = Service(tmp_path, "long")
+    assert service.line() == "started long"
+
+    service.signal(signal.SIGTERM)
+    service.signal(signal.SIGINT)
+
+    assert service.ended() == (0, ["cancelled long", "ended"])

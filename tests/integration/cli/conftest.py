@@ -1,0 +1,53 @@
+"""A directory with an application in it, and a database with one of everything."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.shell import Shell, line_with, stop
+
+HERE = Path(__file__).parent
+PLACED = [
+    ("orders.placed", '{"id": 1}', "--header", "origin=web", "--correlation-id", "basket:7"),
+    ("orders.placed", '{"id": 2, "jam": "paper"}'),
+    ("orders.placed", '{"id": 3, "jam": "ink"}'),
+    ("payments.timeout", '{"id": 1}', "--delay", "15m", "--key", "order:1"),
+    ("nobody.listens", "[1, 2]"),
+]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Commands in a directory that holds shop.py and no database yet."""
+    shutil.copy(HERE / "shop.py", tmp_path / "shop.py")
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def stocked_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file after a worker has been there: two dead letters, one timer, one parked message."""
+    directory = tmp_path_factory.mktemp("stocked")
+    shutil.copy(HERE / "shop.py", directory / "shop.py")
+    stock(Shell(directory))
+    return directory / "shop.db"
+
+
+def stock(shell: Shell) -> None:
+    """Declare the groups, publish one of everything, and let a worker handle what it can."""
+    with shell.started("worker", "shop:app") as worker:
+        line_with(worker, "ready")
+        for message in PLACED:
+            assert shell("publish", *message, "--app", "shop:app").code == 0
+        line_with(worker, "receipt 1")
+        while len(shell("dead", "list", "--json", "--app", "shop:app").json) < 2:
+            pass
+        assert stop(worker).code == 0
+
+
+@pytest.fixture
+def stocked(shell: Shell, stocked_file: Path) -> Shell:
+    """Commands with MAINSPRING_URL on a copy of that file."""
+    shutil.copy(stocked_file, shell.directory / "shop.db")
+    shell.environment["MAINSPRING_URL"] = "sqlite:///shop.db"
+    return shell

@@ -1,0 +1,142 @@
+"""The command line as a user has it: real processes, in a directory with an application in it."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = [sys.executable, "-m", "mainspring.cli"]
+SEVERAL = Path(__file__).with_name("several.py")
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, read as one JSON document."""
+        assert self.code in (0, 1), self.err
+        return json.loads(self.out)
+
+    @property
+    def complaint(self) -> str:
+        """The one line that says what is wrong."""
+        assert self.code == 2, (self.code, self.out, self.err)
+        lines = [line for line in self.err.splitlines() if " INFO " not in line]
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("error: "), self.err
+        return lines[0].removeprefix("error: ")
+
+
+class Shell:
+    """Runs commands in one directory."""
+
+    def __init__(self, directory: Path, url: str | None = None) -> None:
+        self.directory = directory
+        self.environment = {name: value for name, value in os.environ.items() if name != "MAINSPRING_URL"}
+        self.environment |= {"COLUMNS": "80", "TERM": "xterm-256color"}
+        if url is not None:
+            self.environment["MAINSPRING_URL"] = url
+
+    def __call__(self, *arguments: object, stdin: str = "") -> Ended:
+        """Run one command to its end."""
+        ran = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            cwd=self.directory,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Ended(ran.returncode, ran.stdout, ran.stderr)
+
+    def several(self, *commands: Sequence[object]) -> list[Ended]:
+        """Run several commands to their ends, one after the other in one process."""
+        cases, answers = self.directory / "cases.json", self.directory / "answers.json"
+        cases.write_text(json.dumps([list(map(str, command)) for command in commands]))
+        subprocess.run(
+            [sys.executable, SEVERAL, cases, answers],
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            check=True,
+        )
+        return [Ended(*answer) for answer in json.loads(answers.read_text())]
+
+    @contextmanager
+    def started(self, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
+        """A command that goes on, with its output to be read line by line; killed if the test forgets it."""
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def on_terminal(self, *arguments: object, typed: str = "", interrupt_at: str = "") -> Ended:
+        """Run one command on a terminal of its own; Ctrl-C is pressed once ``interrupt_at`` is on the screen."""
+        pid, screen = pty.fork()
+        if pid == 0:  # pragma: no cover - the child becomes the command
+            os.chdir(self.directory)
+            os.execve(sys.executable, [*COMMAND, *map(str, arguments)], self.environment)
+        os.write(screen, typed.encode())
+        seen = b""
+        while chunk := _read(screen):
+            seen += chunk
+            if interrupt_at and interrupt_at.encode() in seen:
+                os.write(screen, b"\x03")
+                interrupt_at = ""
+        os.close(screen)
+        _, status = os.waitpid(pid, 0)
+        return Ended(os.waitstatus_to_exitcode(status), seen.decode(errors="replace"), "")
+
+
+def _read(screen: int) -> bytes:
+    ready, _, _ = select.select([screen], [], [], PATIENCE)
+    assert ready, "the command said nothing for too long"
+    try:
+        return os.read(screen, 65536)
+    except OSError:  # the other end of a terminal is closed by an error, not by an end of file
+        return b""
+
+
+def line_with(process: "subprocess.Popen[str]", text: str) -> str:
+    """The next line of its stdout that holds the text."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"it ended without saying {text!r}: {process.stderr and process.stderr.read()}")
+
+
+def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTERM) -> Ended:
+    """Send the signal and wait for the end."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    return Ended(process.returncode, out, err)

@@ -1,0 +1,99 @@
+"""`dead`: looking at what was given up, reviving it, discarding it."""
+
+import pytest
+
+from tests.integration.cli.shell import Shell
+
+
+def test_dead_letters_are_listed_with_their_errors(stocked: Shell) -> None:
+    newest, oldest = stocked("dead", "list", "--json").json
+    header, first, second, hint = stocked("dead", "list").out.splitlines()
+
+    assert newest["error"].startswith("RuntimeError: the printer is jammed by ink")
+    assert (oldest["group"], oldest["attempt"], oldest["state"]) == ("send_receipt", 1, "dead")
+    assert header.split() == ["ID", "GROUP", "TOPIC", "DIED", "ATTEMPTS", "ERROR"]
+    assert first.startswith(newest["message_id"])
+    assert second.endswith("RuntimeError: the printer is jammed by paper")
+    assert hint.startswith("Next: mainspring dead show ID")
+
+
+def test_dead_letters_are_found_by_their_error(stocked: Shell) -> None:
+    (found,) = stocked("dead", "list", "--error", "BY PAPER", "--json").json
+
+    assert "paper" in found["error"]
+    assert stocked("dead", "list", "--error", "fire").out == "Nothing matches. Leave a filter out to see more.\n"
+
+
+def test_a_dead_letter_is_shown_with_its_traceback_and_no_escape_codes(stocked: Shell) -> None:
+    identity = stocked("dead", "list", "--json").json[0]["message_id"]
+
+    shown = stocked("dead", "show", identity).out
+    as_json = stocked("dead", "show", identity, "--json").json
+
+    assert "traceback, send_receipt, attempt 1" in shown
+    assert "in send_receipt" in shown
+    assert "\x1b" not in shown
+    assert as_json["payload"] == {"id": 3, "jam": "ink"}
+    assert [run["status"] for run in as_json["runs"] if run["group"] == "send_receipt"] == ["dead"]
+
+
+def test_one_dead_letter_is_revived(stocked: Shell) -> None:
+    newest, oldest = stocked("dead", "list", "--json").json
+
+    ended = stocked("dead", "revive", newest["message_id"], "--group", "send_receipt")
+
+    assert ended.out == "1 dead letter revived\n"
+    (revived,) = stocked("messages", "list", "--state", "ready", "--json").json
+    assert (revived["message_id"], revived["attempt"]) == (newest["message_id"], 0)
+    assert [each["message_id"] for each in stocked("dead", "list", "--json").json] == [oldest["message_id"]]
+
+
+def test_one_dead_letter_is_revived_with_another_payload(stocked: Shell) -> None:
+    newest, _ = stocked("dead", "list", "--json").json
+
+    ended = stocked("dead", "revive", newest["message_id"], "--payload", "-", "--json", stdin='{"id": 3}')
+
+    assert ended.json == {"revived": 1}
+    (fresh,) = stocked("messages", "list", "--state", "ready", "--json").json
+    shown = stocked("messages", "show", fresh["message_id"], "--json").json
+    assert (shown["payload"], shown["causation_id"]) == ({"id": 3}, newest["message_id"])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [(["--all"], 0), (["--group", "send_receipt"], 0), (["--topic", "orders.placed"], 0), (["--error", "ink"], 1)],
+)
+def test_many_are_discarded_at_once(stocked: Shell, chosen: list[str], left: int) -> None:
+    ended, after = stocked.several(("dead", "discard", *chosen, "--yes", "--json"), ("dead", "list", "--json"))
+
+    assert ended.json == {"discarded": 2 - left}
+    assert len(after.json) == left
+
+
+def test_many_are_revived_at_once(stocked: Shell) -> None:
+    assert stocked("dead", "revive", "--error", "jammed", "--yes").out == "2 dead letters revived\n"
+    assert stocked("dead", "revive", "--error", "jammed", "--yes").out == "No dead letter matches.\n"
+
+
+def test_nobody_is_asked_where_nobody_is(stocked: Shell) -> None:
+    ended = stocked("dead", "discard", "--all")
+
+    assert ended.complaint == "Discard 2 dead letters? Nobody is at the terminal to say so: pass --yes"
+    assert len(stocked("dead", "list", "--json").json) == 2
+
+
+def test_whoever_sits_at_the_terminal_is_asked(stocked: Shell) -> None:
+    no = stocked.on_terminal("dead", "discard", "--all", typed="n\n")
+    yes = stocked.on_terminal("dead", "revive", "--all", typed="y\n")
+
+    assert "Discard 2 dead letters? [y/N]" in no.out
+    assert (no.code, "Nothing was discarded." in no.out) == (1, True)
+    assert (yes.code, "2 dead letters revived" in yes.out) == (0, True)
+
+
+def test_ctrl_c_at_the_question_changes_nothing(stocked: Shell) -> None:
+    ended = stocked.on_terminal("dead", "discard", "--all", interrupt_at="[y/N]")
+
+    assert ended.code == 130
+    assert "Traceback" not in ended.out
+    assert len(stocked("dead", "list", "--json").json) == 2

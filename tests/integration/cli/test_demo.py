@@ -1,0 +1,47 @@
+"""`demo`: it ends by itself, adds up, and leaves a database that the printed commands work on."""
+
+import re
+import shlex
+
+from tests.integration.cli.shell import Shell
+
+
+def test_the_demo_adds_up_and_what_it_says_to_type_works(shell: Shell) -> None:
+    ended = shell("demo", "--seconds", "5", "--file", "demo.db")
+
+    assert ended.code == 0, ended.out
+    assert "✗" not in ended.out
+    published, handled, cancelled, dead, waiting = map(
+        int,
+        re.search(
+            r"(\d+) published = (\d+) handled \+ (\d+) cancelled \+ (\d+) dead \+ (\d+) waiting", ended.out
+        ).groups(),  # type: ignore[union-attr]
+    )
+    assert published == handled + cancelled + dead + waiting
+    assert min(handled, waiting) > 0
+    assert dead == 1
+    _type_what_it_says(shell, ended.out)
+
+
+def _type_what_it_says(shell: Shell, said: str) -> None:
+    commands = re.findall(r"^  (?:\S*mainspring|\S+ -m mainspring\.cli) (.*)$", said, re.MULTILINE)
+    (shell.environment["MAINSPRING_URL"],) = re.findall(r"export MAINSPRING_URL=(\S+)", said)
+
+    answers = [shell(*shlex.split(command, comments=True)) for command in commands]
+
+    assert [answer.code for answer in answers] == [0, 0, 0, 0, 0]
+    groups, messages, dead, shown, revived = (answer.out for answer in answers)
+    assert "send_receipt" in groups
+    assert "payments.timeout" in messages
+    assert "Unreadable" in dead
+    assert "a tenner" in shown
+    assert revived == "1 dead letter revived\n"
+
+
+def test_the_demo_draws_on_a_terminal_and_ctrl_c_adds_up(shell: Shell) -> None:
+    ended = shell.on_terminal("demo", "--file", "demo.db", interrupt_at="what just happened")
+
+    assert ended.code == 0, ended.out
+    assert "deliveries, one copy per group" in ended.out
+    assert re.search(r"✓ .*\d+ published = \d+ handled", ended.out)
+    assert "✗" not in ended.out

@@ -1,0 +1,70 @@
+"""`groups` and `declare`: who receives what."""
+
+from tests.integration.cli.shell import Shell
+
+
+def test_groups_are_listed_with_their_load(stocked: Shell) -> None:
+    groups = {each["name"]: each for each in stocked("groups", "list", "--json").json}
+
+    assert sorted(groups) == ["analytics", "expire", "send_receipt"]
+    assert groups["send_receipt"]["patterns"] == ["orders.placed"]
+    assert groups["send_receipt"]["handler"] == "shop.send_receipt"
+    assert (groups["send_receipt"]["dead"], groups["send_receipt"]["handled"]) == (2, 1)
+    assert (groups["expire"]["scheduled"], groups["expire"]["workers"]) == (1, 0)
+
+
+def test_groups_are_listed_for_people(stocked: Shell) -> None:
+    header, *lines = stocked("groups", "list").out.splitlines()
+
+    assert header.split()[:7] == ["GROUP", "STATE", "TOPICS", "READY", "SCHEDULED", "RUNNING", "DEAD"]
+    assert lines[2].split()[:7] == ["send_receipt", "unserved", "orders.placed", "0", "0", "0", "2"]
+    assert lines[3].startswith("1 message parked")
+
+
+def test_no_groups_teach_how_to_declare_some(shell: Shell) -> None:
+    said = shell("groups", "list", "--app", "shop:app").out
+
+    assert "mainspring declare MODULE:APP" in said
+
+
+def test_a_group_is_paused_with_a_reason_and_resumed(stocked: Shell) -> None:
+    paused, listed, as_json, resumed, after = stocked.several(
+        ("groups", "pause", "analytics", "--reason", "too loud", "--url", "sqlite:///shop.db"),
+        ("groups", "list"),
+        ("groups", "list", "--json"),
+        ("groups", "resume", "analytics", "--json"),
+        ("groups", "list"),
+    )
+
+    (view,) = (each for each in as_json.json if each["name"] == "analytics")
+    assert "mainspring groups resume analytics --url sqlite:///shop.db" in paused.out
+    assert listed.out.splitlines()[1].split()[:2] == ["analytics", "paused"]
+    assert "(cli): too loud" in listed.out
+    assert (view["pause_reason"], view["paused_by"].endswith("(cli)")) == ("too loud", True)
+    assert resumed.json == {"group": "analytics", "paused": False}
+    assert "paused" not in after.out
+
+
+def test_a_group_is_retired_with_what_waits_for_it(stocked: Shell) -> None:
+    asked = stocked("groups", "retire", "expire")
+    retired = stocked("groups", "retire", "expire", "--yes")
+
+    assert asked.complaint.startswith("Retire expire and drop 1 delivery?")
+    assert retired.out == "expire is retired, 1 delivery dropped\n"
+    assert [each["name"] for each in stocked("groups", "list", "--json").json] == ["analytics", "send_receipt"]
+
+
+def test_a_group_is_retired_only_when_said_so(stocked: Shell) -> None:
+    ended = stocked.on_terminal("groups", "retire", "expire", typed="\n")
+
+    assert (ended.code, "Nothing was retired." in ended.out) == (1, True)
+    assert len(stocked("groups", "list", "--json").json) == 3
+
+
+def test_groups_are_declared_without_a_worker(shell: Shell) -> None:
+    shown, as_json = shell("declare", "shop:app"), shell("declare", "shop:app", "--json").json
+
+    assert shown.out.splitlines()[-1] == "3 groups declared. Next: mainspring worker shop:app"
+    assert [each["group"] for each in as_json] == ["send_receipt", "analytics", "expire"]
+    stored = shell("publish", "orders.placed", "{}", "--app", "shop:app", "--delay", "1h")
+    assert "send_receipt receives it in 1h" in stored.out

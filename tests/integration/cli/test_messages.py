@@ -1,0 +1,174 @@
+"""`messages`, `publish` and `health`: what is stored, put there and asked about."""
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+from tests.integration.cli.shell import Shell
+
+
+def test_live_deliveries_are_listed_as_json(stocked: Shell) -> None:
+    (timer,) = stocked("messages", "list", "--json").json
+
+    assert (timer["topic"], timer["group"], timer["key"]) == ("payments.timeout", "expire", "order:1")
+    assert (timer["state"], timer["attempt"], timer["priority"]) == ("scheduled", 0, 2)
+    due, published = map(datetime.fromisoformat, (timer["due_at"], timer["published_at"]))
+    assert due - published == timedelta(minutes=15)
+
+
+def test_a_listing_that_is_no_terminal_is_plain_and_whole(stocked: Shell) -> None:
+    (timer,) = stocked("messages", "list", "--json").json
+
+    header, line = stocked("messages", "list").out.splitlines()
+
+    assert header.split() == ["ID", "STATE", "TOPIC", "GROUP", "KEY", "DUE", "ATTEMPT", "NOTE"]
+    assert line.split()[:5] == [timer["message_id"], "scheduled", "payments.timeout", "expire", "order:1"]
+    assert "  in 14m  " in line
+    assert "\x1b" not in header + line
+
+
+def test_a_listing_on_a_terminal_has_colour(stocked: Shell) -> None:
+    (timer,) = stocked("messages", "list", "--json").json
+
+    shown = stocked.on_terminal("messages", "list").out
+
+    assert timer["message_id"] in shown
+    assert "\x1b[36mscheduled" in shown
+
+
+def test_a_listing_is_narrowed(stocked: Shell) -> None:
+    counts = {
+        ("--state", "done"): 4,
+        ("--state", "done", "--group", "analytics"): 3,
+        ("--state", "dead"): 2,
+        ("--state", "dead", "--limit", "1"): 1,
+        ("--state", "parked"): 1,
+        ("--state", "cancelled"): 0,
+        ("--topic", "payments.timeout", "--key", "order:1"): 1,
+        ("--topic", "orders.placed"): 0,
+        ("--namespace", "elsewhere"): 0,
+    }
+
+    answers = stocked.several(*(("messages", "list", "--json", *narrowed) for narrowed in counts))
+
+    assert [len(answer.json) for answer in answers] == list(counts.values())
+
+
+def test_pages_follow_each_other(stocked: Shell) -> None:
+    first = stocked("messages", "list", "--state", "dead", "-n", "1").out
+    hint = first.splitlines()[-1]
+
+    second = stocked("messages", "list", "--state", "dead", "--json", *hint.split()[-2:]).json
+
+    assert hint.startswith("There may be more: add --before ")
+    assert [each["message_id"] in first for each in second] == [False]
+
+
+def test_an_empty_listing_teaches(shell: Shell) -> None:
+    sayings = {
+        ("--state", "live"): "Nothing is waiting or running. To publish: mainspring publish",
+        ("--state", "dead"): "No dead letters.",
+        ("--state", "done"): "keep='all'",
+        ("--state", "parked"): "Nothing is parked.",
+        ("--topic", "x"): "Nothing matches.",
+    }
+
+    answers = shell.several(*(("messages", "list", "--app", "shop:app", *narrowed) for narrowed in sayings))
+
+    for answer, said in zip(answers, sayings.values(), strict=True):
+        assert (answer.code, said in answer.out) == (0, True), said
+
+
+def test_a_message_is_shown_with_its_runs(stocked: Shell) -> None:
+    done = stocked("messages", "list", "--state", "done", "--group", "send_receipt", "--json").json[0]
+
+    shown = stocked("messages", "show", done["message_id"]).out
+    as_json = stocked("messages", "show", done["message_id"], "--json").json
+
+    assert "header origin  web" in shown
+    assert '{\n  "id": 1\n}' in shown
+    assert (as_json["payload"], as_json["payload_encoding"]) == ({"id": 1}, "json")
+    assert as_json["correlation_id"] == "basket:7"
+    assert {run["group"]: run["status"] for run in as_json["runs"]} == {"send_receipt": "done", "analytics": "done"}
+
+
+def test_bytes_are_shown_as_base64(stocked: Shell) -> None:
+    (parked,) = stocked("messages", "list", "--state", "parked", "--json").json
+    with sqlite3.connect(stocked.directory / "shop.db") as connection:
+        connection.execute(
+            "UPDATE mainspring_message SET payload = ?, content_type = 'image/png' WHERE topic = 'nobody.listens'",
+            (b"\x89PNG",),
+        )
+    connection.close()
+
+    as_json = stocked("messages", "show", parked["message_id"], "--json").json
+
+    assert (as_json["payload"], as_json["payload_encoding"]) == ("iVBORw==", "base64")
+    assert "payload, image/png, as base64" in stocked("messages", "show", parked["message_id"]).out
+
+
+def test_a_message_is_cancelled_by_topic_and_key(stocked: Shell) -> None:
+    cancel = ("messages", "cancel", "--topic", "payments.timeout", "--key", "order:1")
+
+    assert stocked(*cancel).out == "1 delivery cancelled\n"
+    assert stocked(*cancel).out == "nothing to cancel: no delivery of it is waiting or running\n"
+    assert stocked("messages", "list", "--json").json == []
+
+
+def test_a_message_is_cancelled_by_its_id(stocked: Shell) -> None:
+    (parked,) = stocked("messages", "list", "--state", "parked", "--json").json
+
+    ended = stocked("messages", "cancel", parked["message_id"], "--reason", "a test", "--json")
+
+    assert ended.json == {"cancelled": 1, "asked": 0}
+
+
+def test_what_is_published_says_what_becomes_of_it(stocked: Shell) -> None:
+    at = datetime.now(UTC) + timedelta(hours=2, seconds=30)
+    timer = stocked("publish", "payments.timeout", "--at", at.isoformat(), "--key", "order:9", "--priority", "high")
+    parked = stocked("publish", "nobody.listens", '"now"')
+
+    assert timer.out.startswith("stored ")
+    assert "expire receives it in 2h\n" in timer.out
+    assert "parked: no group subscribes to nobody.listens yet" in parked.out
+
+
+def test_a_payload_comes_from_stdin_and_an_id_is_stored_once(stocked: Shell) -> None:
+    identity = "01890000-0000-7000-8000-000000000001"
+    publish = ("publish", "orders.placed", "-", "--message-id", identity, "--json", "--delay", "1d")
+
+    first, again = stocked(*publish, stdin='{"id":\n 9}'), stocked(*publish, stdin="{}")
+
+    assert (first.json, again.json["status"]) == ({"id": identity, "status": "stored"}, "duplicate")
+    assert stocked("messages", "show", identity, "--json").json["payload"] == {"id": 9}
+
+
+def test_a_namespace_keeps_to_itself(stocked: Shell) -> None:
+    mine = ("--url", "sqlite:///shop.db", "--namespace", "laptop")
+
+    stocked("publish", "orders.placed", "{}", *mine)
+
+    (parked,) = stocked("messages", "list", "--state", "parked", "--json", *mine).json
+    assert parked["topic"] == "orders.placed"
+    assert stocked("messages", "list", "--json").json[0]["topic"] == "payments.timeout"
+
+
+def test_health_is_a_word_a_table_and_an_exit_code(stocked: Shell) -> None:
+    degraded, as_json = stocked("health"), stocked("health", "--json")
+
+    assert degraded.code == as_json.code == 1
+    assert degraded.out.splitlines()[0] == "degraded"
+    assert as_json.json["status"] == "degraded"
+    assert {check["name"]: check["status"] for check in as_json.json["checks"]}["workers"] == "degraded"
+
+
+def test_health_of_a_new_database_is_good(shell: Shell) -> None:
+    ended = shell("health", "--app", "shop:app", "--json")
+
+    assert (ended.code, ended.json["status"]) == (0, "healthy")
+
+
+def test_health_of_a_database_that_cannot_be_reached_is_bad(shell: Shell) -> None:
+    ended = shell("health", "--url", "postgresql://nobody@127.0.0.1:1/nothing")
+
+    assert ended.code == 2
+    assert ended.out.splitlines()[0] == "unhealthy"

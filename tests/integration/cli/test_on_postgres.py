@@ -1,0 +1,87 @@
+"""The same commands on PostgreSQL, where nothing is migrated unasked."""
+
+import psycopg
+import pytest
+
+from tests.integration.cli.conftest import PLACED
+from tests.integration.cli.shell import Shell, line_with, stop
+
+APP = ("--app", "shop:app")
+
+
+@pytest.fixture
+def server(shell: Shell, postgres_url: str, postgres_schema: str) -> Shell:
+    """Commands on a schema of this test's own, in which there is nothing yet."""
+    shell.environment |= {"SHOP_URL": postgres_url, "SHOP_SCHEMA": postgres_schema, "MAINSPRING_URL": postgres_url}
+    return shell
+
+
+def test_without_a_schema_every_command_names_the_one_to_run(server: Shell, postgres_schema: str) -> None:
+    listed, published, health = server.several(
+        ("messages", "list", *APP), ("publish", "orders.placed", *APP), ("health", *APP)
+    )
+
+    assert "run `mainspring migrate`" in listed.complaint
+    assert "run `mainspring migrate`" in published.complaint
+    assert (health.code, "mainspring migrate" in health.out) == (2, True)
+
+
+def test_migrate_creates_the_schema_that_is_named(server: Shell, postgres_schema: str) -> None:
+    first, again, listed = server.several(
+        ("migrate", "--schema", postgres_schema, "--json"),
+        ("migrate", "--schema", postgres_schema),
+        ("messages", "list", *APP, "--json"),
+    )
+
+    assert first.json["applied"][0].startswith("0001_")
+    assert again.out == "the schema is up to date\n"
+    assert listed.json == []
+
+
+def test_printed_sql_makes_a_schema_that_is_recognised(server: Shell, postgres_url: str, postgres_schema: str) -> None:
+    script = server("sql", "--dialect", "postgres", "--schema", postgres_schema).out
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(script.encode())
+
+    ended = server("migrate", *APP)
+
+    assert ended.out == "the schema is up to date\n"
+
+
+def test_a_worker_waits_for_the_schema_and_names_the_command(server: Shell) -> None:
+    with server.started("worker", "shop:app") as worker:
+        assert worker.stderr is not None
+        while "mainspring migrate" not in worker.stderr.readline():
+            pass
+        server("migrate", *APP)
+        line_with(worker, "ready")
+
+        assert stop(worker).code == 0
+
+
+def test_from_dev_worker_to_dead_letters(server: Shell) -> None:
+    with server.started("worker", "shop:app", "--dev") as worker:
+        line_with(worker, "ready")
+        published = server.several(*(("publish", *message, *APP) for message in PLACED))
+        line_with(worker, "receipt 1")
+        while len(dead := server("dead", "list", *APP, "--json").json) < 2:
+            pass
+        ended = stop(worker)
+
+    shown, messages, groups, paused, revived, cancelled, discarded, retired = server.several(
+        ("dead", "show", dead[0]["message_id"], *APP),
+        ("messages", "list", *APP, "--json"),
+        ("groups", "list", *APP, "--json"),
+        ("groups", "pause", "expire", *APP, "--reason", "a test"),
+        ("dead", "revive", dead[0]["message_id"], *APP, "--json"),
+        ("messages", "cancel", "--topic", "payments.timeout", "--key", "order:1", *APP, "--json"),
+        ("dead", "discard", "--all", "--yes", *APP, "--json"),
+        ("groups", "retire", "send_receipt", "--yes", *APP, "--json"),
+    )
+    assert {each.code for each in published} == {ended.code, paused.code} == {0}
+    assert "the printer is jammed by" in shown.out
+    assert [(each["state"], each["key"]) for each in messages.json] == [("scheduled", "order:1")]
+    assert {each["name"]: each["dead"] for each in groups.json} == {"analytics": 0, "expire": 0, "send_receipt": 2}
+    assert (revived.json, discarded.json) == ({"revived": 1}, {"discarded": 1})
+    assert cancelled.json == {"cancelled": 1, "asked": 0}
+    assert retired.json == {"group": "send_receipt", "dropped": 1}

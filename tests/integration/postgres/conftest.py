@@ -1,0 +1,47 @@
+"""A migrated schema of the test's own, and plain connections beside it."""
+
+from collections.abc import AsyncIterator, Callable
+
+import asyncpg
+import pytest
+
+from mainspring.storage.postgres import PostgresStorage
+from tests.integration.postgres.acting import Connection
+
+
+@pytest.fixture
+async def make(postgres_url: str, postgres_schema: str) -> AsyncIterator[Callable[[], PostgresStorage]]:
+    """Opens one more storage on the test's schema; all of them are closed afterwards."""
+    made: list[PostgresStorage] = []
+
+    def storage() -> PostgresStorage:
+        made.append(PostgresStorage(postgres_url, schema=postgres_schema))
+        return made[-1]
+
+    yield storage
+    for each in made:
+        await each.close()
+
+
+@pytest.fixture
+async def storage(make: Callable[[], PostgresStorage]) -> PostgresStorage:
+    """A storage with its tables."""
+    storage = make()
+    await storage.schema.migrate()
+    return storage
+
+
+@pytest.fixture
+async def connection(postgres_url: str) -> AsyncIterator[Connection]:
+    """Another client of the same database."""
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close(timeout=5)
+
+
+@pytest.fixture
+async def another(postgres_url: str) -> AsyncIterator[Connection]:
+    """And one more."""
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close(timeout=5)

@@ -1,0 +1,184 @@
+"""Claims beside other transactions: late commits, clocks that go back, rows in other hands."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from mainspring.model.message import Claim, Scan, Want
+from mainspring.model.verdict import DONE, Release, Settlement
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.joined import JoinedAsyncpg
+from mainspring.storage.script import run_async
+from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, claim, declare, draft, publish
+
+MINUTE = timedelta(minutes=1)
+
+
+async def test_a_transaction_that_commits_late_is_found_by_a_full_scan(
+    storage: PostgresStorage, connection: Connection
+) -> None:
+    await declare(storage)
+    late = draft()
+    transaction = connection.transaction()
+    await transaction.start()
+    await run_async(JoinedAsyncpg(connection), storage.scripts.publish([late], None))
+    await publish(storage)
+    [first] = await claim(storage)
+
+    await transaction.commit()
+    since = Want("mail", 10, (Scan(2, first.due_at),))
+    marked = await storage.mailbox.claim([since], "node", HOLD)
+    full = await claim(storage)
+
+    assert marked == []
+    assert [each.message_id for each in full] == [late.id]
+
+
+async def test_the_clock_set_back_a_minute_hides_nothing_for_longer_than_that(storage: PostgresStorage) -> None:
+    await declare(storage)
+    await publish(storage)
+    [first] = await claim(storage)
+    await storage.mailbox.settle([Settlement(first.claim, Release())])
+
+    storage.now = first.claimed_at - MINUTE
+    [early] = await publish(storage)
+    set_back = await claim(storage)
+    storage.now = first.claimed_at + MINUTE
+    caught_up = await claim(storage)
+
+    # What was due by the clock that went on is not due by the one that was set back, and comes due again.
+    assert [each.message_id for each in set_back] == [early]
+    assert [each.message_id for each in caught_up] == [first.message_id]
+
+
+async def test_rows_that_another_is_taking_are_passed_over(storage: PostgresStorage, connection: Connection) -> None:
+    await declare(storage)
+    await publish(storage, 10)
+    async with connection.transaction():
+        taken = await run_async(
+            JoinedAsyncpg(connection),
+            storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
+        )
+        rest = await claim(storage)
+
+    assert (len(taken), len(rest)) == (4, 6)
+    assert not {each.id for each in taken} & {each.id for each in rest}
+
+
+async def test_no_row_more_is_locked_than_is_taken(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    await declare(storage)
+    await publish(storage, 50)
+    async with connection.transaction():
+        await run_async(
+            JoinedAsyncpg(connection),
+            storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
+        )
+        free = await storage._gateway.dial({})
+        left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
+        await free.close()
+
+    assert len(left) == 46
+
+
+async def test_a_paused_group_has_no_row_locked(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    await declare(storage)
+    await publish(storage, 5)
+    await storage.controls.pause("mail", "ann", "why")
+    async with connection.transaction():
+        await run_async(
+            JoinedAsyncpg(connection),
+            storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
+        )
+        free = await storage._gateway.dial({})
+        left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
+        await free.close()
+
+    assert len(left) == 5
+
+
+async def test_many_claimers_never_hold_the_same_delivery(make: Callable[[], PostgresStorage]) -> None:
+    storages = [make() for _ in range(4)]
+    await storages[0].schema.migrate()
+    await declare(storages[0])
+    await publish(storages[0], 1000)
+
+    async def drain(storage: PostgresStorage) -> list[int]:
+        mine: list[int] = []
+        while deliveries := await claim(storage, 20):
+            mine += [each.id for each in deliveries]
+        return mine
+
+    taken = await asyncio.gather(*map(drain, storages))
+
+    assert sorted(seq for mine in taken for seq in mine) == list(range(1, 1001))
+
+
+async def test_a_heartbeat_passes_over_a_row_in_other_hands_and_says_busy(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    await declare(storage)
+    await publish(storage, 2)
+    first, second = await claim(storage)
+    async with connection.transaction():
+        await connection.execute(f"SELECT FROM {postgres_schema}.delivery WHERE seq = {first.id} FOR UPDATE")
+        answer = await storage.mailbox.extend([first.claim, second.claim, Claim(99, 1)], MINUTE)
+
+    assert (answer.busy, answer.lost, answer.asked) == ({first.claim}, {Claim(99, 1)}, frozenset())
+    assert (await storage.mailbox.extend([first.claim], MINUTE)).busy == frozenset()
+
+
+async def test_a_settle_that_waited_for_a_new_holder_says_lost_and_for_a_twin_says_gone(
+    storage: PostgresStorage, connection: Connection, another: Connection
+) -> None:
+    await declare(storage)
+    await publish(storage, 2)
+    taken, settled = await claim(storage)
+    transaction = connection.transaction()
+    await transaction.start()
+    theirs = JoinedAsyncpg(connection)
+    later = taken.claimed_at + 2 * HOLD
+    await run_async(theirs, storage.scripts.reap(["mail"], "other", HOLD, later))
+    await run_async(theirs, storage.scripts.settle([Settlement(settled.claim, DONE)], None))
+
+    waiting = asyncio.create_task(
+        storage.mailbox.settle([Settlement(taken.claim, DONE), Settlement(settled.claim, DONE)])
+    )
+    await blocked(another)
+    await transaction.commit()
+    answer = await waiting
+
+    assert (answer.lost, answer.gone) == ({taken.claim}, {settled.claim})
+
+
+async def test_a_settle_that_waited_for_a_heartbeat_is_written(
+    storage: PostgresStorage, connection: Connection, another: Connection
+) -> None:
+    await declare(storage)
+    await publish(storage)
+    [delivery] = await claim(storage)
+    transaction = connection.transaction()
+    await transaction.start()
+    await run_async(JoinedAsyncpg(connection), storage.scripts.extend([delivery.claim], MINUTE, None))
+
+    waiting = asyncio.create_task(storage.mailbox.settle([Settlement(delivery.claim, DONE)]))
+    await blocked(another)
+    await transaction.commit()
+    answer = await waiting
+
+    assert (answer.lost, answer.gone) == (frozenset(), frozenset())
+    assert (await storage.ledger.tally()).groups[0].running == 0
+
+
+async def test_retrying_a_publish_whose_commit_was_not_heard_stores_nothing_twice(storage: PostgresStorage) -> None:
+    await declare(storage)
+    drafts = [draft(TOPIC) for _ in range(20)]
+
+    first = await storage.mailbox.publish(drafts)
+    again = await storage.mailbox.publish([*reversed(drafts), extra := draft(TOPIC)])
+
+    assert (len(first.stored), again.stored) == (20, {extra.id})
+    assert [each.message_id for each in await claim(storage)] == [*(each.id for each in drafts), extra.id]

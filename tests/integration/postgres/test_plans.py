@@ -1,0 +1,204 @@
+"""A claim costs what it takes, not what lies around: four million rows that are none of its business."""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
+from mainspring.storage.postgres.names import Names
+from tests.integration.postgres.acting import Connection, publish
+from tests.integration.postgres.filling import filled
+from tests.integration.postgres.plans import WANT, explain
+
+pytestmark = [pytest.mark.xdist_group("four million rows"), pytest.mark.timeout(300)]
+
+NAMES = Names("loaded")
+CLAIM = WANT + ", 'node', interval '30 seconds', NULL"
+FIRST_HELD = 2_250_001  # the deliveries that are held were made last
+HELD = f"ARRAY[{', '.join(map(str, range(FIRST_HELD, FIRST_HELD + 100)))}], array_fill(1, ARRAY[100])"
+
+
+@pytest.fixture(scope="module")
+def loaded(postgres_url: str) -> Iterator[str]:
+    """A database with a million future, a million dead, a million of another group, and four levels that are ready."""
+    with filled(postgres_url, NAMES.schema, future=1_000_000, dead=1_000_000, other=1_000_000, ready=250_000, held=1_000):
+        yield postgres_url
+
+
+@pytest.fixture
+async def storage(loaded: str) -> AsyncIterator[PostgresStorage]:
+    storage = PostgresStorage(loaded, schema=NAMES.schema)
+    yield storage
+    await storage.close()
+
+
+@pytest.fixture
+async def reserved(storage: PostgresStorage) -> AsyncIterator[Connection]:
+    """A connection as the engine uses it for claiming and settling."""
+    connection = await storage._gateway.dial(RESERVED_SETTINGS)
+    yield connection
+    await connection.close(timeout=5)
+
+
+@pytest.fixture
+async def shared(storage: PostgresStorage) -> AsyncIterator[Connection]:
+    """A connection as the engine uses it for everything else."""
+    connection = await storage._gateway.dial(SHARED_SETTINGS)
+    yield connection
+    await connection.close(timeout=5)
+
+
+async def test_a_claim_reads_what_it_takes(reserved: Connection) -> None:
+    await reserved.execute("PREPARE claim AS " + NAMES.sql("claim"))
+    await explain(reserved, "claim", CLAIM.format(limit=1))  # the first run of a statement also reads the catalogue
+
+    one = await explain(reserved, "claim", CLAIM.format(limit=1))
+    hundred = await explain(reserved, "claim", CLAIM.format(limit=100))
+
+    assert "delivery_ready" in hundred.indexes
+    assert (hundred.read_whole, hundred.unbounded) == (set(), [])
+    assert "Sort" not in hundred.under("taken")
+    assert one.buffers < 60
+    assert hundred.buffers < 4_000
+
+
+async def test_a_claim_of_nothing_reads_nearly_nothing(reserved: Connection) -> None:
+    await reserved.execute("PREPARE claim AS " + NAMES.sql("claim"))
+    nobody = CLAIM.replace("'mail'", "'sleeper'")
+    await explain(reserved, "claim", nobody.format(limit=100))
+
+    # All of this group's million are in the future.
+    plan = await explain(reserved, "claim", nobody.format(limit=100))
+
+    assert plan.buffers < 40
+
+
+async def test_a_low_water_mark_is_a_bound_of_the_index(reserved: Connection) -> None:
+    await reserved.execute("PREPARE claim AS " + NAMES.sql("claim"))
+    late = CLAIM.replace("NULL, NULL, NULL, NULL", ", ".join(["now() - interval '1 minute'"] * 4))
+    await explain(reserved, "claim", late.format(limit=100))
+
+    plan = await explain(reserved, "claim", late.format(limit=100))
+
+    [scan] = [node for node in plan.nodes if node.get("Index Name") == "delivery_ready"]
+    assert "due_at >=" in scan["Index Cond"]
+    assert plan.buffers < 40
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "most"),
+    [
+        ("settle_done", f"{HELD}, NULL", 2_500),
+        ("extend", f"{HELD}, interval '30 seconds', NULL", 5_000),
+        (
+            "settle",
+            f"{HELD}, array_fill('bury'::text, ARRAY[100]), array_fill('all'::text, ARRAY[100]), "
+            "array_fill(interval '1 second', ARRAY[100]), array_fill(interval '1 second', ARRAY[100]), "
+            "array_fill('error'::text, ARRAY[100]), array_fill('boom'::text, ARRAY[100]), '{}', '{}', NULL",
+            12_000,
+        ),
+        ("reap", "ARRAY['mail', 'other'], 'node', interval '30 seconds', NULL", 400),
+        ("upcoming", "ARRAY['mail', 'other', 'sleeper'], NULL", 150),
+    ],
+)
+async def test_every_reserved_statement_probes_row_by_row(
+    reserved: Connection, name: str, arguments: str, most: int
+) -> None:
+    await reserved.execute(f"PREPARE hot AS {NAMES.sql(name)}")
+    await explain(reserved, "hot", arguments)
+
+    plan = await explain(reserved, "hot", arguments)
+
+    assert (plan.read_whole - {"groups"}, plan.unbounded) == (set(), [])
+    assert "Hash Join" not in {node["Node Type"] for node in plan.nodes}
+    assert plan.buffers < most
+
+
+async def test_rows_are_settled_in_the_order_they_are_named(reserved: Connection) -> None:
+    await reserved.execute(f"PREPARE hot AS {NAMES.sql('settle_done')}")
+
+    plan = await explain(reserved, "hot", f"{HELD}, NULL")
+
+    [deletion] = [node for node in plan.nodes if node["Node Type"] == "ModifyTable" and node["Operation"] == "Delete"]
+    [join] = deletion["Plans"]
+    assert join["Node Type"] == "Nested Loop"
+    assert [child["Node Type"] for child in join["Plans"]] == ["Function Scan", "Index Scan"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "most"),
+    [
+        ("cancel", "'00000000-0000-7000-8000-000000000001', NULL, NULL, 'why', NULL", 100),
+        ("cancel", "NULL, 'topic', 'no such key', 'why', NULL", 100),
+        ("prune_dead", "interval '1 year', 1000, NULL", 50),
+        ("prune_messages", "interval '1 hour', 1000, NULL", 50),
+        ("prune_runs", "ARRAY['done', 'snoozed'], interval '1 hour', 1000, NULL", 50),
+        ("reroute", "1000, 'channel', NULL", 50),
+        ("find_deliveries", "'00000000-0000-7000-8000-000000000001', NULL", 50),
+        ("browse_dead", "NULL, NULL, NULL, NULL, NULL, 50", 100),
+        ("browse_live", "'live', NULL, NULL, NULL, NULL, 50, NULL", 500),
+    ],
+)
+async def test_every_shared_statement_finds_its_rows_by_an_index(
+    shared: Connection, name: str, arguments: str, most: int
+) -> None:
+    await shared.execute(f"PREPARE cold AS {NAMES.sql(name)}")
+    await explain(shared, "cold", arguments)
+
+    plan = await explain(shared, "cold", arguments)
+
+    assert plan.read_whole & {"message", "delivery", "dead", "run", "ended", "parked"} == set()
+    assert plan.buffers < most
+
+
+async def test_counting_stops_at_the_cap(storage: PostgresStorage, shared: Connection) -> None:
+    await shared.execute(f"PREPARE tally AS {NAMES.sql('tally')}")
+    await explain(shared, "tally", "100, NULL")
+
+    plan = await explain(shared, "tally", "100, NULL")
+    tally = await storage.ledger.tally(cap=100)
+
+    assert {each.group: (each.scheduled, each.ready, each.dead) for each in tally.groups} == {
+        "grave": (0, 0, 100),
+        "mail": (0, 100, 0),
+        "other": (0, 100, 0),
+        "sleeper": (100, 0, 0),
+    }
+    assert plan.read_whole & {"message", "delivery", "dead"} == set()
+    assert plan.buffers < 5_000
+
+
+def test_the_planner_knows_the_tables(loaded: str) -> None:
+    with psycopg.connect(loaded) as connection:
+        found = connection.execute("SELECT reltuples FROM pg_class WHERE oid = 'loaded.delivery'::regclass").fetchone()
+
+    assert found is not None
+    assert found[0] > 2_000_000
+
+
+async def test_a_batch_is_published_without_comparing_all_with_all(shared: Connection, storage: PostgresStorage) -> None:
+    transaction = shared.transaction()
+    await transaction.start()
+    kinds = "ARRAY['t'], ARRAY['application/json'], ARRAY[NULL], ARRAY[2]"
+    ids = "'{" + ",".join(str(uuid4()) for _ in range(1000)) + "}'"
+    payloads = "array_fill('\\x00'::bytea, ARRAY[1000])"
+    rest = ", ".join(["'{}'"] * 8)
+    await shared.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    await shared.execute(f"PREPARE publish AS {NAMES.sql('publish')}")
+    arguments = f"{kinds}, array_fill(1, ARRAY[1000]), {ids}, {payloads}, {rest}, 'channel', NULL"
+
+    plan = await explain(shared, "publish", arguments)
+    await transaction.rollback()
+
+    loops = [
+        node
+        for node in plan.nodes
+        if node["Node Type"] == "Nested Loop" and node["Plans"][1].get("Actual Loops", 0) > 1
+        and node["Plans"][1]["Node Type"] == "CTE Scan" and node["Plans"][1]["Actual Rows"] > 1
+    ]
+    assert loops == []
+    assert await publish(storage, 2, topic="nobody listens", delay=timedelta(days=1))

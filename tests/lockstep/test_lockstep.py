@@ -1,0 +1,84 @@
+"""Each database, driven in lockstep with memory through histories that Hypothesis makes up."""
+
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from psycopg import sql
+
+from mainspring.storage.contract import Storage
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.sqlite import SqliteStorage
+from tests.lockstep.machine import Lockstep
+
+CI = settings(
+    max_examples=25,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+LARGE = settings(CI, max_examples=1000, stateful_step_count=60, derandomize=False, print_blob=True)
+
+
+class SqliteLockstep(Lockstep):
+    """A new file for every history."""
+
+    directory: Path
+    numbers = count()
+
+    async def open_real(self) -> Storage:
+        storage = SqliteStorage(str(self.directory / f"{next(self.numbers)}.db"))
+        await storage.open()
+        await storage.schema.migrate()
+        return storage
+
+
+class PostgresLockstep(Lockstep):
+    """One schema for all histories, emptied before each: making the tables would take longer than a history."""
+
+    url: str
+    schema: str
+
+    async def open_real(self) -> Storage:
+        _empty(self.url, self.schema)
+        storage = PostgresStorage(self.url, schema=self.schema)
+        await storage.open()
+        await storage.schema.migrate()
+        return storage
+
+
+@pytest.fixture
+def size(large: bool) -> settings:
+    return LARGE if large else CI
+
+
+@pytest.mark.timeout(7200)
+def test_sqlite_keeps_step_with_memory(tmp_path: Path, size: settings) -> None:
+    class Here(SqliteLockstep):
+        directory = tmp_path
+
+    run_state_machine_as_test(Here, settings=size)
+
+
+@pytest.mark.timeout(7200)
+def test_postgres_keeps_step_with_memory(postgres_url: str, postgres_schema: str, size: settings) -> None:
+    class Here(PostgresLockstep):
+        url = postgres_url
+        schema = postgres_schema
+
+    run_state_machine_as_test(Here, settings=size)
+
+
+def _empty(url: str, schema: str) -> None:
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'migration'", (schema,)
+        )
+        for (table,) in found.fetchall():
+            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(schema, table)))

@@ -1,0 +1,260 @@
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.app.desk import BATCH
+from mainspring.model.errors import BadOption
+from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.verdict import Bury, Failure, Settlement
+from mainspring.storage.contract import Storage
+
+HOLD = timedelta(seconds=30)
+
+
+async def storage_of(app: Mainspring) -> Storage:
+    return await app._door.storage("the test")
+
+
+async def bury(app: Mainspring, group: str, count: int = 1, error: str = "broken", topic: str = "a") -> list[UUID]:
+    """Put dead letters of a stored group into the database."""
+    storage = await storage_of(app)
+    drafts = [Draft(uuid4(), topic, b'{"n":1}', group=group, headers={"tenant": "a"}, key="k") for _ in range(count)]
+    await storage.mailbox.publish(drafts)
+    held = await storage.mailbox.claim([Want(group, count, ALL_LEVELS)], "worker", HOLD)
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held])
+    return [draft.id for draft in drafts]
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[Mainspring]:
+    app = Mainspring("memory://", name="shop")
+
+    @app.consumer("a")
+    def receipts(order: Any) -> None: ...
+
+    @app.consumer("a", group="analytics")
+    def count(order: Any) -> None: ...
+
+    async with app:
+        await app.declare()
+        yield app
+
+
+async def test_messages_are_listed_newest_first_in_pages(app: Mainspring) -> None:
+    ids = [(await app.publish("a", number, delay="1h")).id for number in range(3)]
+
+    first = await app.messages.list("scheduled", group="receipts", limit=2)
+    second = await app.messages.list("scheduled", group="receipts", limit=2, before=first[-1].seq)
+
+    assert [row.message_id for row in first] == [ids[2], ids[1]]
+    assert [row.message_id for row in second] == [ids[0]]
+
+
+async def test_messages_are_found_by_topic_and_key(app: Mainspring) -> None:
+    await app.publish("a", 1, key="x")
+    wanted = await app.publish("a", 2, key="y")
+
+    rows = await app.messages.list(group="receipts", topic="a", key="y")
+
+    assert [row.message_id for row in rows] == [wanted.id]
+
+
+async def test_a_message_nobody_knows_is_none(app: Mainspring) -> None:
+    assert await app.messages.show(uuid4()) is None
+    assert await app.dead.show(uuid4()) is None
+
+
+async def test_cancelling_from_the_desk_cancels_every_copy(app: Mainspring) -> None:
+    receipt = await app.publish("a", 1)
+
+    cancelled = await app.messages.cancel(receipt.id, reason="not needed")
+    runs = await app.messages.runs("receipts")
+
+    assert cancelled.cancelled == 2
+    assert [(run.status, run.error) for run in runs] == [("cancelled", "not needed")]
+
+
+async def test_dead_letters_are_listed_and_shown(app: Mainspring) -> None:
+    [first] = await bury(app, "receipts", error="Connection refused")
+    [second] = await bury(app, "receipts", error="bad payload")
+
+    assert [row.message_id for row in await app.dead.list()] == [second, first]
+    assert [row.message_id for row in await app.dead.list(error="refused")] == [first]
+    assert [row.message_id for row in await app.dead.list(group="analytics")] == []
+    shown = await app.dead.show(str(first))
+    assert shown is not None
+    assert [run.error for run in shown.runs] == ["Connection refused"]
+
+
+async def test_a_living_message_is_no_dead_letter(app: Mainspring) -> None:
+    receipt = await app.publish("a", 1)
+
+    assert await app.dead.show(receipt.id) is None
+
+
+async def test_one_dead_letter_is_revived(app: Mainspring) -> None:
+    first, second = await bury(app, "receipts", 2)
+
+    assert await app.dead.revive(first, by="ann") == 1
+    assert [row.message_id for row in await app.dead.list()] == [second]
+    assert [(row.by, row.action) for row in await app.audit()] == [("ann", "revive")]
+
+
+async def test_many_are_revived_in_batches_with_progress(app: Mainspring) -> None:
+    await bury(app, "receipts", BATCH + 5)
+    await bury(app, "analytics", 2)
+    told: list[int] = []
+
+    assert await app.dead.revive(everything=True, progress=told.append) == BATCH + 7
+    assert told[-1] == BATCH + 7
+    assert len(told) == 3
+
+
+async def test_reviving_ends_even_when_what_is_revived_dies_again(app: Mainspring) -> None:
+    await bury(app, "receipts", BATCH)
+    storage = await storage_of(app)
+    revive = storage.controls.revive
+
+    async def dies_again(which: Any, by: str, limit: int) -> int:
+        revived = await revive(which, by, limit)
+        held = await storage.mailbox.claim([Want("receipts", BATCH, ALL_LEVELS)], "worker", HOLD)
+        await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "again"))) for each in held])
+        return revived
+
+    storage.controls.revive = dies_again  # type: ignore[method-assign]
+
+    assert await app.dead.revive(group="receipts") == BATCH
+
+
+async def test_dead_letters_are_discarded_by_what_they_share(app: Mainspring) -> None:
+    await bury(app, "receipts", 2, error="bad payload")
+    await bury(app, "receipts", 1, error="refused")
+    await bury(app, "analytics", 1, error="bad payload", topic="b")
+
+    assert await app.dead.discard(error="bad", group="receipts") == 2
+    assert await app.dead.discard(topic="b") == 1
+    assert [row.error for row in await app.dead.list()] == ["refused"]
+
+
+@pytest.mark.parametrize("call", ["revive", "discard"])
+async def test_everything_must_be_said(app: Mainspring, call: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        await getattr(app.dead, call)()
+
+    assert str(refused.value) == (
+        f"dead.{call}() names nothing: give message_id, group, topic or error, or everything=True"
+    )
+
+
+async def test_a_dead_letter_is_revived_with_another_payload(app: Mainspring) -> None:
+    [dead] = await bury(app, "receipts")
+
+    assert await app.dead.revive(dead, payload={"n": 2}, by="ann") == 1
+
+    [row] = await app.messages.list("ready", group="receipts")
+    edited = await app.messages.show(row.message_id)
+    assert edited is not None
+    assert (edited.payload, edited.key, edited.headers) == (b'{"n":2}', "k", {"tenant": "a"})
+    assert (edited.causation_id, edited.correlation_id) == (dead, str(dead))
+    assert await app.dead.list() == []
+
+
+async def test_a_dead_letter_without_a_topic_of_its_own_gets_another_payload_too(app: Mainspring) -> None:
+    [dead] = await bury(app, "receipts", topic="a group with spaces")
+
+    assert await app.dead.revive(dead, payload="text") == 1
+
+    [row] = await app.messages.list("ready", group="receipts")
+    assert row.topic == "a group with spaces"
+
+
+async def test_another_payload_is_for_one_dead_letter_of_one_group(app: Mainspring) -> None:
+    storage = await storage_of(app)
+    receipt = await app.publish("a", 1)
+    wants = [Want(group, 1, ALL_LEVELS) for group in ("receipts", "analytics")]
+    held = await storage.mailbox.claim(wants, "worker", HOLD)
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held])
+
+    with pytest.raises(BadOption, match=r"replaces the payload of one dead letter: give its message_id$"):
+        await app.dead.revive(group="receipts", payload=2)
+    with pytest.raises(BadOption) as refused:
+        await app.dead.revive(receipt.id, payload=2)
+    assert str(refused.value) in (
+        f"message {receipt.id} is dead for several groups, receipts, analytics: give group=…",
+        f"message {receipt.id} is dead for several groups, analytics, receipts: give group=…",
+    )
+    assert await app.dead.revive(receipt.id, group="analytics", payload=2) == 1
+    assert await app.dead.revive(receipt.id, group="analytics", payload=2) == 0
+    assert await app.dead.revive(uuid4(), payload=2) == 0
+
+
+async def test_groups_are_listed_paused_and_resumed(app: Mainspring) -> None:
+    await app.groups.pause("receipts", by="ann", reason="mail is down")
+    paused = {group.name: group for group in await app.groups.list()}["receipts"]
+    await app.groups.resume("receipts", by="ann")
+    resumed = {group.name: group for group in await app.groups.list()}["receipts"]
+
+    assert (paused.paused_by, paused.pause_reason, paused.app) == ("ann", "mail is down", "shop")
+    assert resumed.paused_at is None
+
+
+async def test_a_group_is_retired_with_its_backlog(app: Mainspring) -> None:
+    await app.publish_many([("a", number) for number in range(BATCH + 1)])
+    told: list[int] = []
+
+    assert await app.groups.retire("receipts", progress=told.append) == BATCH + 1
+    assert told == [BATCH, BATCH + 1]
+    assert [group.name for group in await app.groups.list()] == ["analytics"]
+
+
+async def test_an_empty_group_is_retired_too(app: Mainspring) -> None:
+    assert await app.groups.retire("receipts") == 0
+    assert [group.name for group in await app.groups.list()] == ["analytics"]
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "retire"])
+async def test_a_group_that_is_not_there_is_named(app: Mainspring, call: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        await getattr(app.groups, call)("receits")
+
+    assert str(refused.value) == (
+        "there is no group 'receits'. Did you mean 'receipts'? There are: analytics, receipts"
+    )
+
+
+async def test_a_desk_sees_only_its_own_namespace() -> None:
+    app = Mainspring("memory://", namespace="staging")
+
+    @app.consumer("a")
+    def receipts(order: Any) -> None: ...
+
+    async with app:
+        await app.declare()
+        [ours] = await bury(app, "staging/receipts", topic="staging/a")
+        await bury(app, "laptop/receipts", 60, topic="laptop/a")
+        await bury(app, "receipts", 60, topic="a")
+
+        assert [row.message_id for row in await app.dead.list()] == [ours]
+        assert [(row.group, row.topic) for row in await app.dead.list()] == [("receipts", "a")]
+        assert [each.group for each in (await app.tally()).groups] == ["receipts"]
+        assert [(each.name, each.patterns) for each in await app.groups.list()] == [("receipts", ("a",))]
+        assert await app.dead.discard(everything=True) == 1
+
+
+async def test_pruning_goes_on_until_nothing_is_left(app: Mainspring) -> None:
+    storage = await storage_of(app)
+    for number in range(3):
+        await app.cancel(await app.publish("a", number))
+    told: list[int] = []
+    now = (await app.tally()).now
+
+    storage.now = now + timedelta(days=400)
+    pruned = await app.prune(progress=told.append)
+
+    assert pruned.runs == 6
+    assert told[-1] == pruned.total
+    assert (await app.prune()).total == 0

@@ -1,0 +1,187 @@
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring import Health, HealthLimits, Mainspring
+from mainspring.app import health
+from mainspring.model.errors import SchemaMissing, StorageUnavailable
+from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.views import Beat
+from mainspring.storage.contract import Storage
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[Mainspring]:
+    app = Mainspring("memory://")
+
+    @app.consumer("a")
+    def receipts(order: Any) -> None: ...
+
+    async with app:
+        yield app
+
+
+async def storage_of(app: Mainspring) -> Storage:
+    return await app._door.storage("the test")
+
+
+async def beat(app: Mainspring) -> None:
+    await (await storage_of(app)).upkeep.beat(Beat("w", "app", "host", 1, ("receipts",), 2, "poll"))
+
+
+async def advance(app: Mainspring, by: timedelta) -> None:
+    storage = await storage_of(app)
+    storage.now = (await storage.ledger.tally()).now + by
+
+
+def statuses(found: Health) -> dict[str, str]:
+    return {check.name: check.status for check in found.checks}
+
+
+async def test_a_fresh_database_is_healthy(app: Mainspring) -> None:
+    found = await app.health()
+
+    assert found.status == "healthy"
+    assert found.ok
+    assert statuses(found) == dict.fromkeys(["storage", "backlog", "overdue", "lapsed", "workers", "groups"], "healthy")
+
+
+async def test_health_opens_by_itself() -> None:
+    assert (await Mainspring("memory://").health()).status == "healthy"
+
+
+async def test_groups_without_a_living_worker_are_degraded(app: Mainspring) -> None:
+    await app.declare()
+
+    assert statuses(await app.health())["workers"] == "degraded"
+    await beat(app)
+    assert statuses(await app.health())["workers"] == "healthy"
+    await advance(app, timedelta(minutes=2))
+    assert statuses(await app.health())["workers"] == "degraded"
+
+
+async def test_a_group_nobody_serves_for_a_day_is_named(app: Mainspring) -> None:
+    await app.declare()
+
+    await advance(app, timedelta(hours=25))
+
+    [groups] = [check for check in (await app.health()).checks if check.name == "groups"]
+    assert groups.status == "degraded"
+    assert groups.summary == "no worker serves receipts: start one, or run `mainspring groups retire`"
+
+
+async def test_a_paused_group_is_told_and_is_no_trouble(app: Mainspring) -> None:
+    await app.declare()
+    await app.groups.pause("receipts")
+
+    [groups] = [check for check in (await app.health()).checks if check.name == "groups"]
+
+    assert (groups.status, groups.data) == ("healthy", {"unserved": [], "paused": ["receipts"]})
+
+
+@pytest.mark.parametrize(("count", "status"), [(3, "healthy"), (4, "degraded"), (6, "unhealthy")])
+async def test_a_backlog_is_measured(app: Mainspring, count: int, status: str) -> None:
+    await app.declare()
+    await beat(app)
+    await app.publish_many([("a", number) for number in range(count)])
+
+    found = await app.health(HealthLimits(backlog=(3, 5)))
+
+    assert statuses(found)["backlog"] == status
+    assert found.status == status
+
+
+@pytest.mark.parametrize(("late", "status"), [(2, "healthy"), (3, "degraded"), (5, "unhealthy")])
+async def test_only_what_is_overdue_is_counted_as_overdue(app: Mainspring, late: int, status: str) -> None:
+    await app.declare()
+    await app.publish_many([("a", number) for number in range(late)])
+    await advance(app, timedelta(minutes=6))
+    await app.publish_many([("a", number) for number in range(50)])
+    await beat(app)
+
+    [overdue] = [check for check in (await app.health(HealthLimits(overdue=(2, 4)))).checks if check.name == "overdue"]
+
+    assert overdue.status == status
+    assert overdue.data["count"] == late
+
+
+@pytest.mark.parametrize(("late", "fresh", "counted"), [(3, 0, 3), (0, 3, 0), (1, 3, 1), (9, 0, 9), (4, 9, 1)])
+async def test_counting_what_is_overdue_is_bounded(
+    app: Mainspring, monkeypatch: pytest.MonkeyPatch, late: int, fresh: int, counted: int
+) -> None:
+    monkeypatch.setattr(health, "_PAGE", 2)
+    monkeypatch.setattr(health, "_PAGES", 2)
+    await app.declare()
+    await app.publish_many([("a", number) for number in range(late)])
+    await advance(app, timedelta(minutes=6))
+    await app.publish_many([("a", number) for number in range(fresh)])
+
+    [overdue] = [check for check in (await app.health()).checks if check.name == "overdue"]
+
+    assert overdue.data["count"] == counted
+
+
+async def test_a_lapsed_claim_is_told(app: Mainspring) -> None:
+    await app.declare()
+    await beat(app)
+    await app.publish("a", 1)
+    storage = await storage_of(app)
+    await storage.mailbox.claim([Want("receipts", 1, ALL_LEVELS)], "gone", timedelta(seconds=30))
+
+    await advance(app, timedelta(seconds=31))
+
+    assert statuses(await app.health())["lapsed"] == "degraded"
+
+
+async def test_a_database_that_is_away_is_unhealthy_and_no_error(app: Mainspring) -> None:
+    storage = await storage_of(app)
+
+    async def away() -> timedelta:
+        raise StorageUnavailable("no route to host")
+
+    storage.ping = away  # type: ignore[method-assign]
+    found = await app.health()
+
+    assert found.status == "unhealthy"
+    assert not found.ok
+    assert found.checks[0].summary == "no route to host"
+
+
+async def test_a_database_that_does_not_answer_is_given_up(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = await storage_of(app)
+
+    async def silence() -> timedelta:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    storage.ping = silence  # type: ignore[method-assign]
+    monkeypatch.setattr(health, "_PATIENCE", 0.01)
+
+    assert (await app.health()).checks[0].summary == "the database did not answer within 0 s"
+
+
+async def test_a_missing_schema_is_unhealthy_and_names_the_command(app: Mainspring) -> None:
+    storage = await storage_of(app)
+
+    async def missing() -> None:
+        raise SchemaMissing(0, 1)
+
+    storage.schema.check = missing  # type: ignore[method-assign]
+
+    [check] = (await app.health()).checks
+
+    assert check.status == "unhealthy"
+    assert "run `mainspring migrate`" in check.summary
+
+
+async def test_a_file_that_is_no_database_is_unhealthy_and_no_error(tmp_path: Path) -> None:
+    (tmp_path / "shop.db").write_bytes(b"this is no database" * 100)
+
+    found = await Mainspring(f"sqlite:///{tmp_path}/shop.db").health()
+
+    assert found.status == "unhealthy"
+    assert [check.name for check in found.checks] == ["storage"]

@@ -1,0 +1,90 @@
+import sqlite3
+from typing import Any
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.app.transactions import Transactions
+from mainspring.model.errors import BadHandle, Misuse
+from mainspring.storage.script import Script, Statement
+
+ACCEPTED = "pass asyncpg.Connection, sqlite3.Connection"
+
+
+def made(module: str, name: str) -> Any:
+    """An object whose class looks like a driver's."""
+    return type(name, (), {"__module__": module})()
+
+
+def nothing() -> Script[None]:
+    yield Statement("SELECT 1")
+
+
+async def test_a_wrong_handle_names_what_is_accepted() -> None:
+    with pytest.raises(BadHandle) as refused:
+        await Transactions("sqlite", None).run("connection", nothing())
+
+    assert str(refused.value) == f"tx=builtins.str is not a handle Mainspring can join: {ACCEPTED}"
+
+
+async def test_a_blocking_handle_belongs_to_the_blocking_call() -> None:
+    with pytest.raises(BadHandle) as refused:
+        await Transactions("sqlite", None).run(sqlite3.connect(":memory:"), nothing())
+
+    assert str(refused.value) == (
+        "sqlite3.Connection blocks: write `app.sync.publish(…, tx=connection)`, without await, where it is used"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("asyncpg.connection", "Connection"), ("asyncpg.pool", "PoolConnectionProxy")]
+)
+def test_an_asyncio_handle_belongs_to_the_asyncio_call(module: str, name: str) -> None:
+    with pytest.raises(BadHandle) as refused:
+        Transactions("postgresql", None).run_blocking(made(module, name), nothing())
+
+    assert str(refused.value) == "asyncpg.Connection is asyncio's: write `await app.publish(…, tx=connection)`"
+
+
+def test_a_handle_of_another_kind_of_database_is_refused() -> None:
+    with pytest.raises(BadHandle) as refused:
+        Transactions("postgresql", None).run_blocking(sqlite3.connect(":memory:"), nothing())
+
+    assert str(refused.value) == (
+        "tx is a sqlite3.Connection, and this app is on PostgreSQL: a message joins a transaction of its own database "
+        "only"
+    )
+
+
+def test_a_subclass_of_a_known_handle_is_known() -> None:
+    class Mine(sqlite3.Connection):
+        pass
+
+    with pytest.raises(BadHandle, match=r"^tx is a sqlite3\.Connection, and this app is on PostgreSQL"):
+        Transactions("postgresql", None).run_blocking(sqlite3.connect(":memory:", factory=Mine), nothing())
+
+
+async def test_memory_has_no_transactions_to_join() -> None:
+    app = Mainspring("memory://")
+
+    with pytest.raises(BadHandle) as refused:
+        await app.publish("a", 1, tx=sqlite3.connect(":memory:"))
+
+    assert str(refused.value) == ("memory:// has no transactions: leave tx out, or use sqlite:/// or postgresql://")
+
+
+@pytest.mark.parametrize(
+    ("call", "blocking"),
+    [
+        ("publish", lambda app: app.sync.publish("a", 1)),
+        ("publish_many", lambda app: app.sync.publish_many([("a", 1)])),
+        ("cancel", lambda app: app.sync.cancel("a", key="k")),
+    ],
+)
+def test_the_blocking_calls_need_a_transaction(call: str, blocking: Any) -> None:
+    with pytest.raises(Misuse) as refused:
+        blocking(Mainspring("memory://"))
+
+    assert str(refused.value) == (
+        f"app.sync.{call}() joins a blocking transaction: pass tx=connection, or write `await app.{call}(…)`"
+    )

@@ -1,0 +1,41 @@
+"""Names are plain, quoted, and short enough for PostgreSQL."""
+
+import pytest
+
+from mainspring.model.errors import BadOption
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.names import Names
+
+
+@pytest.mark.parametrize("name", ["", "1st", "Shop", "a-b", "a.b", 'a"b', "a b", "é", "x" * 49, "a\n"])
+def test_a_name_that_would_have_to_be_escaped_is_refused(name: str) -> None:
+    with pytest.raises(BadOption, match="schema="):
+        Names(name)
+
+
+def test_the_longest_name_fits_everywhere() -> None:
+    names = Names("x" * 48)
+
+    assert len(names.channel) < 64
+    assert len(names.proof_channel) < 64
+
+
+def test_a_reserved_word_is_quoted() -> None:
+    assert 'FROM "user".message' in Names("user").sql("find_message")
+
+
+def test_two_schemas_share_neither_channel_nor_lock() -> None:
+    one, other = Names("one"), Names("other")
+
+    assert len({one.channel, other.channel, one.proof_channel, other.proof_channel}) == 4
+    assert one.lock != other.lock
+    assert -(2**63) <= one.lock < 2**63
+
+
+def test_the_script_for_administrators_holds_every_table_and_its_bookkeeping() -> None:
+    text = PostgresStorage.ddl("shop")
+
+    assert text.startswith("BEGIN;")
+    assert 'CREATE TABLE "shop".delivery' in text
+    assert 'INSERT INTO "shop".migration' in text
+    assert "mainspring." not in text

@@ -1,0 +1,204 @@
+"""Round trips are a budget, and the script is its bill: counted here without a database."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from mainspring.model.errors import Conflict
+from mainspring.model.message import ALL_LEVELS, Claim, Draft, Keep, Want
+from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
+from mainspring.model.views import Beat, DeadSelection, Declaration, Retention
+from mainspring.storage.contract import Keyed
+from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.postgres.upkeep import PostgresUpkeep
+from mainspring.storage.script import Row, Script, Statement, run
+
+NAMES = Names("mainspring")
+HOLD = timedelta(minutes=1)
+FAILURE = Failure("error", "boom")
+MAILBOX = PostgresMailbox(NAMES)
+
+
+class Recorder:
+    """A connection that writes down what it is asked, and answers from a list."""
+
+    def __init__(self, *answers: Sequence[Row]) -> None:
+        self.statements: list[Statement] = []
+        self._answers = list(answers)
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        self.statements.append(statement)
+        return self._answers.pop(0) if self._answers else []
+
+
+def bill(script: Script[Any], *answers: Sequence[Row]) -> list[Statement]:
+    recorder = Recorder(*answers)
+    run(recorder, script)
+    return recorder.statements
+
+
+def drafts(count: int) -> list[Draft]:
+    return [Draft(uuid4(), f"topic.{place}", b"{}") for place in range(count)]
+
+
+def settlements(verdict: Verdict, count: int = 500, keep: Keep = "failures") -> list[Settlement]:
+    return [Settlement(Claim(seq, 1), verdict, keep) for seq in range(count)]
+
+
+def test_publishing_any_batch_is_one_trip() -> None:
+    assert len(bill(MAILBOX.publish(drafts(1), None))) == 1
+    assert len(bill(MAILBOX.publish(drafts(500), None))) == 1
+
+
+def test_nothing_to_do_is_no_trip() -> None:
+    assert bill(MAILBOX.publish([], None)) == []
+    assert bill(MAILBOX.extend([], HOLD, None)) == []
+    assert bill(MAILBOX.settle([], None)) == []
+
+
+def test_claiming_for_many_groups_is_one_trip() -> None:
+    wants = [Want(f"group{place}", 100, ALL_LEVELS) for place in range(50)]
+
+    [statement] = bill(MAILBOX.claim(wants, "node", HOLD, None))
+
+    assert [len(each) for each in statement.args[:5]] == [50, 50, 200, 200, 200]
+
+
+def test_reaping_and_asking_for_what_comes_next_are_one_trip_each() -> None:
+    assert len(bill(MAILBOX.reap(["a", "b"], "node", HOLD, None))) == 1
+    assert len(bill(MAILBOX.upcoming(["a", "b"], None), [(None,)])) == 1
+
+
+def test_extending_any_batch_is_one_trip() -> None:
+    assert len(bill(MAILBOX.extend([Claim(seq, 1) for seq in range(500)], HOLD, None))) == 1
+
+
+def test_settling_successes_is_one_trip_in_the_order_of_their_rows() -> None:
+    [statement] = bill(MAILBOX.settle(list(reversed(settlements(DONE))), None))
+
+    assert statement.args[0] == list(range(500))
+    assert statement.sql == NAMES.sql("settle_done")
+
+
+def test_settling_a_mixed_batch_is_one_trip() -> None:
+    verdicts: list[Verdict] = [
+        DONE,
+        Retry(HOLD, FAILURE),
+        Snooze(HOLD),
+        Release(),
+        Bury(FAILURE),
+        Cancel("obsolete"),
+    ]
+    batch = [Settlement(Claim(seq, 1), verdict) for seq, verdict in enumerate(verdicts)]
+
+    [statement] = bill(MAILBOX.settle(batch, None))
+
+    assert statement.args[2] == ["done", "retry", "snooze", "release", "bury", "cancel"]
+
+
+def test_history_that_must_be_written_or_forgotten_takes_the_general_statement() -> None:
+    for keep in ("all", "none"):
+        [statement] = bill(MAILBOX.settle(settlements(DONE, 3, keep), None))
+        assert statement.sql == NAMES.sql("settle")
+
+
+def test_a_row_that_changed_under_our_eyes_is_looked_at_once_more() -> None:
+    first, second = bill(
+        MAILBOX.settle(settlements(DONE, 3), None), [(0, 1, "gone"), (2, 1, "again")], [(2, 1, "lost")]
+    )
+
+    assert (first.args[0], second.args[0]) == ([0, 1, 2], [2])
+
+
+def test_cancelling_by_id_or_by_key_is_one_trip() -> None:
+    answer = [(3, 0, False)]
+
+    assert len(bill(MAILBOX.cancel(uuid4(), "obsolete", None), answer)) == 1
+    assert len(bill(MAILBOX.cancel(Keyed("orders", "42"), "obsolete", None), answer)) == 1
+
+
+def test_a_declaration_that_changes_nothing_only_reads() -> None:
+    upkeep = PostgresUpkeep(NAMES)
+    declared = Declaration("mail", "shop", ("orders.*", "orders.placed"), "shop:mail", {"timeout": "30s"})
+    known = [("mail", "shop", "shop:mail", '{"timeout":"30s"}', ["orders.*", "orders.placed"])]
+
+    statements = bill(upkeep.declare([declared], None), known)
+
+    assert [each.sql for each in statements] == [NAMES.sql("declared")]
+
+
+def test_a_new_declaration_is_written_as_one_transaction() -> None:
+    statements = bill(PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", ("orders.*",), "shop:mail")], None))
+
+    assert [type(each) is Opening for each in statements] == [False, True, False, False]
+
+
+def test_a_group_of_another_app_is_refused_before_anything_is_written() -> None:
+    recorder = Recorder([("mail", "other", "other:mail", "{}", [])])
+
+    try:
+        run(recorder, PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", (), "shop:mail")], None))
+    except Conflict as error:
+        assert "'other'" in str(error)
+    else:
+        raise AssertionError
+
+    assert len(recorder.statements) == 1
+
+
+def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
+    upkeep = PostgresUpkeep(NAMES)
+    beat = Beat("node", "shop", "host", 1, ("mail",), 0, "notify")
+
+    assert len(bill(upkeep.beat(beat, None))) == 1
+    assert len(bill(upkeep.farewell("node"))) == 1
+    assert len(bill(upkeep.reroute(100, None), [(0,)])) == 1
+
+
+def test_pruning_asks_only_for_what_may_be_removed() -> None:
+    kept = Retention(done=None, failures=None, dead=None, parked=None, audit=None)
+
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [])
+
+    assert [each.sql for each in statements] == [NAMES.sql("prune_messages"), NAMES.sql("prune_workers")]
+
+
+def test_pruned_runs_are_bounded_together() -> None:
+    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)]]
+
+    statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
+
+    assert [each.args[2] for each in statements if each.sql == NAMES.sql("prune_runs")] == [100, 30]
+
+
+def test_operators_pay_one_trip_and_a_replacement_is_a_transaction() -> None:
+    controls = PostgresControls(NAMES)
+    draft = Draft(UUID(int=1), "orders", b"{}", group="mail")
+
+    assert len(bill(controls.pause("mail", "ann", "why", None))) == 1
+    assert len(bill(controls.resume("mail", "ann", None))) == 1
+    assert len(bill(controls.revive(DeadSelection(), "ann", 10, None), [(0,)])) == 1
+    assert len(bill(controls.discard(DeadSelection(), "ann", 10, None), [(0,)])) == 1
+    statements = bill(controls.replace(uuid4(), "mail", "ann", draft, None), [(1,)])
+    assert [type(each) is Opening for each in statements] == [True, False]
+
+
+def test_a_group_is_said_to_be_retired_only_when_it_has_gone() -> None:
+    controls = PostgresControls(NAMES)
+
+    # Two deliveries were seen, and settled by their holders before they could be dropped.
+    statements = bill(controls.retire("mail", "ann", 10, None), [(0, 2)], [(0, 0)])
+
+    assert len(statements) == 2
+
+
+def test_a_hand_set_clock_is_the_last_parameter() -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+    [statement] = bill(MAILBOX.claim([Want("mail", 1, ALL_LEVELS)], "node", HOLD, noon))
+
+    assert statement.args[-1] == noon

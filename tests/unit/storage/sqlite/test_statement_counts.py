@@ -1,0 +1,201 @@
+"""How many statements an operation costs, counted without a database."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from mainspring.model.message import ALL_LEVELS, Claim, Draft, Want
+from mainspring.model.verdict import DONE, Done, Failure, Release, Retry, Settlement, Verdict
+from mainspring.storage.script import Row
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.mailbox import SqliteMailbox
+from mainspring.storage.sqlite.upkeep import SqliteUpkeep
+from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
+
+HOLD = timedelta(seconds=30)
+CLOCK = {"clock_read": [(NOON,)], "clock_mark": ()}
+
+
+@pytest.fixture
+def sql() -> Dialect:
+    return Dialect("mainspring", lambda: NOON)
+
+
+@pytest.fixture
+def mailbox(sql: Dialect) -> SqliteMailbox:
+    return SqliteMailbox(sql)
+
+
+def drafts(count: int) -> list[Draft]:
+    return [Draft(uuid4(), "orders.placed", b"{}") for _ in range(count)]
+
+
+@pytest.mark.parametrize(("messages", "inserts"), [(1, 1), (4, 1), (5, 2), (16, 1), (256, 1), (500, 8)])
+def test_a_batch_is_published_in_a_few_inserts(mailbox: SqliteMailbox, messages: int, inserts: int) -> None:
+    batch = drafts(messages)
+    # Asked again and again, the stand-in returns the same ids: the batch's own.
+    answers = {
+        **CLOCK,
+        "publish_routes": [("orders.placed", "mailer")],
+        "publish_message": [(draft.id.bytes,) for draft in batch],
+        "publish_delivery": (),
+    }
+    connection = Counting(answers)
+
+    published = drive(connection, mailbox.publish(batch, None))
+
+    assert connection.asked == [
+        "clock_mark",
+        "clock_read",
+        "publish_routes",
+        *["publish_message"] * inserts,
+        *["publish_delivery"] * inserts,
+    ]
+    assert len(published.stored) == messages
+
+
+def test_publishing_duplicates_writes_no_delivery(mailbox: SqliteMailbox) -> None:
+    connection = Counting({**CLOCK, "publish_routes": [("orders.placed", "mailer")], "publish_message": ()})
+
+    published = drive(connection, mailbox.publish(drafts(1), None))
+
+    assert connection.asked == ["clock_mark", "clock_read", "publish_routes", "publish_message"]
+    assert published.stored == frozenset()
+
+
+def test_publishing_straight_to_a_group_reads_no_subscriptions(mailbox: SqliteMailbox) -> None:
+    draft = Draft(uuid4(), "orders.placed", b"{}", group="mailer")
+    connection = Counting({**CLOCK, "publish_message": [(draft.id.bytes,)], "publish_delivery": ()})
+
+    drive(connection, mailbox.publish([draft], None))
+
+    assert connection.asked == ["clock_mark", "clock_read", "publish_message", "publish_delivery"]
+
+
+@pytest.mark.parametrize("operation", ["publish", "settle", "cancel"])
+def test_what_may_join_a_callers_transaction_takes_the_write_lock_first(mailbox: SqliteMailbox, operation: str) -> None:
+    scripts = {
+        "publish": mailbox.publish(drafts(1), None),
+        "settle": mailbox.settle([Settlement(Claim(1, 1), DONE)], None),
+        "cancel": mailbox.cancel(uuid4(), "not needed", None),
+    }
+
+    first = next(scripts[operation])
+
+    assert "UPDATE mainspring_clock" in first.sql
+
+
+def test_a_claim_that_finds_nothing_only_reads(mailbox: SqliteMailbox) -> None:
+    connection = Counting({**CLOCK, "paused": (), "claim_scan": ()})
+
+    claimed = drive(connection, mailbox.claim([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD, None))
+
+    assert claimed == []
+    assert connection.asked == ["clock_read", "paused", *["claim_scan"] * 4]
+
+
+def test_a_full_claim_costs_one_scan_and_one_update(mailbox: SqliteMailbox) -> None:
+    connection = Counting({**CLOCK, "paused": (), "claim_scan": [row(1), row(2)], "claim_hold": ()})
+
+    claimed = drive(connection, mailbox.claim([Want("mailer", 2, ALL_LEVELS)], "worker", HOLD, None))
+
+    assert [delivery.claim for delivery in claimed] == [Claim(1, 8), Claim(2, 8)]
+    assert connection.asked == ["clock_read", "paused", "claim_scan", "clock_mark", "claim_hold"]
+
+
+def test_a_paused_group_is_not_scanned(mailbox: SqliteMailbox) -> None:
+    connection = Counting({**CLOCK, "paused": [("mailer",)]})
+
+    drive(connection, mailbox.claim([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD, None))
+
+    assert connection.asked == ["clock_read", "paused"]
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_plain_successes_settle_in_three_statements_however_many(mailbox: SqliteMailbox, count: int) -> None:
+    answers: dict[str, Sequence[Row]] = {
+        **CLOCK,
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0) for seq in range(count)],
+        "delivery_delete": (),
+        "ended_enlist": (),
+    }
+    connection = Counting(answers)
+
+    settled = drive(connection, mailbox.settle([Settlement(Claim(seq, 1), DONE) for seq in range(count)], None))
+
+    assert not settled.lost
+    assert not settled.gone
+    assert connection.asked == ["clock_mark", "clock_read", "settle_read", "delivery_delete", "ended_enlist"]
+
+
+def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox) -> None:
+    retry = Retry(timedelta(seconds=5), Failure("error", "boom"))
+    verdicts: list[Verdict] = [retry, retry, Release(timedelta(seconds=1)), Done("42 rows")]
+    answers: dict[str, Sequence[Row]] = {
+        **CLOCK,
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0) for seq in range(4)],
+        **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_enlist"), ()),
+    }
+    connection = Counting(answers)
+    settlements = [Settlement(Claim(seq, 1), verdict, "all") for seq, verdict in enumerate(verdicts)]
+
+    drive(connection, mailbox.settle(settlements, None))
+
+    assert connection.asked[3:] == [
+        *("settle_run", "settle_back"),
+        *("settle_run", "settle_back"),
+        "settle_back",
+        "settle_run",
+        "delivery_delete",
+        "ended_enlist",
+    ]
+
+
+def test_what_is_handed_back_due_rings_the_bell_once(mailbox: SqliteMailbox) -> None:
+    answers: dict[str, Sequence[Row]] = {
+        **CLOCK,
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0) for seq in range(2)],
+        "settle_back": (),
+        "bell_ring": (),
+    }
+    connection = Counting(answers)
+
+    drive(connection, mailbox.settle([Settlement(Claim(seq, 1), Release()) for seq in range(2)], None))
+
+    assert connection.asked[3:] == ["settle_back", "settle_back", "bell_ring"]
+
+
+def test_nothing_to_do_costs_nothing(mailbox: SqliteMailbox) -> None:
+    connection = Counting({})
+
+    drive(connection, mailbox.publish([], None))
+    drive(connection, mailbox.settle([], None))
+    drive(connection, mailbox.extend([], HOLD, None))
+
+    assert connection.asked == []
+
+
+def test_rerouting_nothing_costs_one_statement(sql: Dialect) -> None:
+    connection = Counting({"reroute_topics": ()})
+
+    assert drive(connection, SqliteUpkeep(sql).reroute(100, None)) == 0
+
+    assert connection.asked == ["reroute_topics"]
+
+
+def test_the_prefix_is_in_every_statement() -> None:
+    draft = drafts(1)[0]
+    connection = Counting({"clock_read": [(NOON,)]}, prefix="shop")
+
+    drive(connection, SqliteMailbox(Dialect("shop", lambda: NOON)).publish([draft], None))
+
+    assert all("shop_" in statement.sql for statement in connection.statements)
+    assert not any("mainspring" in statement.sql for statement in connection.statements)
+
+
+def row(seq: int) -> Row:
+    message = UUID(int=seq).bytes
+    body = ("orders.placed", b"{}", "application/json", None, None, None, None)
+    return (seq, 7, message, "mailer", *body, 2, 0, 0, NOON, NOON, NOON, None, 0)
