@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mainspring.app.app import Mainspring
     from mainspring.app.config import AppOptions, Options
-    from mainspring.app.consumers import Consumed, ConsumerOptions
+    from mainspring.app.consumed import Consumed
+    from mainspring.app.consumers import ConsumerOptions
     from mainspring.app.context import Context
     from mainspring.app.envelope import PublishOptions
     from mainspring.app.health import Check, Health, HealthLimits
@@ -48,7 +49,8 @@ __all__ = [
 _HOMES = {
     "mainspring.app.app": ("Mainspring",),
     "mainspring.app.config": ("AppOptions", "Options"),
-    "mainspring.app.consumers": ("Consumed", "ConsumerOptions"),
+    "mainspring.app.consumed": ("Consumed",),
+    "mainspring.app.consumers": ("ConsumerOptions",),
     "mainspring.app.context": ("Context",),
     "mainspring.app.envelope": ("PublishOptions",),
     "mainspring.app.health": ("Check", "Health", "HealthLimits"),

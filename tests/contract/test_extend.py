@@ -96,3 +96,14 @@ async def test_each_claim_of_a_batch_is_answered_for_itself(storage: Storage) ->
 
     assert answer == Extended(lost=frozenset({claimed[7].claim}), asked=frozenset({claimed[30].claim}))
     assert (await the_copy(storage, claimed[49].message_id)).due_at == NOON + SECOND + HOLD
+
+
+async def test_an_old_and_a_new_claim_of_one_delivery_are_told_apart(storage: Storage) -> None:
+    old = await hold_one(storage)
+    turn(storage, MINUTE)
+    new = await reap(storage, owner="worker-1")
+    assert new is not None
+
+    answer = await storage.mailbox.extend([old.claim, new.claim], HOLD)
+
+    assert answer == Extended(lost=frozenset({old.claim}))

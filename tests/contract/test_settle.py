@@ -13,6 +13,7 @@ from tests.contract.acting import (
     SECOND,
     claim,
     claim_one,
+    declare,
     draft,
     failure,
     found,
@@ -77,17 +78,18 @@ async def test_what_done_leaves_of_earlier_runs_is_what_was_asked_to_be_kept(
 
 
 async def test_keep_none_forgets_the_runs_of_its_own_group_alone(storage: Storage) -> None:
-    message = draft(group="mailer")
-    other = draft(group="mailer")
+    await declare(storage, "mailer")
+    await declare(storage, "analytics")
+    message, other = draft(), draft()
     await publish(storage, message, other)
-    for delivery in await claim(storage):
+    for delivery in await claim(storage, "mailer") + await claim(storage, "analytics"):
         await settle(storage, delivery, Retry(NOW, failure()), keep="none")
 
-    first, _ = await claim(storage)
+    first, _ = await claim(storage, "mailer")
     await settle(storage, first, DONE, keep="none")
 
-    assert await statuses(storage, message.id) == []
-    assert await statuses(storage, other.id) == ["failed"]
+    assert [run.group for run in (await found(storage, message.id)).runs] == ["analytics"]
+    assert await statuses(storage, other.id) == ["failed", "failed"]
 
 
 @pytest.mark.parametrize("keep", KEEPS)

@@ -70,8 +70,8 @@ class Member:
         return self.log.read_text(errors="replace")
 
     def lines(self) -> list[str]:
-        """The log, without the continuations that belong to a line (tracebacks)."""
-        return [line for line in self.said().splitlines() if line[:4].isdigit()]
+        """The log, line by line."""
+        return self.said().splitlines()
 
 
 class Fleet:
@@ -104,8 +104,16 @@ class Fleet:
 
     async def ready(self, *members: Member, seconds: float = _PATIENCE) -> None:
         """Wait until these (all, when none are named) have put themselves on the roster."""
-        awaited = {member.pid for member in members or self.members}
-        await until(f"workers {awaited} on the roster", lambda: awaited <= self._tables.roster(), seconds)
+        awaited = list(members or self.members)
+        pids = [member.pid for member in awaited]
+        await until(f"workers {pids} on the roster", lambda: len(self.working(awaited)) == len(awaited), seconds)
+
+    def working(self, members: list[Member]) -> list[Member]:
+        """Those of them that are on the roster. One that ended by itself is an error, told with its last words."""
+        for member in members:
+            assert member.alive, f"worker {member.pid} ended by itself:\n{member.said()[-3000:]}"
+        there = self._tables.roster()
+        return [member for member in members if member.pid in there]
 
     def replace(self, member: Member, plan: Plan | None = None) -> Member:
         """Start a process in the place of one that has ended."""

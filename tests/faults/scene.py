@@ -109,8 +109,7 @@ class Scene:
         """One of the fleet at random, when at least two of them work: somebody must be there to take over."""
 
         def ready() -> list[Member]:
-            there = self.tables.roster()
-            return [member for member in self.fleet.members if member.pid in there]
+            return self.fleet.working(self.fleet.members)
 
         await until("two workers to be ready", lambda: len(ready()) >= 2, 20)
         return self.chance.choice(ready())

@@ -13,12 +13,14 @@ from uuid import UUID
 
 from mainspring.app import discovery, runner
 from mainspring.app.config import AppOptions, Options
-from mainspring.app.consumers import Consumed, ConsumerOptions, Consumers, Registrar, Registration, check_options
+from mainspring.app.consumed import Consumed, Registrar
+from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
 from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions
 from mainspring.app.health import Health, HealthLimits, examine, unopened
 from mainspring.app.post import REASON, Post
+from mainspring.app.registration import Registration
 from mainspring.app.storages import open_storage, opener, read_url
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions

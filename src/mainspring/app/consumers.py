@@ -1,33 +1,23 @@
-"""Consumers: registered by a decorator, checked at once, compiled once, and still plain callables."""
+"""The registry of consumers: options read, names settled, mistakes told at once."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, TypedDict, cast
 
 from mainspring.app import signature
 from mainspring.app.config import KEEPS, Options
-from mainspring.app.context import Context, Publishing
-from mainspring.app.envelope import Catalogue, PublishOptions
+from mainspring.app.envelope import Catalogue
 from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice, closest, given, length, refuse_unknown, whole
+from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, BadSignature, Conflict
-from mainspring.model.message import Keep, Receipt
-from mainspring.model.views import Declaration
-from mainspring.runtime.handler import Handler
-from mainspring.storage.codec import Decode
+from mainspring.model.message import Keep
 from mainspring.storage.routing import is_wild
 from mainspring.timing.backoff import MESSAGES, PRESETS, RetryPolicy
-from mainspring.timing.duration import Duration, spell
-
-P = ParamSpec("P")
-R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
+from mainspring.timing.duration import Duration
 
 # A worker never fetches more than its free hands, so this is also how much one process takes at a time. Coroutines
 # mostly wait and cost kilobytes; a thread costs a stack, and a hundred of them fight over one interpreter.
@@ -48,128 +38,6 @@ class ConsumerOptions(TypedDict, total=False):
     """How many run at once in one process [100 for ``async def``, 10 for plain functions]."""
     keep: Keep | None
     """How much history its deliveries leave [the app's]."""
-
-
-class Sending(Publishing, Protocol):
-    """The part of an app that a consumer needs."""
-
-    async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
-        """Publish to one group only."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A consumer as registered: names as the user wrote them."""
-
-    group: str
-    name: str
-    function: Callable[..., Any]
-    shape: signature.Shape
-    decode: Decode | None
-    topics: tuple[str, ...]
-    topic: str
-    """The topic of what is sent straight to it."""
-    retry: RetryPolicy
-    timeout: timedelta
-    concurrency: int
-    keep: Keep
-    threaded: bool
-
-    def handler(self, app: Publishing) -> Handler:
-        """What the runtime runs."""
-        return Handler(
-            group=app.names.stored(self.group),
-            call=signature.compile_call(self.function, self.shape, self.decode, app),
-            retry=self.retry,
-            threaded=self.threaded,
-            concurrency=self.concurrency,
-            timeout=self.timeout,
-            keep=self.keep,
-        )
-
-    def declaration(self, app: Publishing, owner: str) -> Declaration:
-        """What the database is told."""
-        return Declaration(
-            group=app.names.stored(self.group),
-            app=app.names.stored(owner),
-            patterns=tuple(map(app.names.stored, self.topics)),
-            handler=self.name,
-            options={
-                "retry": self.retry.name,
-                "timeout": spell(self.timeout),
-                "concurrency": str(self.concurrency),
-                "keep": self.keep,
-                "kind": "thread" if self.threaded else "async",
-            },
-        )
-
-
-class Taking(Protocol[T_contra]):
-    """Anything called with a payload first: how ``send`` knows the type of what it sends."""
-
-    def __call__(self, payload: T_contra, /, *args: Any, **kwargs: Any) -> object:
-        """Call it."""
-        ...
-
-
-class Consumed(Generic[P, R_co]):
-    """A registered handler. Calling it is calling the function; ``send`` goes through the database."""
-
-    __name__: str
-    __qualname__: str
-
-    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
-        functools.update_wrapper(self, function)
-        self._function = function
-        self._registration = registration
-        self._app = app
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function itself, here and now."""
-        return self._function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        """For people: what it is and whose work it does."""
-        return f"<consumer {self._registration.name}, group {self.group!r}>"
-
-    @property
-    def function(self) -> Callable[P, R_co]:
-        """The function as it was written."""
-        return self._function
-
-    @property
-    def group(self) -> str:
-        """The consumer's name in the database."""
-        return self._registration.group
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics and patterns it subscribes to."""
-        return self._registration.topics
-
-    @overload
-    async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
-
-    @overload
-    async def send(
-        self: Consumed[[Context], R_co], payload: None = None, **options: Unpack[PublishOptions]
-    ) -> Receipt: ...
-
-    @overload
-    async def send(self: Taking[T], payload: T, **options: Unpack[PublishOptions]) -> Receipt: ...
-
-    async def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
-        """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``."""
-        return await self._app.send(self._registration, payload, options)
-
-
-class Registrar(Protocol):
-    """What ``@app.consumer(…)`` returns: it takes the function and gives back its registered twin."""
-
-    def __call__(self, function: Callable[P, R_co], /) -> Consumed[P, R_co]:
-        """Register the function."""
-        ...
 
 
 class Consumers:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
-from mainspring.app.consumers import Registration
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions, read_identity
 from mainspring.app.names import Namespace, check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
+from mainspring.app.registration import Registration
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import BadOption, Misuse
+from mainspring.model.errors import BadOption, Misuse, StorageUnavailable
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
 from mainspring.storage.contract import Keyed
 from mainspring.timing.clock import Clock
@@ -82,7 +83,13 @@ class Post:
         """See ``Mainspring.cancel``."""
         meant = self._meant(which, key)
         if tx is None:
-            return await (await self._door.storage("app.cancel()")).mailbox.cancel(meant, reason)
+            storage = await self._door.storage("app.cancel()")
+            answer = await storage.mailbox.cancel(meant, reason)
+            if answer.asked:
+                # Only a hint: without it the holders hear of it at their next heartbeat.
+                with contextlib.suppress(StorageUnavailable):
+                    await storage.doorbell.ring()
+            return answer
         return await self._transactions.run(tx, self._transactions.scripts().cancel(meant, reason, self._door.now))
 
     def publish_blocking(self, message: object, payload: object, options: PublishOptions) -> Receipt:

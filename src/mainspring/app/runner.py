@@ -17,21 +17,25 @@ _logger = logging.getLogger("mainspring.app")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(worker: AbstractAsyncContextManager[Worker]) -> None:
-    """Work until told to stop: the first SIGTERM or SIGINT lets handlers finish, the second does not."""
+def run(worker: AbstractAsyncContextManager[Worker]) -> bool:
+    """Work until told to stop: the first SIGTERM or SIGINT lets handlers finish, the second does not.
+
+    False: nobody said so, the worker gave up by itself.
+    """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve(worker))
+        return runner.run(serve(worker))
 
 
-async def serve(worker: AbstractAsyncContextManager[Worker]) -> None:
+async def serve(worker: AbstractAsyncContextManager[Worker]) -> bool:
     """The same on a loop that runs already."""
     async with worker as working:
-        with _stopped_by_signals(working):
+        with _stopped_by_signals(working) as asked:
             await working.finished()
+            return bool(asked)
 
 
 @contextlib.contextmanager
-def _stopped_by_signals(worker: Worker) -> Iterator[None]:
+def _stopped_by_signals(worker: Worker) -> Iterator[list[asyncio.Task[None]]]:
     loop = asyncio.get_running_loop()
     asked: list[asyncio.Task[None]] = []
 
@@ -47,7 +51,7 @@ def _stopped_by_signals(worker: Worker) -> Iterator[None]:
             loop.add_signal_handler(number, told, number)
             installed.append(number)
     try:
-        yield
+        yield asked
     finally:
         for number in installed:
             loop.remove_signal_handler(number)

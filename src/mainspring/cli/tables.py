@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mainspring.cli.words import clean, to_json
+from mainspring.cli.words import clean, to_json, visible
 
 _NARROW = 110
 """Below this many columns a terminal shows only what matters most."""
@@ -52,7 +52,7 @@ def stdout() -> Console:
 
 def say(text: str, *, style: str = "") -> None:
     """One line for people: nothing in it is interpreted, and what is copied from it has no line breaks of ours."""
-    stdout().print(Text(text, style=style), soft_wrap=True)
+    stdout().print(Text(visible(text), style=style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

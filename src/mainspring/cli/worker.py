@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from mainspring.app import runner
 from mainspring.app.app import Mainspring
+from mainspring.cli.failures import Refused
 from mainspring.cli.loading import load_app
 
 _LOOK = 0.05
@@ -46,7 +47,8 @@ def worker(
     """
     loaded = load_app(app)
     _log_to_stderr(log_level)
-    runner.run(_announced(loaded, app, group, dev=dev))
+    if not runner.run(_announced(loaded, app, group, dev=dev)):
+        raise Refused(f"the worker of {app} gave up by itself; the log says why")
     return 0
 
 

@@ -7,14 +7,14 @@ import threading
 
 from mainspring.timing.clock import Clock
 
-_logger = logging.getLogger("mainspring.worker")
 _SPACING = 1.0
 
 
 class Complaints:
     """Says what is wrong, counts what it did not say, and says when it is over. Safe from any thread."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, logger: str = "mainspring.worker") -> None:
+        self._logger = logging.getLogger(logger)
         self._clock = clock
         self._lock = threading.Lock()
         self._next_at = 0.0
@@ -53,4 +53,4 @@ class Complaints:
         if held_back:
             text += " (%d more lines not shown)"
             args = (*args, held_back)
-        _logger.log(level, text, *args, exc_info=trace)
+        self._logger.log(level, text, *args, exc_info=trace)

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import cast
 
-from mainspring.model.verdict import Cancel, Release, Settlement, Verdict
+from mainspring.model.verdict import Bury, Cancel, Release, Retry, Settlement, Verdict
 from mainspring.runtime import judgement
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
+from mainspring.timing.duration import spell
 
 STOP_TIMEOUT = "timeout"
 STOP_LOST = "lost"
@@ -42,7 +43,7 @@ class Executor:
         threads: Threads,
         freed: Callable[[], None],
         deaths: int,
-        complaints: Complaints,
+        failures: Complaints,
     ) -> None:
         self.handler = handler
         self.group = handler.group
@@ -51,7 +52,7 @@ class Executor:
         self._threads = threads
         self._freed = freed
         self._deaths = deaths
-        self._complaints = complaints
+        self._failures = failures
         self._queue: deque[Run] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._workers: set[asyncio.Task[None]] = set()
@@ -225,7 +226,7 @@ class Executor:
     def _overrun(self, run: Run) -> None:
         self.interrupt(run, STOP_TIMEOUT)
         if self.handler.threaded:
-            self._complaints.say(
+            self._failures.say(
                 logging.WARNING,
                 "%s: message %s runs past its timeout of %gs in a thread, which cannot be stopped; its claim is kept",
                 self.group,
@@ -248,7 +249,23 @@ class Executor:
 
     def _failed(self, run: Run, error: Exception) -> Verdict:
         elapsed = timedelta(seconds=time.monotonic() - (run.started or 0.0))
-        return judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
+        verdict = judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
+        self._tell(run, verdict)
+        return verdict
+
+    def _tell(self, run: Run, verdict: Verdict) -> None:
+        match verdict:
+            case Retry(delay, failure):
+                level, fate = logging.INFO, f"tried again in {spell(delay)}"
+            case Bury(failure):
+                level, fate = logging.WARNING, "buried with the dead letters"
+            case _:
+                return
+        delivery = run.delivery
+        self._failures.say(
+            level, "%s: message %s failed, attempt %d, %s: %s",
+            self.group, delivery.message_id, delivery.attempt, fate, failure.error,
+        )  # fmt: skip
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
         self._unsettled += 1

@@ -16,8 +16,8 @@ _ERROR_LIMIT = 2_000
 _TRACEBACK_LIMIT = 16_000
 
 
-class TimedOut(Exception):
-    """The handler ran past its timeout."""
+class TimedOut(TimeoutError):
+    """The handler ran past its timeout. ``retry_on`` and ``give_up_on`` know it as TimeoutError."""
 
 
 def of_result(result: object) -> Verdict:
@@ -27,6 +27,10 @@ def of_result(result: object) -> Verdict:
             return result
         case Snooze(delay, reason):
             return Snooze(duration(delay, of="Snooze"), reason)
+        case type() if result in (Done, Cancel):
+            return of_result(result())  # `return Cancel` can only mean one thing
+        case type() if result is Snooze:
+            raise TypeError("the handler returned Snooze itself: say for how long, return Snooze('5m')")
         case _:
             return DONE
 

@@ -81,8 +81,9 @@ class Worker:
         self._wakeup = Wakeup(storage.mailbox, storage.doorbell, groups, settings.idle_poll, clock)
         self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
+        failures = Complaints(clock, "mainspring.handlers")
         self._executors = [
-            Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, complaints)
+            Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures)
             for handler in handlers
         ]
         self._by_group = {executor.handler.group: executor for executor in self._executors}

@@ -104,9 +104,12 @@ def _as_anything(payload: bytes, content_type: str) -> Any:
 # --- pydantic, recognised by its own marks: never imported unless the user already has -----------------------
 
 
-@lru_cache(maxsize=1024)
-def _is_pydantic(kind: type) -> bool:
+def _has_its_marks(kind: Any) -> bool:
     return hasattr(kind, "__pydantic_serializer__")
+
+
+# Asked for every payload, and to look in vain for an attribute costs more than to look up the answer.
+_is_pydantic: Callable[[Any], bool] = lru_cache(maxsize=1024)(_has_its_marks)
 
 
 def _pydantic_json(value: Any) -> bytes:

@@ -18,7 +18,7 @@ class RetryPolicy:
     """When to try again after a failure, and when to give up.
 
     ``wait`` maps (attempt that failed, original delay) to a delay, or None when there is no further one.
-    Build policies with ``exponential``, ``intervals``, ``proportional`` or ``none``.
+    Build policies with ``exponential``, ``intervals``, ``proportional``; ``NO_RETRY`` gives up at once.
     """
 
     name: str

@@ -37,8 +37,8 @@ def stock(shell: Shell) -> None:
     """Declare the groups, publish one of everything, and let a worker handle what it can."""
     with shell.started("worker", "shop:app") as worker:
         line_with(worker, "ready")
-        for message in PLACED:
-            assert shell("publish", *message, "--app", "shop:app").code == 0
+        for published in shell.several(*(("publish", *message, "--app", "shop:app") for message in PLACED)):
+            assert published.code == 0, published.err
         line_with(worker, "receipt 1")
         while len(shell("dead", "list", "--json", "--app", "shop:app").json) < 2:
             pass

@@ -1,5 +1,6 @@
 """`messages`, `publish` and `health`: what is stored, put there and asked about."""
 
+import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +23,7 @@ def test_a_listing_that_is_no_terminal_is_plain_and_whole(stocked: Shell) -> Non
 
     assert header.split() == ["ID", "STATE", "TOPIC", "GROUP", "KEY", "DUE", "ATTEMPT", "NOTE"]
     assert line.split()[:5] == [timer["message_id"], "scheduled", "payments.timeout", "expire", "order:1"]
-    assert "  in 14m  " in line
+    assert re.search(r"  in 1\dm  ", line)
     assert "\x1b" not in header + line
 
 

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from tests.integration.cli.conftest import PLACED
-from tests.integration.cli.shell import Shell, line_with, stop
+from tests.integration.cli.shell import PATIENCE, Shell, line_with, stop
 
 APP = ("--app", "shop:app")
 
@@ -85,3 +85,23 @@ def test_from_dev_worker_to_dead_letters(server: Shell) -> None:
     assert (revived.json, discarded.json) == ({"revived": 1}, {"discarded": 1})
     assert cancelled.json == {"cancelled": 1, "asked": 0}
     assert retired.json == {"group": "send_receipt", "dropped": 1}
+
+
+def test_a_worker_that_finds_a_schema_too_new_ends_by_itself(
+    server: Shell, postgres_url: str, postgres_schema: str
+) -> None:
+    with server.started("worker", "shop:app") as worker:
+        assert worker.stderr is not None
+        while "mainspring migrate" not in worker.stderr.readline():
+            pass
+        with psycopg.connect(postgres_url) as connection:
+            script = server("sql", "--schema", postgres_schema).out.replace("COMMIT;", "").replace("BEGIN;", "")
+            connection.execute(script.encode())
+            connection.execute(
+                f"INSERT INTO {postgres_schema}.migration VALUES (9999, '9999_future', 'x', true, now())".encode()
+            )
+        _, err = worker.communicate(timeout=PATIENCE)
+
+    assert worker.returncode == 2
+    assert err.splitlines()[-1] == "error: the worker of shop:app gave up by itself; the log says why"
+    assert "upgrade mainspring on this node" in err

@@ -7,7 +7,9 @@ from typing import Any
 
 from tests.integration.postgres.acting import Connection
 
-WANT = "ARRAY['mail'], ARRAY[{limit}], ARRAY[1, 1, 1, 1], ARRAY[0, 1, 2, 3], ARRAY[NULL, NULL, NULL, NULL]::timestamptz[]"
+WANT = (
+    "ARRAY['mail'], ARRAY[{limit}], ARRAY[1, 1, 1, 1], ARRAY[0, 1, 2, 3], ARRAY[NULL, NULL, NULL, NULL]::timestamptz[]"
+)
 
 
 @dataclass

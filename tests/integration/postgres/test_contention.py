@@ -65,9 +65,7 @@ async def test_retrying_the_same_batch_in_another_order_never_deadlocks(make: Ca
 
     for _ in range(ROUNDS):
         drafts = [draft() for _ in range(BATCH)]
-        answers = await asyncio.gather(
-            *(each.mailbox.publish(chance.sample(drafts, BATCH)) for each in storages)
-        )
+        answers = await asyncio.gather(*(each.mailbox.publish(chance.sample(drafts, BATCH)) for each in storages))
         stored: list[UUID] = [id for answer in answers for id in answer.stored]
         assert sorted(stored) == sorted(each.id for each in drafts)
 

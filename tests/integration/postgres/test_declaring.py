@@ -54,7 +54,10 @@ async def test_a_cancel_that_waited_for_the_janitor_finds_what_was_routed_meanwh
     transaction = connection.transaction()
     await transaction.start()
     routed = await connection.fetchval(
-        storage.schema._names.sql("reroute"), 10, "channel", None  # type: ignore[attr-defined]
+        storage.schema._names.sql("reroute"),
+        10,
+        "channel",
+        None,  # type: ignore[attr-defined]
     )
     waiting = asyncio.create_task(storage.mailbox.cancel(message.id, "why"))
     async with asyncio.timeout(20):
@@ -88,9 +91,7 @@ async def test_many_starters_declare_the_same_groups_at_once(make: Callable[[], 
     await storages[0].schema.migrate()
     groups = [Declaration(f"group{n}", "shop", ("orders.*", f"topic{n}"), "shop:mail") for n in range(20)]
 
-    await asyncio.gather(
-        *(each.upkeep.declare(groups if n % 2 else groups[::-1]) for n, each in enumerate(storages))
-    )
+    await asyncio.gather(*(each.upkeep.declare(groups if n % 2 else groups[::-1]) for n, each in enumerate(storages)))
     roster = await storages[0].ledger.roster()
 
     assert {each.name: each.patterns for each in roster.groups} == {
@@ -191,7 +192,9 @@ async def test_people_read_payloads_that_are_text_and_are_not_stopped_by_those_t
     for payload in (b'{"order": 7}', b"\xff\xfe\x00", b"plain", b'{"nul": "\\u0000"}'):
         await storage.mailbox.publish([draft(payload=payload)])
 
-    rows = await connection.fetch(f"SELECT payload, json FROM {postgres_schema}.readable ORDER BY length(payload), payload")
+    rows = await connection.fetch(
+        f"SELECT payload, json FROM {postgres_schema}.readable ORDER BY length(payload), payload"
+    )
 
     assert {row["payload"]: row["json"] for row in rows} == {
         '{"order": 7}': '{"order": 7}',

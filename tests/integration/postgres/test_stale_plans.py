@@ -44,7 +44,7 @@ async def empty(storage: PostgresStorage, connection: Connection, postgres_schem
             "settle",
             f"{HELD}, array_fill('retry'::text, ARRAY[100]), array_fill('none'::text, ARRAY[100]), "
             "array_fill(interval '1 second', ARRAY[100]), array_fill(interval '1 second', ARRAY[100]), "
-            "array_fill('error'::text, ARRAY[100]), array_fill('boom'::text, ARRAY[100]), '{}', '{}', NULL",
+            "array_fill('error'::text, ARRAY[100]), array_fill('boom'::text, ARRAY[100]), '{}', '{}', array_fill(1, ARRAY[100]), NULL",
         ),
     ],
 )

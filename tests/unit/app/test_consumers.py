@@ -9,8 +9,10 @@ import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Receipt, exponential
 from mainspring.app.config import Options
-from mainspring.app.consumers import Consumed, Consumers, Registration
+from mainspring.app.consumed import Consumed
+from mainspring.app.consumers import Consumers
 from mainspring.app.envelope import Catalogue
+from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.timing.backoff import MESSAGES, OUTBOX
 from tests.unit.app.stage import MESSAGE, Desk
@@ -249,7 +251,7 @@ def test_a_name_used_twice_in_one_module_is_a_conflict() -> None:
     app = Mainspring("memory://")
     program = "@app.consumer('a')\ndef handler(order): ...\n"
 
-    with pytest.raises(Conflict, match="group 'handler' already belongs to shop.handler"):
+    with pytest.raises(Conflict, match=r"group 'handler' already belongs to shop\.handler"):
         exec(compile(program * 2, "shop.py", "exec"), {"app": app, "__name__": "shop"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -73,11 +74,16 @@ class Customers:
         self._journal = journal
         self._waiting_to_pay: list[tuple[float, int]] = []
 
-    def shop_until(self, closing_time: Any, *, pause: float) -> None:
-        """Order and pay until the event ``closing_time`` is set. Runs in a thread."""
-        with closing(sqlite3.connect(self._path, timeout=10)) as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS orders (id integer PRIMARY KEY, customer text, total real)")
-            connection.execute("CREATE TABLE IF NOT EXISTS payments (order_id integer PRIMARY KEY)")
+    def open_books(self) -> None:
+        """Create the shop's own tables, beside the library's."""
+        with books(self._path) as connection:
+            connection.execute("CREATE TABLE orders (id integer PRIMARY KEY, customer text, total real)")
+            connection.execute("CREATE TABLE payments (order_id integer PRIMARY KEY)")
+
+    def shop_until(self, closing_time: threading.Event, *, pause: float) -> None:
+        """Order and pay until ``closing_time`` is set. Runs in a thread."""
+        self.open_books()
+        with books(self._path) as connection:
             number = 0
             while not closing_time.wait(random.uniform(0.4, 1.6) * pause):
                 number += 1
@@ -133,6 +139,6 @@ class _ChangedMind(Exception):
 
 @contextmanager
 def books(path: Path) -> Iterator[sqlite3.Connection]:
-    """The shop's own tables, for whoever checks them."""
+    """A connection to the shop's own tables, as any blocking code would have."""
     with closing(sqlite3.connect(path, timeout=10)) as connection:
         yield connection

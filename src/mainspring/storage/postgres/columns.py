@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, assert_never
 
 import msgspec
@@ -73,10 +74,12 @@ def of_wants(wants: Sequence[Want]) -> tuple[list[Any], ...]:
 
 
 def of_settlements(settlements: Sequence[Settlement]) -> tuple[list[Any], ...]:
-    """The first ten parameters of ``settle.sql``."""
-    rows = ((*each.claim, *_spelled(each), each.keep, each.took) for each in settlements)
-    seqs, epochs, names, delays, *texts, keeps, tooks = columns(rows, 10)
-    return seqs, epochs, names, keeps, tooks, delays, *(_filled([_maybe(text) for text in column]) for column in texts)
+    """The first eleven parameters of ``settle.sql``, in the order in which rows are locked."""
+    rows = [(*each.claim, *_spelled(each), each.keep, each.took, place) for place, each in enumerate(settlements)]
+    rows.sort(key=itemgetter(0))
+    seqs, epochs, names, delays, *texts, keeps, tooks, places = columns(rows, 11)
+    cleaned = (_filled([_maybe(text) for text in column]) for column in texts)
+    return seqs, epochs, names, keeps, tooks, delays, *cleaned, places
 
 
 def _spelled(settlement: Settlement) -> tuple[str, timedelta, str | None, str | None, str | None, str | None]:

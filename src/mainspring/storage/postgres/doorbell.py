@@ -32,7 +32,8 @@ _DOUBTED_EVERY = 5.0
 _HEARD_WITHIN = 2.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_LINE_EVERY = 1.0
+_LINE_EVERY = 10.0
+"""Seconds between lines in the log: the loops of a worker feel an outage too, and speak every second."""
 
 
 class PostgresDoorbell:

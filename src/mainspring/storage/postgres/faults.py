@@ -10,6 +10,9 @@ from mainspring.model.errors import BadOption, SchemaMissing, StorageError, Stor
 from mainspring.storage.migrate import migrations
 from mainspring.storage.postgres.names import PACKAGE
 
+DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""What the driver raises; the internal error is what it has for a connection that was cut at a bad moment."""
+
 _TRY_AGAIN = frozenset(
     {
         "25006",  # read only: we are connected to what has become a standby
@@ -88,4 +91,4 @@ def unreadable() -> BadOption:
 def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
-    return text
+    return " ".join(text.split())  # what the server adds in further lines belongs to this one

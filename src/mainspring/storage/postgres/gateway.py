@@ -33,8 +33,8 @@ _ALWAYS = {
 # A plan that was made while a table was empty, and is kept while it grows to millions of rows, must be the plan
 # for millions: by the index. So planning must never find an empty table cheap enough to read it all.
 SHARED_SETTINGS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_mergejoin": "off"}
-# Claiming and settling probe the tables row by row, and their one plan is right for every batch.
-RESERVED_SETTINGS = SHARED_SETTINGS | {"enable_hashjoin": "off", "plan_cache_mode": "force_generic_plan"}
+# Claiming and settling have one plan that is right for every batch: it is made once.
+RESERVED_SETTINGS = SHARED_SETTINGS | {"plan_cache_mode": "force_generic_plan"}
 
 
 class AsyncpgGateway:
@@ -67,7 +67,7 @@ class AsyncpgGateway:
         try:
             async with asyncio.timeout(self._patience), self._lanes[lane].line() as line:
                 return await line.run(script)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, UnicodeError) as error:
+        except (*faults.DRIVER, UnicodeError) as error:
             raise self.translated(error) from self._cause(error)
 
     async def dial(self, settings: dict[str, str], *, unhurried: bool = False) -> Connection:
@@ -99,7 +99,7 @@ class AsyncpgGateway:
 
     def translated(self, error: BaseException) -> Exception:
         """The error to raise instead of the driver's."""
-        if faults.is_pooled(error) and not self.pooled:
+        if faults.is_pooled(error):
             self._go_pooled()
         return faults.translated(error, self._secrets)
 
@@ -108,6 +108,8 @@ class AsyncpgGateway:
         return None if any(secret in str(error) for secret in self._secrets) else error
 
     def _go_pooled(self) -> None:
+        if self.pooled:  # another connection has found out meanwhile
+            return
         self.pooled = True
         _log.warning(
             "PostgreSQL is behind a pooler that takes no settings: statements are not prepared, and new work is "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 
-from mainspring.storage.postgres.faults import is_lasting
+from mainspring.storage.postgres.faults import DRIVER, is_lasting
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Script
 
@@ -109,5 +109,5 @@ async def hang_up(connection: Connection | None) -> None:
         return
     try:
         await connection.close(timeout=_GOODBYE)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except DRIVER:
         connection.terminate()

@@ -56,8 +56,7 @@ class PostgresMailbox:
         """See ``Mailbox.extend``."""
         if not claims:
             return Extended()
-        seqs, epochs = map(list, zip(*claims, strict=True))
-        rows = yield Statement(self._sql("extend"), (seqs, epochs, hold, now))
+        rows = yield Statement(self._sql("extend"), (*columns.columns(sorted(claims), 2), hold, now))
         return Extended(_claims(rows, "lost"), _claims(rows, "busy"), _claims(rows, "asked"))
 
     def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
@@ -75,8 +74,7 @@ class PostgresMailbox:
         # Sorted, because rows are locked in this order by whoever writes several.
         claims: Sequence[Claim] = sorted(each.claim for each in settlements)
         while claims:
-            seqs, epochs = map(list, zip(*claims, strict=True))
-            rows = yield Statement(self._sql("settle_done"), (seqs, epochs, now))
+            rows = yield Statement(self._sql("settle_done"), (*columns.columns(claims, 2), now))
             refused += rows
             # Somebody changed the row between our first look and our lock. Now that has been committed.
             claims = sorted(_claims(rows, "again"))

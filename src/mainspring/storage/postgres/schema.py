@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import asyncpg
-
 from mainspring.model.errors import SchemaMissing, StorageError
 from mainspring.storage import migrate as steps
 from mainspring.storage.migrate import Applied, migrations
+from mainspring.storage.postgres.faults import DRIVER
 from mainspring.storage.postgres.lines import hang_up
 from mainspring.storage.postgres.names import PACKAGE, Names
 from mainspring.storage.script import Script, Statement
@@ -45,7 +44,7 @@ class PostgresSchema:
                 connection = await self._gateway.dial({}, unhurried=True)
                 async with connection.transaction():
                     return await self._migrate(connection)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except DRIVER as error:
             raise self._gateway.translated(error) from None
         finally:
             await hang_up(connection)

@@ -140,6 +140,6 @@ def _mention_wal_reset() -> None:
     if sqlite3.sqlite_version_info < _WAL_RESET_FIXED:
         _log.info(
             "SQLite %s has the WAL-reset bug: several processes that write to one file at once may, rarely, damage it; "
-            "a single process is safe. SQLite 3.51.3 mends it: the extra mainspring[apsw] names a build that has it",
+            "a single process is safe. SQLite 3.51.3 mends it: use a Python that is linked with it, or PostgreSQL",
             sqlite3.sqlite_version,
         )

@@ -78,9 +78,10 @@ def test_verdicts_are_cleaned_where_they_hold_text() -> None:
         Settlement(Claim(4, 5), Done("out\x00")),
     ]
 
-    seqs, epochs, names, _keeps, _tooks, delays, kinds, errors, tracebacks, outputs = columns.of_settlements(batch)
+    result = columns.of_settlements(list(reversed(batch)))
+    seqs, epochs, names, _keeps, _tooks, delays, kinds, errors, tracebacks, outputs, places = result
 
-    assert (seqs, epochs, names) == ([1, 4], [2, 5], ["retry", "done"])
+    assert (seqs, epochs, names, places) == ([1, 4], [2, 5], ["retry", "done"], [1, 0])
     assert delays == [timedelta(seconds=3), timedelta()]
     assert (kinds, errors) == (["error", None], ["bad\\x00", None])
     assert (tracebacks, outputs) == (["trace\\x00", None], [None, "out\\x00"])

@@ -3,7 +3,8 @@
 SELECT
     r.id, r.message_id, r.group_name, r.topic, m.key, r.status, 2, r.attempt, 0, m.published_at, m.published_at,
     m.published_at, NULL::text, false, false, NULL::timestamptz, r.error
-FROM mainspring.run AS r JOIN mainspring.message AS m ON m.id = r.message_id
+FROM mainspring.run AS r
+CROSS JOIN LATERAL (SELECT key, published_at FROM mainspring.message WHERE id = r.message_id OFFSET 0) AS m
 WHERE r.status = $1
   AND ($2::text IS NULL OR r.group_name = $2)
   AND ($3::text IS NULL OR r.topic = $3)

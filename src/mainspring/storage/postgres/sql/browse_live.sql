@@ -10,7 +10,8 @@ SELECT
     d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
     d.held_by IS NOT NULL AND d.due_at <= coalesce($7::timestamptz, statement_timestamp()),
     d.cancel_asked, NULL::timestamptz, NULL::text
-FROM mainspring.delivery AS d JOIN mainspring.message AS m ON m.id = d.message_id
+FROM mainspring.delivery AS d
+CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = d.message_id OFFSET 0) AS m
 WHERE CASE $1::text
         WHEN 'running' THEN d.held_by IS NOT NULL
         WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= coalesce($7::timestamptz, statement_timestamp())

@@ -6,19 +6,35 @@ WITH named AS MATERIALIZED (
     UNION ALL
     SELECT id, topic FROM mainspring.message WHERE topic = $2::text AND key = $3::text
 ),
-live AS MATERIALIZED (
-    SELECT d.seq, d.message_id, d.group_name, d.attempt, d.held_by, d.cancel_asked
+seen AS MATERIALIZED (
+    SELECT d.seq
     FROM mainspring.delivery AS d
     WHERE d.message_id = ANY (ARRAY(SELECT named.id FROM named))
-    ORDER BY d.seq
-    FOR UPDATE
+    ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
 ),
-waiting AS MATERIALIZED (
-    SELECT p.seq, p.message_id
+-- In the order of their seq, as everybody locks who locks several.
+live AS MATERIALIZED (
+    SELECT d.*
+    FROM seen
+    CROSS JOIN LATERAL (
+        SELECT seq, message_id, group_name, attempt, held_by, cancel_asked
+        FROM mainspring.delivery
+        WHERE seq = seen.seq
+        FOR UPDATE
+    ) AS d
+),
+unrouted AS MATERIALIZED (
+    SELECT p.seq
     FROM mainspring.parked AS p
     WHERE p.message_id = ANY (ARRAY(SELECT named.id FROM named))
-    ORDER BY p.seq
-    FOR UPDATE
+    ORDER BY p.seq + 0
+),
+waiting AS MATERIALIZED (
+    SELECT p.*
+    FROM unrouted
+    CROSS JOIN LATERAL (
+        SELECT seq, message_id FROM mainspring.parked WHERE seq = unrouted.seq FOR UPDATE
+    ) AS p
 ),
 removed AS (
     DELETE FROM mainspring.delivery
@@ -57,6 +73,4 @@ ended AS (
 SELECT
     (SELECT count(*) FROM over),
     (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL),
-    (
-        SELECT count(*) FROM mainspring.parked AS p WHERE p.message_id = ANY (ARRAY(SELECT named.id FROM named))
-    ) > (SELECT count(*) FROM waiting)
+    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting)

@@ -1,20 +1,24 @@
--- $1 seqs, $2 epochs, $3 hold, $4 now. Answers (seq, epoch, what) for every claim that was not simply extended.
+-- $1 seqs in rising order, $2 epochs, $3 hold, $4 now.
+-- Answers (seq, epoch, what) for every claim that was not simply extended: 'asked', 'busy' or 'lost'.
 WITH claim AS MATERIALIZED (
     SELECT c.seq, c.epoch
     FROM unnest($1::bigint[], $2::integer[]) AS c (seq, epoch)
 ),
+-- In the order of $1, as everybody locks who locks several.
 held AS MATERIALIZED (
     SELECT d.seq, d.epoch, d.cancel_asked
-    FROM claim JOIN mainspring.delivery AS d ON d.seq = claim.seq
-    WHERE d.epoch = claim.epoch AND d.held_by IS NOT NULL
-    ORDER BY d.seq
-    FOR UPDATE OF d SKIP LOCKED
+    FROM claim
+    CROSS JOIN LATERAL (
+        SELECT seq, epoch, cancel_asked
+        FROM mainspring.delivery
+        WHERE seq = claim.seq AND epoch = claim.epoch AND held_by IS NOT NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS d
 ),
 extended AS (
-    UPDATE mainspring.delivery AS d
+    UPDATE mainspring.delivery
     SET due_at = coalesce($4::timestamptz, statement_timestamp()) + $3::interval
-    FROM held
-    WHERE d.seq = held.seq
+    WHERE seq = ANY (ARRAY(SELECT held.seq FROM held))
 )
 SELECT held.seq, held.epoch, 'asked'
 FROM held
@@ -23,9 +27,13 @@ UNION ALL
 SELECT
     claim.seq,
     claim.epoch,
-    CASE WHEN EXISTS (
-        SELECT FROM mainspring.delivery AS d
-        WHERE d.seq = claim.seq AND d.epoch = claim.epoch AND d.held_by IS NOT NULL
-    ) THEN 'busy' ELSE 'lost' END
+    coalesce(
+        (
+            SELECT 'busy'
+            FROM mainspring.delivery AS d
+            WHERE d.seq = claim.seq AND d.epoch = claim.epoch AND d.held_by IS NOT NULL
+        ),
+        'lost'
+    )
 FROM claim
 WHERE claim.seq NOT IN (SELECT held.seq FROM held)

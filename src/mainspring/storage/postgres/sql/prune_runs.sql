@@ -6,14 +6,15 @@ WITH over AS MATERIALIZED (
         SELECT id, message_id, group_name, finished_at
         FROM mainspring.run
         WHERE status = s.status AND finished_at < coalesce($4::timestamptz, statement_timestamp()) - $2::interval
-          -- Who is not through yet keeps every error it met.
-          AND NOT EXISTS (
-              SELECT FROM mainspring.delivery AS d
+          -- Who is not through yet keeps every error it met. (Asked row by row: as a join it may read it all.)
+          AND (
+              SELECT d.seq FROM mainspring.delivery AS d
               WHERE d.message_id = run.message_id AND d.group_name = run.group_name
-          )
-          AND NOT EXISTS (
-              SELECT FROM mainspring.dead AS d WHERE d.message_id = run.message_id AND d.group_name = run.group_name
-          )
+          ) IS NULL
+          AND (
+              SELECT d.seq FROM mainspring.dead AS d
+              WHERE d.message_id = run.message_id AND d.group_name = run.group_name
+          ) IS NULL
         ORDER BY finished_at
         LIMIT $3
     ) AS r

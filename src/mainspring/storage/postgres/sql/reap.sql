@@ -19,10 +19,10 @@ WITH lapsed AS MATERIALIZED (
     ORDER BY d.due_at, d.seq
 ),
 taken AS MATERIALIZED (
-    SELECT d.seq, d.due_at
+    SELECT d.*
     FROM lapsed
     CROSS JOIN LATERAL (
-        SELECT seq, due_at
+        SELECT *
         FROM mainspring.delivery
         WHERE seq = lapsed.seq
           AND held_by IS NOT NULL
@@ -41,14 +41,13 @@ held AS (
         -- Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
         deaths = d.deaths + d.suspect::integer,
         suspect = true
-    FROM taken
-    WHERE d.seq = taken.seq
-    RETURNING d.*, taken.due_at AS was_due_at
+    WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
 )
 SELECT
-    held.seq, held.epoch, held.message_id, held.group_name, m.topic, m.payload, m.content_type, m.headers,
-    held.key, m.correlation_id, m.causation_id, held.priority, held.attempt, held.deaths, held.was_due_at,
-    held.scheduled_for, held.published_at,
+    taken.seq, taken.epoch + 1, taken.message_id, taken.group_name, m.topic, m.payload, m.content_type, m.headers,
+    taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1,
+    taken.deaths + taken.suspect::integer, taken.due_at, taken.scheduled_for, taken.published_at,
     coalesce(m.expires_at <= coalesce($4::timestamptz, statement_timestamp()), false),
-    held.cancel_asked, held.suspect, coalesce($4::timestamptz, statement_timestamp())
-FROM held JOIN mainspring.message AS m ON m.id = held.message_id
+    taken.cancel_asked, true, coalesce($4::timestamptz, statement_timestamp())
+FROM taken
+CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m

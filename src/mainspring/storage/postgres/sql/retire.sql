@@ -31,7 +31,8 @@ remembered AS (
     SELECT
         taken.message_id, $1, m.topic, taken.attempt, 'cancelled', coalesce($4::timestamptz, statement_timestamp()),
         coalesce($4::timestamptz, statement_timestamp()), taken.held_by, 'group retired'
-    FROM taken JOIN mainspring.message AS m ON m.id = taken.message_id
+    FROM taken
+    CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
     ORDER BY taken.seq
 ),
 ended AS (

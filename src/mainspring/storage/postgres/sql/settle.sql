@@ -1,51 +1,53 @@
--- $1 seqs, $2 epochs, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
--- $10 outputs, $11 now. Answers (seq, epoch, what) for every claim that was not written: 'lost' or 'gone'.
+-- $1 seqs in rising order, $2 epochs, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
+-- $10 outputs, $11 places in the batch, $12 now. Answers (seq, epoch, what) for every claim that was not written: 'lost' or 'gone'.
 WITH verdict AS MATERIALIZED (
     SELECT v.*
     FROM unnest(
         $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::interval[], $6::interval[], $7::text[], $8::text[],
-        $9::text[], $10::text[]
-    ) WITH ORDINALITY AS v (
-        seq, asked_epoch, name, keep, took, delay, kind, error, traceback, output, position
-    )
+        $9::text[], $10::text[], $11::integer[]
+    ) AS v (seq, asked_epoch, name, keep, took, delay, kind, error, traceback, output, position)
 ),
--- Locked in one order by whoever writes several, so that nobody waits in a circle; the lock also shows the row
--- as it is now, not as it was when the statement began.
+-- Locked in the order of $1, as everybody locks who locks several, so that nobody waits in a circle. The lock also
+-- shows the row as it is now, not as it was when the statement began.
 found AS MATERIALIZED (
     SELECT
-        d.seq, d.epoch, d.message_id, d.group_name, d.attempt, d.deaths, d.priority, d.key, d.scheduled_for,
-        d.published_at, d.held_by, d.cancel_asked,
-        verdict.asked_epoch, verdict.name, verdict.keep, verdict.took, verdict.delay, verdict.kind, verdict.error,
+        d.*, verdict.asked_epoch, verdict.name, verdict.keep, verdict.took, verdict.kind, verdict.error,
         verdict.traceback, verdict.output, verdict.position
-    FROM verdict JOIN mainspring.delivery AS d ON d.seq = verdict.seq
-    ORDER BY d.seq
-    FOR UPDATE OF d
+    FROM verdict
+    CROSS JOIN LATERAL (SELECT * FROM mainspring.delivery WHERE seq = verdict.seq FOR UPDATE) AS d
 ),
 ours AS MATERIALIZED (
     SELECT
         found.*,
         m.topic,
-        coalesce($11::timestamptz, statement_timestamp()) AS now,
+        coalesce($12::timestamptz, statement_timestamp()) AS now,
         -- Who was asked to stop never runs again, whatever its handler wished.
         CASE WHEN found.cancel_asked AND found.name IN ('retry', 'snooze', 'release')
             THEN 'cancel' ELSE found.name END AS becomes
-    FROM found JOIN mainspring.message AS m ON m.id = found.message_id
+    FROM found
+    CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = found.message_id OFFSET 0) AS m
     WHERE found.epoch = found.asked_epoch AND found.held_by IS NOT NULL
 ),
 removed AS (
-    DELETE FROM mainspring.delivery AS d
-    USING ours
-    WHERE d.seq = ours.seq AND ours.becomes IN ('done', 'bury', 'cancel')
+    DELETE FROM mainspring.delivery
+    WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('done', 'bury', 'cancel')))
 ),
-returned AS (
-    UPDATE mainspring.delivery AS d
+-- width_bucket finds the place of a seq in $1 by bisection: every row has its own delay without a join.
+retried AS (
+    UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = ours.now + ours.delay,
+        due_at = coalesce($12::timestamptz, statement_timestamp()) + ($6::interval[])[width_bucket(seq, $1::bigint[])]
+    WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes = 'retry'))
+),
+forgiven AS (
+    UPDATE mainspring.delivery
+    SET held_by = NULL,
+        suspect = false,
+        due_at = coalesce($12::timestamptz, statement_timestamp()) + ($6::interval[])[width_bucket(seq, $1::bigint[])],
         -- epoch never goes back: it is the fence. Only the attempt count forgives.
-        attempt = CASE ours.becomes WHEN 'retry' THEN d.attempt ELSE greatest(d.attempt - 1, 0) END
-    FROM ours
-    WHERE d.seq = ours.seq AND ours.becomes IN ('retry', 'snooze', 'release')
+        attempt = greatest(attempt - 1, 0)
+    WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('snooze', 'release')))
 ),
 buried AS (
     INSERT INTO mainspring.dead (
@@ -60,11 +62,21 @@ buried AS (
 ),
 forgotten AS (
     DELETE FROM mainspring.run
-    USING ours
-    WHERE run.message_id = ours.message_id
-      AND run.group_name = ours.group_name
-      AND run.status IN ('failed', 'snoozed')
-      AND ours.becomes = 'done' AND ours.keep = 'none' AND ours.attempt > 1
+    WHERE id = ANY (
+        ARRAY(
+            SELECT r.id
+            FROM ours
+            CROSS JOIN LATERAL (
+                SELECT id
+                FROM mainspring.run
+                WHERE message_id = ours.message_id
+                  AND group_name = ours.group_name
+                  AND status IN ('failed', 'snoozed')
+                OFFSET 0
+            ) AS r
+            WHERE ours.becomes = 'done' AND ours.keep = 'none' AND ours.attempt > 1
+        )
+    )
 ),
 -- A failed run is kept whatever is to be kept: should the delivery end as a dead letter, it has every error.
 remembered AS (

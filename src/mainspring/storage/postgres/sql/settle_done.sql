@@ -2,12 +2,14 @@
 -- Answers (seq, epoch, what) for every claim that was not written: 'lost', 'gone', or 'again' when the row was
 -- changed under our eyes, so that only a fresh look can say.
 --
--- Rows are deleted in the order of $1, by one index probe each: locking them first would be the same order at
--- twice the price (2.7 against 4.8 µs of server time per message).
+-- An index scan for an array runs in the order of the index, so rows are locked in the order of their seq.
+-- Locking them first would guarantee it under every plan, at twice the price. width_bucket finds the place of a
+-- seq in $1 by bisection, so every row is compared with its own epoch without a join.
 WITH done AS (
     DELETE FROM mainspring.delivery AS d
-    USING unnest($1::bigint[], $2::integer[]) AS claim (seq, epoch)
-    WHERE d.seq = claim.seq AND d.epoch = claim.epoch AND d.held_by IS NOT NULL
+    WHERE d.seq = ANY ($1::bigint[])
+      AND d.epoch = ($2::integer[])[width_bucket(d.seq, $1::bigint[])]
+      AND d.held_by IS NOT NULL
     RETURNING d.seq, d.message_id
 ),
 ended AS (

@@ -1,0 +1,92 @@
+"""What a decorated handler becomes: the same callable, with a typed way to send it messages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from mainspring.app.context import Context
+from mainspring.app.envelope import PublishOptions
+from mainspring.app.registration import Registration
+from mainspring.model.message import Receipt
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Sending(Protocol):
+    """The part of an app that a consumer needs."""
+
+    async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+        """Publish to one group only."""
+        ...
+
+
+class Taking(Protocol[T_contra]):
+    """Anything called with a payload first: how ``send`` knows the type of what it sends."""
+
+    def __call__(self, payload: T_contra, /, *args: Any, **kwargs: Any) -> object:
+        """Call it."""
+        ...
+
+
+class Consumed(Generic[P, R_co]):
+    """A registered handler. Calling it is calling the function; ``send`` goes through the database."""
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._registration = registration
+        self._app = app
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function itself, here and now."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """For people: what it is and whose work it does."""
+        return f"<consumer {self._registration.name}, group {self.group!r}>"
+
+    @property
+    def function(self) -> Callable[P, R_co]:
+        """The function as it was written."""
+        return self._function
+
+    @property
+    def group(self) -> str:
+        """The consumer's name in the database."""
+        return self._registration.group
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics and patterns it subscribes to."""
+        return self._registration.topics
+
+    @overload
+    async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
+
+    @overload
+    async def send(
+        self: Consumed[[Context], R_co], payload: None = None, **options: Unpack[PublishOptions]
+    ) -> Receipt: ...
+
+    @overload
+    async def send(self: Taking[T], payload: T, **options: Unpack[PublishOptions]) -> Receipt: ...
+
+    async def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
+        """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``."""
+        return await self._app.send(self._registration, payload, options)
+
+
+class Registrar(Protocol):
+    """What ``@app.consumer(…)`` returns: it takes the function and gives back its registered twin."""
+
+    def __call__(self, function: Callable[P, R_co], /) -> Consumed[P, R_co]:
+        """Register the function."""
+        ...

@@ -1,0 +1,64 @@
+"""A consumer as registered: everything about it read and checked, ready for the runtime and the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from mainspring.app import signature
+from mainspring.app.context import Publishing
+from mainspring.model.message import Keep
+from mainspring.model.views import Declaration
+from mainspring.runtime.handler import Handler
+from mainspring.storage.codec import Decode
+from mainspring.timing.backoff import RetryPolicy
+from mainspring.timing.duration import spell
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A consumer as registered: names as the user wrote them."""
+
+    group: str
+    name: str
+    function: Callable[..., Any]
+    shape: signature.Shape
+    decode: Decode | None
+    topics: tuple[str, ...]
+    topic: str
+    """The topic of what is sent straight to it."""
+    retry: RetryPolicy
+    timeout: timedelta
+    concurrency: int
+    keep: Keep
+    threaded: bool
+
+    def handler(self, app: Publishing) -> Handler:
+        """What the runtime runs."""
+        return Handler(
+            group=app.names.stored(self.group),
+            call=signature.compile_call(self.function, self.shape, self.decode, app),
+            retry=self.retry,
+            threaded=self.threaded,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+            keep=self.keep,
+        )
+
+    def declaration(self, app: Publishing, owner: str) -> Declaration:
+        """What the database is told."""
+        return Declaration(
+            group=app.names.stored(self.group),
+            app=app.names.stored(owner),
+            patterns=tuple(map(app.names.stored, self.topics)),
+            handler=self.name,
+            options={
+                "retry": self.retry.name,
+                "timeout": spell(self.timeout),
+                "concurrency": str(self.concurrency),
+                "keep": self.keep,
+                "kind": "thread" if self.threaded else "async",
+            },
+        )

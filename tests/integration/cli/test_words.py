@@ -1,0 +1,74 @@
+"""Values as people read them, and a demo whose numbers are wrong."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.cli.demo.journal import Journal
+from mainspring.cli.demo.shop import Customers, books, build
+from mainspring.cli.demo.summary import add_up, print_summary
+from mainspring.cli.words import clean, first_line, many, visible, when
+
+NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("away", "said"),
+    [
+        (timedelta(minutes=15), "in 15m"),
+        (timedelta(minutes=14, seconds=59.8), "in 15m"),
+        (timedelta(minutes=14, seconds=58), "in 14m"),
+        (timedelta(seconds=59.6), "in 1m"),
+        (timedelta(seconds=-3.9), "3s ago"),
+        (timedelta(seconds=0.4), "now"),
+        (timedelta(hours=-25), "1d ago"),
+        (timedelta(days=400), "in 400d"),
+    ],
+)
+def test_an_instant_is_told_by_its_distance(away: timedelta, said: str) -> None:
+    assert when(NOW + away, NOW) == said
+
+
+def test_no_instant_is_told_by_nothing() -> None:
+    assert when(None) == ""
+
+
+def test_text_cannot_steer_a_terminal() -> None:
+    nasty = "a\x1b]0;title\x07b\r\n\tc\u202ed\x9b31m"
+
+    assert clean(nasty) == "a]0;titleb cd31m"
+    assert visible(nasty) == "a]0;titleb\n    cd31m"
+    assert first_line("\n  \nTrouble \x1b[1m\nmore") == "Trouble [1m"
+
+
+def test_counts_have_their_nouns() -> None:
+    assert [many(1, "delivery", "deliveries"), many(1204, "group")] == ["1 delivery", "1,204 groups"]
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Mainspring]:
+    async with build(f"sqlite:///{tmp_path / 'shop.db'}", Journal()) as app:
+        await app.declare()
+        yield app
+
+
+async def test_books_and_ledger_that_differ_are_reported(
+    shop: Mainspring, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "shop.db"
+    Customers(shop, path, Journal()).open_books()
+    with books(path) as connection:
+        connection.execute("INSERT INTO orders VALUES (1, 'Ada', 9.5)")
+        connection.commit()
+
+    account = await add_up(shop, path, Journal())
+    print_summary(account, path)
+
+    assert [finding.right for finding in account.findings] == [False, True, False, True]
+    assert not account.right
+    said = capsys.readouterr().out
+    assert "✗ 3 published = 0 handled + 0 cancelled + 0 dead + 0 waiting, but that is 0" in said
+    assert "The numbers do not add up" in said
