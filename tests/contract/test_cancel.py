@@ -160,6 +160,7 @@ async def test_what_was_asked_to_be_cancelled_never_runs_again(storage: Storage,
     last = message.runs[-1]
     assert (last.status, last.error, last.attempt) == ("cancelled", "cancelled while running", 1)
     assert (last.node, last.started_at, last.finished_at) == ("worker-1", NOON, NOON + SECOND)
+    assert (last.kind, last.traceback, last.output) == (None, None, None)
     failed = [run.error for run in message.runs if run.status == "failed"]
     assert failed == (["no luck"] if isinstance(verdict, Retry) else [])
     assert len(message.runs) == 1 + len(failed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import fields, replace
@@ -24,7 +25,7 @@ from mainspring.app.registration import Registration
 from mainspring.app.storages import open_storage, opener, read_url
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import Misuse, StorageError
+from mainspring.model.errors import BadOption, Misuse, StorageError
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
 from mainspring.timing.clock import SystemClock
@@ -97,6 +98,11 @@ class Mainspring:
         checked here; the function stays callable as it was.
         """
         check_options(options)
+        if len(topics) == 1 and inspect.isroutine(topics[0]):
+            raise BadOption(
+                f"@app.consumer has no parentheses above {topics[0].__qualname__}: write "
+                "@app.consumer('orders.placed'), or @app.consumer() where its payload has @app.message(topic)"
+            )
 
         def register(function: Callable[P, R]) -> Consumed[P, R]:
             if self._workers:
@@ -217,6 +223,9 @@ class Mainspring:
 
     async def health(self, limits: HealthLimits | None = None) -> Health:
         """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
+        if self._address.missing:
+            # Opening would make the file, and an empty new database is always well.
+            return unopened(StorageError(f"there is no file {self._address.target}"))
         try:
             async with self:
                 storage = await self._door.storage("app.health()")

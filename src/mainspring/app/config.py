@@ -48,7 +48,10 @@ class AppOptions(TypedDict, total=False):
     retention: Retention | None
     """How long what is over is kept."""
     pool_size: int | None
-    """How many connections publishing and reading share [4]."""
+    """How many connections publishing and reading share [4]. PostgreSQL only."""
+    durable: bool | None
+    """Whether a commit survives a power cut, not only a crash of the process [False]. SQLite only; PostgreSQL's own
+    settings decide there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Options:
     preset: Preset = "production"
     retention: Retention = field(default_factory=Retention)
     pool_size: int = 4
+    durable: bool = False
 
     @classmethod
     def read(cls, options: Mapping[str, object]) -> Options:
@@ -117,4 +121,5 @@ _READERS: dict[str, Callable[[object], object]] = {
     "keep": lambda value: choice(value, KEEPS, "keep"),
     "retention": _retention,
     "pool_size": lambda value: whole(value, "pool_size", least=1, most=1000),
+    "durable": lambda value: flag(value, "durable"),
 }

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("mainspring.app")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SAME_SIGNAL = 0.1
+"""Seconds within which a repeated signal is the same one."""
 
 
 def run(worker: AbstractAsyncContextManager[Worker]) -> bool:
@@ -38,8 +40,14 @@ async def serve(worker: AbstractAsyncContextManager[Worker]) -> bool:
 def _stopped_by_signals(worker: Worker) -> Iterator[list[asyncio.Task[None]]]:
     loop = asyncio.get_running_loop()
     asked: list[asyncio.Task[None]] = []
+    last = -_SAME_SIGNAL
 
     def told(number: signal.Signals) -> None:
+        nonlocal last
+        # A supervisor that signals the process and then its group means it once.
+        before, last = last, loop.time()
+        if last - before < _SAME_SIGNAL:
+            return
         again = bool(asked)
         _logger.info("%s: %s", number.name, "stopping at once" if again else "stopping when handlers have finished")
         asked.append(asyncio.ensure_future(worker.stop_now() if again else worker.stop()))

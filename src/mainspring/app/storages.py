@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from mainspring.app.config import Options
@@ -35,6 +36,11 @@ class Address:
     engine: Engine
     target: str
     """A path for SQLite, a DSN for PostgreSQL."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is a file that does not exist."""
+        return self.engine == "sqlite" and not Path(self.target).exists()
 
     @property
     def shown(self) -> str:
@@ -126,7 +132,7 @@ def _sqlite_path(rest: str) -> str:
 def _sqlite(path: str, options: Options) -> Opened:
     from mainspring.storage.sqlite import SqliteStorage
 
-    storage = SqliteStorage(path, prefix=options.schema)
+    storage = SqliteStorage(path, prefix=options.schema, durable=options.durable)
     return storage, storage.scripts
 
 

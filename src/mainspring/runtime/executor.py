@@ -45,8 +45,8 @@ class Executor:
         deaths: int,
         failures: Complaints,
     ) -> None:
-        self.handler = handler
-        self.group = handler.group
+        self.handler: Handler = handler
+        self.group: str = handler.group
         self._settler = settler
         self._hands = hands
         self._threads = threads

@@ -30,9 +30,9 @@ class Run:
     )
 
     def __init__(self, delivery: Delivery, handler: Handler, held_until: float) -> None:
-        self.delivery = delivery
-        self.handler = handler
-        self.held_until = held_until
+        self.delivery: Delivery = delivery
+        self.handler: Handler = handler
+        self.held_until: float = held_until
         self.started: float | None = None
         self.deadline: float | None = None
         self.stop_reason: str | None = None

@@ -34,7 +34,7 @@ class Keeper(Service):
     claim was lost or that somebody asked for a cancel, and says so on the worker's loop.
     """
 
-    longest_pause = 1.0
+    longest_pause: float = 1.0
 
     def __init__(
         self,

@@ -61,11 +61,11 @@ class Alarm:
 class Service:
     """A loop that goes on for ever: a failed turn is reported, backed off from, and tried again."""
 
-    longest_pause = 5.0
+    longest_pause: float = 5.0
     """Seconds between tries, at the most, while turns fail."""
 
     def __init__(self, name: str, complaints: Complaints, clock: Clock) -> None:
-        self.name = name
+        self.name: str = name
         self._complaints = complaints
         self._clock = clock
         self._alarm = Alarm()

@@ -12,7 +12,7 @@ _DETACH = """
         format('ALTER TABLE %%s DROP CONSTRAINT %%I', c.conrelid::regclass, c.conname),
         format('ALTER TABLE %%s ADD CONSTRAINT %%I %%s', c.conrelid::regclass, c.conname, pg_get_constraintdef(c.oid))
     FROM pg_constraint AS c
-    WHERE c.connamespace = %(schema)s::regnamespace AND c.contype IN ('p', 'u') AND c.conrelid = ANY (%(tables)s::regclass[])
+    WHERE c.contype IN ('p', 'u') AND c.conrelid = ANY (%(tables)s::regclass[])
     UNION ALL
     SELECT format('DROP INDEX %%s', i.indexrelid::regclass), pg_get_indexdef(i.indexrelid)
     FROM pg_index AS i
@@ -20,7 +20,9 @@ _DETACH = """
       AND NOT EXISTS (SELECT FROM pg_constraint AS c WHERE c.conindid = i.indexrelid)
 """
 _DELIVERY = """
-    INSERT INTO {schema}.delivery (message_id, group_name, priority, due_at, scheduled_for, published_at, held_by, epoch)
+    INSERT INTO {schema}.delivery (
+        message_id, group_name, priority, due_at, scheduled_for, published_at, held_by, epoch
+    )
     SELECT
         ('00000000-0000-7000-8000-' || lpad(to_hex(%(first)s + n), 12, '0'))::uuid, %(group)s::text, n %% 4,
         now() + (%(shift)s || ' seconds')::interval + n * interval '1 millisecond', now(), now(),
@@ -54,23 +56,23 @@ def filled(url: str, schema: str, *, future: int, dead: int, other: int, ready: 
     """
     tables = [f"{schema}.{table}" for table in ("message", "delivery", "dead")]
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # type: ignore[arg-type]
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         try:
-            connection.execute(PostgresStorage.ddl(schema))  # type: ignore[arg-type]
+            connection.execute(PostgresStorage.ddl(schema))
             connection.execute("SET maintenance_work_mem = '256MB'")
             for table in tables:
-                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")  # type: ignore[arg-type]
-                connection.execute(f"ALTER TABLE {table} SET UNLOGGED")  # type: ignore[arg-type]
-            indexes = connection.execute(_DETACH, {"schema": schema, "tables": tables}).fetchall()
+                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+                connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
+            indexes = connection.execute(_DETACH, {"tables": tables}).fetchall()
             for drop, _ in indexes:
                 connection.execute(drop)
             _fill(connection, schema, future, dead, other, ready, held)
             for _, restore in indexes:
                 connection.execute(restore)
-            connection.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")  # type: ignore[arg-type]
+            connection.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")
             yield
         finally:
-            connection.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[arg-type]
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 def _fill(
@@ -78,14 +80,14 @@ def _fill(
 ) -> None:
     def deliver(group: str, count: int, first: int, shift: int, held_by: str | None = None) -> None:
         connection.execute(
-            _DELIVERY.format(schema=schema),  # type: ignore[arg-type]
+            _DELIVERY.format(schema=schema),
             {"group": group, "count": count, "first": first, "shift": shift, "held_by": held_by},
         )
 
     # A message each for who is claimed; the million that nobody ever claims need none to be in the way.
-    connection.execute(_MESSAGE.format(schema=schema), {"count": ready + held})  # type: ignore[arg-type]
+    connection.execute(_MESSAGE.format(schema=schema), {"count": ready + held})
     deliver("sleeper", future, 10_000_000, 3600)
     deliver("other", other, 20_000_000, -3600)
     deliver("mail", ready, 0, -3600)
     deliver("mail", held, ready, 3600, "somebody")
-    connection.execute(_DEAD.format(schema=schema), {"count": dead, "first": 30_000_000})  # type: ignore[arg-type]
+    connection.execute(_DEAD.format(schema=schema), {"count": dead, "first": 30_000_000})

@@ -1,7 +1,7 @@
 """The bell: rung only for who sleeps, believed only while it is heard, back after every fall."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -21,11 +21,11 @@ LISTENING = """
 
 
 @pytest.fixture
-async def rings(connection: Connection, postgres_schema: str) -> AsyncIterator[list[str]]:
+async def rings(connection: Connection, postgres_schema: str) -> list[str]:
     """What any listener hears on the schema's channel."""
     heard: list[str] = []
     await connection.add_listener(f"mainspring_{postgres_schema}", lambda *said: heard.append(str(said[3])))
-    yield heard
+    return heard
 
 
 async def listening(storage: PostgresStorage) -> list[str]:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Delivery
-from mainspring.model.verdict import DONE, Release, Retry, Settlement
+from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
 from mainspring.model.verdict import Failure as Why
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import PostgresStorage
@@ -28,7 +28,7 @@ async def test_settling_extending_and_cancelling_the_same_rows_never_deadlocks(
     trouble: list[StorageUnavailable] = []
 
     async def settle(storage: PostgresStorage, held: list[Delivery], mixed: bool) -> None:
-        verdicts = [DONE, Release(), Retry(timedelta(), Why("error", "boom"))] if mixed else [DONE]
+        verdicts: list[Verdict] = [DONE, Release(), Retry(timedelta(), Why("error", "boom"))] if mixed else [DONE]
         chosen = chance.sample(held, len(held))
         await storage.mailbox.settle([Settlement(each.claim, chance.choice(verdicts)) for each in chosen])
 

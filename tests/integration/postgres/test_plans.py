@@ -1,7 +1,6 @@
 """A claim costs what it takes, not what lies around: four million rows that are none of its business."""
 
 from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
 from uuid import uuid4
 
 import psycopg
@@ -10,13 +9,15 @@ import pytest
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
-from tests.integration.postgres.acting import Connection, publish
+from tests.integration.postgres.acting import Connection
 from tests.integration.postgres.filling import filled
-from tests.integration.postgres.plans import WANT, explain
+from tests.integration.postgres.plans import WANT, explain, settling
 
 pytestmark = [pytest.mark.xdist_group("four million rows"), pytest.mark.timeout(300)]
 
 NAMES = Names("loaded")
+EVER = "NULL, NULL, NULL, NULL"
+LATELY = ", ".join(["now() - interval '1 minute'"] * 4)
 CLAIM = WANT + ", 'node', interval '30 seconds', NULL"
 FIRST_HELD = 2_250_001  # the deliveries that are held were made last
 HELD = f"ARRAY[{', '.join(map(str, range(FIRST_HELD, FIRST_HELD + 100)))}], array_fill(1, ARRAY[100])"
@@ -56,10 +57,12 @@ async def shared(storage: PostgresStorage) -> AsyncIterator[Connection]:
 
 async def test_a_claim_reads_what_it_takes(reserved: Connection) -> None:
     await reserved.execute("PREPARE claim AS " + NAMES.sql("claim"))
-    await explain(reserved, "claim", CLAIM.format(limit=1))  # the first run of a statement also reads the catalogue
+    await explain(
+        reserved, "claim", CLAIM.format(limit=1, since=EVER)
+    )  # the first run of a statement also reads the catalogue
 
-    one = await explain(reserved, "claim", CLAIM.format(limit=1))
-    hundred = await explain(reserved, "claim", CLAIM.format(limit=100))
+    one = await explain(reserved, "claim", CLAIM.format(limit=1, since=EVER))
+    hundred = await explain(reserved, "claim", CLAIM.format(limit=100, since=EVER))
 
     assert "delivery_ready" in hundred.indexes
     assert (hundred.read_whole, hundred.unbounded) == (set(), [])
@@ -71,20 +74,19 @@ async def test_a_claim_reads_what_it_takes(reserved: Connection) -> None:
 async def test_a_claim_of_nothing_reads_nearly_nothing(reserved: Connection) -> None:
     await reserved.execute("PREPARE claim AS " + NAMES.sql("claim"))
     nobody = CLAIM.replace("'mail'", "'sleeper'")
-    await explain(reserved, "claim", nobody.format(limit=100))
+    await explain(reserved, "claim", nobody.format(limit=100, since=EVER))
 
     # All of this group's million are in the future.
-    plan = await explain(reserved, "claim", nobody.format(limit=100))
+    plan = await explain(reserved, "claim", nobody.format(limit=100, since=EVER))
 
     assert plan.buffers < 40
 
 
 async def test_a_low_water_mark_is_a_bound_of_the_index(reserved: Connection) -> None:
     await reserved.execute("PREPARE claim AS " + NAMES.sql("claim"))
-    late = CLAIM.replace("NULL, NULL, NULL, NULL", ", ".join(["now() - interval '1 minute'"] * 4))
-    await explain(reserved, "claim", late.format(limit=100))
+    await explain(reserved, "claim", CLAIM.format(limit=100, since=LATELY))
 
-    plan = await explain(reserved, "claim", late.format(limit=100))
+    plan = await explain(reserved, "claim", CLAIM.format(limit=100, since=LATELY))
 
     [scan] = [node for node in plan.nodes if node.get("Index Name") == "delivery_ready"]
     assert "due_at >=" in scan["Index Cond"]
@@ -96,13 +98,7 @@ async def test_a_low_water_mark_is_a_bound_of_the_index(reserved: Connection) ->
     [
         ("settle_done", f"{HELD}, NULL", 2_500),
         ("extend", f"{HELD}, interval '30 seconds', NULL", 5_000),
-        (
-            "settle",
-            f"{HELD}, array_fill('bury'::text, ARRAY[100]), array_fill('all'::text, ARRAY[100]), "
-            "array_fill(interval '1 second', ARRAY[100]), array_fill(interval '1 second', ARRAY[100]), "
-            "array_fill('error'::text, ARRAY[100]), array_fill('boom'::text, ARRAY[100]), '{}', '{}', array_fill(1, ARRAY[100]), NULL",
-            12_000,
-        ),
+        ("settle", settling(HELD, "bury", "all"), 12_000),
         ("reap", "ARRAY['mail', 'other'], 'node', interval '30 seconds', NULL", 400),
         ("upcoming", "ARRAY['mail', 'other', 'sleeper'], NULL", 150),
     ],
@@ -208,4 +204,3 @@ async def test_a_batch_is_published_without_comparing_all_with_all(
         and node["Plans"][1]["Actual Rows"] > 1
     ]
     assert loops == []
-    assert await publish(storage, 2, topic="nobody listens", delay=timedelta(days=1))

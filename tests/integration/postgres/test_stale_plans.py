@@ -1,21 +1,21 @@
 """A plan that was made for an empty table stays the right one when the table has grown."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection
-from tests.integration.postgres.plans import WANT, explain
+from tests.integration.postgres.plans import WANT, explain, settling
 
 HELD = f"ARRAY[{', '.join(map(str, range(1, 101)))}]::bigint[], array_fill(1, ARRAY[100])"
 GROWTH = """
     INSERT INTO {schema}.message (id, topic, key, payload, content_type, published_at, copies)
     SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic', 'key' || n, '', '', now(), 1
     FROM generate_series(1, 100000) AS n;
-    INSERT INTO {schema}.delivery (message_id, group_name, priority, due_at, scheduled_for, published_at, held_by, epoch)
+    INSERT INTO {schema}.delivery (
+        message_id, group_name, priority, due_at, scheduled_for, published_at, held_by, epoch
+    )
     SELECT
         ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'mail', n % 4, now(), now(), now(),
         CASE WHEN n <= 1000 THEN 'node' END, CASE WHEN n <= 1000 THEN 1 ELSE 0 END
@@ -24,28 +24,23 @@ GROWTH = """
 
 
 @pytest.fixture
-async def empty(storage: PostgresStorage, connection: Connection, postgres_schema: str) -> AsyncIterator[Names]:
+async def empty(storage: PostgresStorage, connection: Connection, postgres_schema: str) -> Names:
     """Tables that vacuum has seen empty, and that nobody will look at again."""
     for table in ("message", "delivery"):
         await connection.execute(f"ALTER TABLE {postgres_schema}.{table} SET (autovacuum_enabled = false)")
         await connection.execute(f"VACUUM (ANALYZE) {postgres_schema}.{table}")
-    yield Names(postgres_schema)
+    return Names(postgres_schema)
 
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("claim", WANT.format(limit=100) + ", 'node', interval '30 seconds', NULL"),
+        ("claim", WANT.format(limit=100, since="NULL, NULL, NULL, NULL") + ", 'node', interval '30 seconds', NULL"),
         ("reap", "ARRAY['mail'], 'node', interval '30 seconds', NULL"),
         ("upcoming", "ARRAY['mail'], NULL"),
         ("extend", f"{HELD}, interval '30 seconds', NULL"),
         ("settle_done", f"{HELD}, NULL"),
-        (
-            "settle",
-            f"{HELD}, array_fill('retry'::text, ARRAY[100]), array_fill('none'::text, ARRAY[100]), "
-            "array_fill(interval '1 second', ARRAY[100]), array_fill(interval '1 second', ARRAY[100]), "
-            "array_fill('error'::text, ARRAY[100]), array_fill('boom'::text, ARRAY[100]), '{}', '{}', array_fill(1, ARRAY[100]), NULL",
-        ),
+        ("settle", settling(HELD, "retry", "none")),
     ],
 )
 async def test_a_reserved_plan_made_for_an_empty_table_uses_the_index_ever_after(

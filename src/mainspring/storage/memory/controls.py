@@ -25,9 +25,7 @@ class MemoryControls:
             if group not in state.groups:
                 return False
             now = state.now()
-            state.groups[group] = replace(
-                state.groups[group], paused_at=now, paused_by=by, pause_reason=reason
-            )
+            state.groups[group] = replace(state.groups[group], paused_at=now, paused_by=by, pause_reason=reason)
             state.note(by, "pause", group, reason, now)
             return True
 
@@ -37,9 +35,7 @@ class MemoryControls:
         with state.lock:
             if group not in state.groups:
                 return False
-            state.groups[group] = replace(
-                state.groups[group], paused_at=None, paused_by=None, pause_reason=None
-            )
+            state.groups[group] = replace(state.groups[group], paused_at=None, paused_by=None, pause_reason=None)
             state.note(by, "resume", group, "", state.now())
             # Whether anything is due is found out by whoever is woken: a bell may be spurious.
             state.ring([group])

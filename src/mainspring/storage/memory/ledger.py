@@ -155,9 +155,7 @@ class MemoryLedger:
     async def audit(self, before: int | None, limit: int) -> list[AuditView]:
         """See ``Ledger.audit``."""
         with self._state.lock:
-            newest_first = (
-                each for each in reversed(self._state.audit) if before is None or each.id < before
-            )
+            newest_first = (each for each in reversed(self._state.audit) if before is None or each.id < before)
             return list(islice(newest_first, limit))
 
 

@@ -61,9 +61,7 @@ class MemoryMailbox:
         state = self._state
         with state.lock:
             now = state.now()
-            lines = [
-                state.lines[group] for group in groups if group in state.lines and not _paused(state, group)
-            ]
+            lines = [state.lines[group] for group in groups if group in state.lines and not _paused(state, group)]
             waits = [first - now for line in lines if (first := line.next_due(now)) is not None]
         return min(waits, default=None)
 
@@ -133,9 +131,7 @@ class MemoryMailbox:
         asked = 0
         with state.lock:
             now = state.now()
-            named = (
-                sorted(state.keyed.get((which.topic, which.key), ())) if isinstance(which, Keyed) else [which]
-            )
+            named = sorted(state.keyed.get((which.topic, which.key), ())) if isinstance(which, Keyed) else [which]
             for message_id in named:
                 for row in list(state.live.get(message_id, {}).values()):
                     if row.held_by is not None:

@@ -135,9 +135,7 @@ class State:
     def subscribers(self, topic: str) -> list[str]:
         """The groups with a subscription that matches, each once."""
         return sorted(
-            group.name
-            for group in self.groups.values()
-            if any(matches(each, topic) for each in group.patterns)
+            group.name for group in self.groups.values() if any(matches(each, topic) for each in group.patterns)
         )
 
     def keep_message(self, row: MessageRow) -> None:

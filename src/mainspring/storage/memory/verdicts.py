@@ -59,9 +59,7 @@ def write(state: State, row: DeliveryRow, settlement: Settlement, now: datetime)
             assert_never(verdict)
 
 
-def _succeed(
-    state: State, row: DeliveryRow, settlement: Settlement, output: str | None, now: datetime
-) -> None:
+def _succeed(state: State, row: DeliveryRow, settlement: Settlement, output: str | None, now: datetime) -> None:
     if settlement.keep == "all":
         state.record(row, "done", now, took=settlement.took, output=output)
     elif settlement.keep == "none" and row.attempt > 1:

@@ -71,8 +71,8 @@ def _explained(error: sqlite3.Error, connection: sqlite3.Connection) -> BaseExce
     missing = SchemaMissing(0, migrations(PACKAGE)[-1].number)
     # The same error, in words that fit: the app's own database may well be in order.
     text = (
-        f"the database {file!r} of this sqlite3 connection has no Mainspring tables ({error}): run `mainspring migrate` "
-        "or open the app once; or it is another file than the app's, and only one file can be one transaction"
+        f"the database {file!r} of this sqlite3 connection has no Mainspring tables ({error}): run `mainspring "
+        "migrate` or open the app once; or it is another file than the app's, and only one file can be one transaction"
     )
     missing.args = (text,)
     return missing

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from mainspring.model.errors import Conflict
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Keep, Want
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
@@ -140,12 +142,8 @@ def test_a_new_declaration_is_written_as_one_transaction() -> None:
 def test_a_group_of_another_app_is_refused_before_anything_is_written() -> None:
     recorder = Recorder([("mail", "other", "other:mail", "{}", [])])
 
-    try:
+    with pytest.raises(Conflict, match="'other'"):
         run(recorder, PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", (), "shop:mail")], None))
-    except Conflict as error:
-        assert "'other'" in str(error)
-    else:
-        raise AssertionError
 
     assert len(recorder.statements) == 1
 
