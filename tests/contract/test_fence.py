@@ -170,17 +170,22 @@ async def test_each_verdict_of_a_batch_is_fenced_for_itself(storage: Storage) ->
     assert [view.held_by for view in running] == ["node-2", "node-2"]
 
 
-async def test_an_old_and_a_new_claim_of_one_delivery_in_one_batch_do_not_mix(storage: Storage) -> None:
+@pytest.mark.parametrize("old_first", [True, False])
+async def test_an_old_and_a_new_claim_of_one_delivery_in_one_batch_do_not_mix(
+    storage: Storage, old_first: bool
+) -> None:
     old = await hold_one(storage)
     turn(storage, MINUTE)
     new = await reap(storage)
     assert new is not None
+    batch = [
+        Settlement(old.claim, Retry(HOLD, failure("not mine"))),
+        Settlement(new.claim, Retry(MINUTE, failure("mine"))),
+    ]
 
-    answer = await storage.mailbox.settle(
-        [Settlement(old.claim, Bury(failure())), Settlement(new.claim, Retry(MINUTE, failure("mine")))]
-    )
+    answer = await storage.mailbox.settle(batch if old_first else batch[::-1])
 
     assert answer == Settled(lost=frozenset({old.claim}))
     copy = await the_copy(storage, old.message_id)
-    assert (copy.state, copy.attempt) == ("scheduled", 2)
+    assert (copy.state, copy.attempt, copy.due_at) == ("scheduled", 2, NOON + 2 * MINUTE)
     assert [run.error for run in (await found(storage, old.message_id)).runs] == ["mine"]

@@ -81,7 +81,8 @@ def executions(folder: Path) -> list[Execution]:
     """Every run that began, in the order in which they began."""
     found: list[Execution] = []
     for path in folder.glob("*.jsonl"):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        # The last line may be on its way: a reader may see the beginning of a write.
+        lines = [json.loads(line) for line in path.read_text().rpartition("\n")[0].splitlines()]
         ends = {(line["id"], line["epoch"]): line for line in lines if line["what"] == "end"}
         found += _executions(lines, ends)
     return sorted(found, key=lambda each: each.began)

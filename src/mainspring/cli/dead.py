@@ -53,12 +53,12 @@ async def list_(
         say(NO_MATCH if narrowed else "No dead letters: nothing was given up.")
         return 0
     columns = (
-        Column("id", whole=True),
-        Column("group"),
-        Column("topic", spare=True),
+        Column("id"),
+        Column("group", elastic=True),
+        Column("topic", elastic=True, spare=True),
         Column("died", right=True),
         Column("attempts", right=True, spare=True),
-        Column("error"),
+        Column("error", elastic=True),
     )
     rows = [
         (str(each.message_id), each.group, each.topic, when(each.buried_at), str(each.attempt), first_line(each.error))

@@ -27,7 +27,7 @@ async def declare(app: Annotated[str, Parameter(metavar="MODULE:APP")], /, *, js
     if json:
         print_json(declared)
         return 0
-    columns = (Column("group", whole=True), Column("topics"), Column("handler", spare=True))
+    columns = (Column("group"), Column("topics", elastic=True), Column("handler", elastic=True, spare=True))
     print_table(columns, [(each.group, ", ".join(each.patterns), each.handler) for each in declared])
     say(f"{many(len(declared), 'group')} declared. Next: mainspring worker {app}")
     return 0

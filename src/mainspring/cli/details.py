@@ -46,12 +46,11 @@ def _print_deliveries(message: MessageView) -> None:
         say("none left: every group is done with it")
         return
     columns = (
-        Column("group", whole=True),
+        Column("group"),
         Column("state"),
         Column("attempt", right=True),
         Column("due", right=True),
-        Column("priority", spare=True),
-        Column("error"),
+        Column("priority"),
     )
     rows = [
         (
@@ -60,11 +59,14 @@ def _print_deliveries(message: MessageView) -> None:
             str(each.attempt),
             when(each.buried_at if each.state == "dead" else each.due_at),
             Priority(each.priority).name.lower(),
-            first_line(each.error),
         )
         for each in message.deliveries
     ]
     print_table(columns, rows)
+    for each in message.deliveries:
+        if each.error:
+            _heading(f"why {each.group} gave it up")
+            say(each.error)
 
 
 def _print_runs(message: MessageView) -> None:
@@ -72,13 +74,13 @@ def _print_runs(message: MessageView) -> None:
         return
     _heading("runs that were kept")
     columns = (
-        Column("group", whole=True),
+        Column("group"),
         Column("attempt", right=True),
         Column("status"),
         Column("finished", right=True),
         Column("took", right=True),
-        Column("node", spare=True),
-        Column("outcome"),
+        Column("node", elastic=True, spare=True),
+        Column("outcome", elastic=True),
     )
     rows = [
         (

@@ -39,9 +39,9 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         say("No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP")
         return 0
     columns = (
-        Column("group", whole=True),
+        Column("group"),
         Column("state"),
-        Column("topics"),
+        Column("topics", elastic=True),
         Column("ready", right=True),
         Column("scheduled", right=True),
         Column("running", right=True),

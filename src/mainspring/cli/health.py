@@ -15,6 +15,6 @@ async def health(*, target: Target = UNNAMED, json: Json = False) -> int:
         print_json(found)
         return _CODES[found.status]
     say(found.status, style=STATE_STYLES[found.status])
-    columns = (Column("check"), Column("status"), Column("what was found"))
+    columns = (Column("check"), Column("status"), Column("what was found", elastic=True, wraps=True))
     print_table(columns, [(check.name, check.status, check.summary) for check in found.checks])
     return _CODES[found.status]

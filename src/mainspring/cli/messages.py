@@ -22,14 +22,14 @@ Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones: t
 
 NO_MATCH = "Nothing matches. Leave a filter out to see more."
 _COLUMNS = (
-    Column("id", whole=True),
+    Column("id"),
     Column("state"),
-    Column("topic"),
-    Column("group"),
-    Column("key", spare=True),
+    Column("topic", elastic=True),
+    Column("group", elastic=True),
+    Column("key", elastic=True, spare=True),
     Column("due", right=True),
     Column("attempt", right=True, spare=True),
-    Column("note", spare=True),
+    Column("note", elastic=True, spare=True),
 )
 
 

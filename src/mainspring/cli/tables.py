@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mainspring.cli.words import clean, to_json, visible
 
-_NARROW = 110
-"""Below this many columns a terminal shows only what matters most."""
+_GAP = 2
+_LEAST, _READABLE = 8, 18
+"""An elastic column is never narrower than the one; spare columns go before any is narrower than the other."""
 
 STATE_STYLES = {
     "scheduled": "cyan",
@@ -36,13 +38,16 @@ STATE_STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. ``whole`` is never cut; ``spare`` is left out where the terminal is narrow."""
+    """One column, as wide as what is in it, unless it is elastic."""
 
     title: str
-    style: str = ""
     right: bool = False
-    whole: bool = False
+    elastic: bool = False
+    """Cut where the terminal is narrow; pipes and files get all of it."""
     spare: bool = False
+    """Left out where the terminal is narrow, the last one first."""
+    wraps: bool = False
+    """Continued on the next line instead of cut."""
 
 
 def stdout() -> Console:
@@ -60,36 +65,61 @@ def print_json(value: Any) -> None:
     sys.stdout.write(to_json(value) + "\n")
 
 
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """Draw the rows; cells that name a state are coloured by it."""
     console = stdout()
     cells = [[clean(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         _print_columns(columns, cells)
         return
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        title=title or None,
-        title_style="bold",
-        title_justify="left",
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    shown = [index for index, column in enumerate(columns) if not (column.spare and console.width < _NARROW)]
-    for index in shown:
+    # The box has one cell at each side and one between columns.
+    widths, gap = fit(columns, cells, console.width - 2)
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for index, width in widths.items():
         column = columns[index]
         table.add_column(
             column.title,
-            style=column.style,
+            width=width,
             justify="right" if column.right else "left",
-            no_wrap=True,
-            overflow="fold" if column.whole else "ellipsis",
-            min_width=max((len(row[index]) for row in cells), default=0) if column.whole else None,
+            no_wrap=not column.wraps,
+            overflow="fold" if column.wraps else "ellipsis",
         )
     for row in cells:
-        table.add_row(*(Text(row[index], style=STATE_STYLES.get(row[index], "")) for index in shown))
+        table.add_row(*(Text(row[index], style=STATE_STYLES.get(row[index], "")) for index in widths))
     console.print(table)
+
+
+def fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int) -> tuple[dict[int, int], int]:
+    """Which columns to show, how wide each, and the gap between them.
+
+    First spare columns go, then the gap, and elastic ones share what is left.
+    """
+    natural = [max(cell_len(line[index]) for line in [_titles(columns), *cells]) for index in range(len(columns))]
+    elastic = [column.elastic for column in columns]
+    readable, least = (
+        [min(width, bound) if gives else width for width, gives in zip(natural, elastic, strict=True)]
+        for bound in (_READABLE, _LEAST)
+    )
+    shown = list(range(len(columns)))
+    for spare in [index for index, column in enumerate(columns) if column.spare][::-1]:
+        if _together(readable, shown, _GAP) > room:
+            shown.remove(spare)
+    gap = _GAP if _together(least, shown, _GAP) <= room else 1
+    widths = {index: least[index] for index in shown}
+    left = room - _together(least, shown, gap)
+    while left > 0 and (short := [index for index in shown if widths[index] < natural[index]]):
+        for index in short[:left]:
+            widths[index] += 1
+        left -= len(short)
+    return widths, gap
+
+
+def _together(widths: Sequence[int], shown: Sequence[int], gap: int) -> int:
+    return sum(widths[index] for index in shown) + gap * (len(shown) - 1)
+
+
+def _titles(columns: Sequence[Column]) -> list[str]:
+    return [column.title for column in columns]
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
@@ -103,8 +133,8 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def _print_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
-    lines = [[column.title.upper() for column in columns], *cells]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    lines = [[title.upper() for title in _titles(columns)], *cells]
+    widths = [max(cell_len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         padded = (
             cell.rjust(width) if column.right else cell.ljust(width)

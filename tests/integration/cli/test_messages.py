@@ -163,9 +163,12 @@ def test_health_is_a_word_a_table_and_an_exit_code(stocked: Shell) -> None:
 
 
 def test_health_of_a_new_database_is_good(shell: Shell) -> None:
-    ended = shell("health", "--app", "shop:app", "--json")
+    before, _, after = shell.several(
+        ("health", "--app", "shop:app"), ("migrate", "--app", "shop:app"), ("health", "--app", "shop:app", "--json")
+    )
 
-    assert (ended.code, ended.json["status"]) == (0, "healthy")
+    assert (before.code, "there is no file shop.db" in before.out) == (2, True)
+    assert (after.code, after.json["status"]) == (0, "healthy")
 
 
 def test_health_of_a_database_that_cannot_be_reached_is_bad(shell: Shell) -> None:

@@ -10,6 +10,7 @@ from mainspring import Mainspring
 from mainspring.cli.demo.journal import Journal
 from mainspring.cli.demo.shop import Customers, books, build
 from mainspring.cli.demo.summary import add_up, print_summary
+from mainspring.cli.tables import Column, fit
 from mainspring.cli.words import clean, first_line, many, visible, when
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
@@ -72,3 +73,21 @@ async def test_books_and_ledger_that_differ_are_reported(
     said = capsys.readouterr().out
     assert "✗ 3 published = 0 handled + 0 cancelled + 0 dead + 0 waiting, but that is 0" in said
     assert "The numbers do not add up" in said
+
+
+ROW = ("01a1e133-d1d0-7fb5-a994-d6eb39649038", "scheduled", "payments.timeout.of.some.kind", "in 14m", "spare")
+COLUMNS = (Column("id"), Column("state"), Column("topic", elastic=True), Column("due"), Column("note", spare=True))
+
+
+@pytest.mark.parametrize(
+    ("room", "widths", "gap"),
+    [
+        (120, {0: 36, 1: 9, 2: 29, 3: 6, 4: 5}, 2),
+        (90, {0: 36, 1: 9, 2: 26, 3: 6, 4: 5}, 2),
+        (70, {0: 36, 1: 9, 2: 13, 3: 6}, 2),
+        (64, {0: 36, 1: 9, 2: 10, 3: 6}, 1),
+        (40, {0: 36, 1: 9, 2: 8, 3: 6}, 1),
+    ],
+)
+def test_columns_fit_the_room_there_is(room: int, widths: dict[int, int], gap: int) -> None:
+    assert fit(COLUMNS, [ROW], room) == (widths, gap)

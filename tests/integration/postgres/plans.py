@@ -7,9 +7,15 @@ from typing import Any
 
 from tests.integration.postgres.acting import Connection
 
-WANT = (
-    "ARRAY['mail'], ARRAY[{limit}], ARRAY[1, 1, 1, 1], ARRAY[0, 1, 2, 3], ARRAY[NULL, NULL, NULL, NULL]::timestamptz[]"
-)
+WANT = "ARRAY['mail'], ARRAY[{limit}], ARRAY[1, 1, 1, 1], ARRAY[0, 1, 2, 3], ARRAY[{since}]::timestamptz[]"
+"""The first five parameters of a claim for one group on four levels."""
+
+
+def settling(held: str, verdict: str, keep: str) -> str:
+    """The parameters that settle a hundred claims alike."""
+    arrays = [f"'{verdict}'::text", f"'{keep}'::text", "interval '1 second'", "interval '1 second'", "'error'::text"]
+    filled = ", ".join(f"array_fill({each}, ARRAY[100])" for each in (*arrays, "'boom'::text"))
+    return f"{held}, {filled}, '{{}}', '{{}}', array_fill(1, ARRAY[100]), NULL"
 
 
 @dataclass

@@ -55,6 +55,26 @@ async def test_nobody_is_told_while_nobody_sleeps(
     assert rings == []
 
 
+async def test_a_worker_that_wakes_does_not_silence_the_bell_of_one_that_sleeps(
+    storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, rings: list[str]
+) -> None:
+    await declare(storage, "mail")
+    awake, asleep = make(), make()
+    await listening(awake)
+    heard = await listening(asleep)
+    await awake.doorbell.arm(["mail"])
+    await asleep.doorbell.arm(["mail"])
+
+    await awake.doorbell.disarm(["mail"])
+    await publish(storage)
+    await until(lambda: bool(heard))
+    await asleep.doorbell.disarm(["mail"])
+    await publish(storage)
+    await settled(connection)
+
+    assert (heard, rings) == (["mail"], ["mail"])
+
+
 async def test_one_notification_per_armed_group_and_transaction(
     storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, rings: list[str]
 ) -> None:

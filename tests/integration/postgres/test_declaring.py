@@ -10,8 +10,9 @@ from mainspring.model.errors import Conflict, SchemaMissing, SchemaTooNew, Stora
 from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
+from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
-from tests.integration.postgres.acting import TOPIC, Connection, claim, declare, draft
+from tests.integration.postgres.acting import TOPIC, Connection, blocked, claim, declare, draft
 
 
 @pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
@@ -53,18 +54,9 @@ async def test_a_cancel_that_waited_for_the_janitor_finds_what_was_routed_meanwh
     await declare(storage)
     transaction = connection.transaction()
     await transaction.start()
-    routed = await connection.fetchval(
-        storage.schema._names.sql("reroute"),
-        10,
-        "channel",
-        None,  # type: ignore[attr-defined]
-    )
+    routed = await connection.fetchval(Names(postgres_schema).sql("reroute"), 10, "channel", None)
     waiting = asyncio.create_task(storage.mailbox.cancel(message.id, "why"))
-    async with asyncio.timeout(20):
-        while not await another.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        ):
-            await asyncio.sleep(0.01)
+    await blocked(another)
     await transaction.commit()
     answer = await waiting
 

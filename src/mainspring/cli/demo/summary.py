@@ -109,7 +109,9 @@ def _print_numbers(account: Account) -> None:
     if not console.is_terminal:
         print_table([Column(title, right=title != "group") for title in titles], rows)
         return
-    table = Table(box=box.SIMPLE, header_style="bold", show_footer=True, footer_style="bold", pad_edge=False)
+    table = Table(
+        box=box.SIMPLE, header_style="bold", show_footer=True, footer_style="bold", pad_edge=False, padding=(0, 1, 0, 0)
+    )
     styles = ("", "cyan", "green", "magenta", "red", "", "yellow")
     for title, style, sum_ in zip(titles, styles, rows[-1], strict=True):
         table.add_column(title, sum_, style=style, justify="left" if title == "group" else "right", no_wrap=True)

@@ -104,7 +104,7 @@ def _tiles(scene: Scene, width: int) -> RenderableType:
     totals = scene.totals
     tiles = (
         ("orders placed", scene.placed, "cyan", f"{scene.undone} rolled back"),
-        ("handled", totals.handled, "green", _sparkline(scene.pace, width // 5 - 4)),
+        ("handled", totals.handled, "green", _sparkline(scene.pace, width // 5 - 6)),
         ("retried", totals.retried, "yellow", "busy mail"),
         ("cancelled", totals.cancelled, "magenta", f"{scene.expired} ran out"),
         ("dead letters", totals.dead, "red", "unreadable"),

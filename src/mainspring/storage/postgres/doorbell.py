@@ -51,6 +51,7 @@ class PostgresDoorbell:
         self._listeners: list[Callable[[str], None]] = []
         self._mode: BellMode = "poll"
         self._task: asyncio.Task[None] | None = None
+        self._ear = secrets.token_hex(6)
         self._token = ""
         self._heard = asyncio.Event()
         self._said_at = -_LINE_EVERY
@@ -69,12 +70,12 @@ class PostgresDoorbell:
     async def arm(self, groups: Collection[str]) -> None:
         """See ``Doorbell.arm``. Without a proven bell nobody would hear, so nobody is asked."""
         if groups and self._mode == "notify":
-            await self._run("bell_arm", sorted(groups), ARMED_FOR, self._owner.now)
+            await self._run("bell_arm", sorted(groups), self._ear, ARMED_FOR, self._owner.now)
 
     async def disarm(self, groups: Collection[str]) -> None:
         """See ``Doorbell.disarm``."""
         if groups and self._mode == "notify":
-            await self._run("bell_disarm", sorted(groups))
+            await self._run("bell_disarm", sorted(groups), self._ear, self._owner.now)
 
     async def ring(self) -> None:
         """See ``Doorbell.ring``."""

@@ -91,6 +91,7 @@ class PostgresUpkeep:
             yield Statement(self._sql("farewell"), ([row[0] for row in silent],))
         if retention.audit is not None:
             audit = _count((yield Statement(self._sql("prune_audit"), (retention.audit, limit, now))))
+        yield Statement(self._sql("prune_bells"), (now,))
         return Pruned(messages, runs, dead, parked, len(silent), audit)
 
 

@@ -162,7 +162,11 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
 
     statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [])
 
-    assert [each.sql for each in statements] == [NAMES.sql("prune_messages"), NAMES.sql("prune_workers")]
+    assert [each.sql for each in statements] == [
+        NAMES.sql("prune_messages"),
+        NAMES.sql("prune_workers"),
+        NAMES.sql("prune_bells"),
+    ]
 
 
 def test_pruned_runs_are_bounded_together() -> None:

@@ -152,8 +152,10 @@ CREATE TABLE mainspring.tally (
 
 -- Unlogged: who was asleep before a crash is of no interest after it.
 CREATE UNLOGGED TABLE mainspring.bell (
-    group_name text COLLATE "C" PRIMARY KEY,
-    armed_until timestamptz NOT NULL
+    armed_until timestamptz NOT NULL,
+    group_name text COLLATE "C" NOT NULL,
+    ear text COLLATE "C" NOT NULL,
+    PRIMARY KEY (group_name, ear)
 );
 
 CREATE TABLE mainspring.audit (

@@ -1,12 +1,4 @@
--- $1 groups. Rows stay: the next arming rewrites them in place.
+-- $1 groups, $2 whose ear, $3 now. Rows stay: the next arming rewrites them in place.
 UPDATE mainspring.bell
-SET armed_until = '-infinity'
-WHERE group_name = ANY (
-    ARRAY(
-        SELECT b.group_name
-        FROM mainspring.bell AS b
-        WHERE b.group_name = ANY ($1::text[]) AND b.armed_until > '-infinity'
-        ORDER BY b.group_name
-        FOR UPDATE
-    )
-)
+SET armed_until = coalesce($3::timestamptz, statement_timestamp())
+WHERE group_name = ANY ($1::text[]) AND ear = $2 AND armed_until > coalesce($3::timestamptz, statement_timestamp())
