@@ -144,6 +144,27 @@ async def test_what_is_left_of_a_first_life_does_not_end_the_second(storage: Sto
     assert ids(await claim(storage, "early")) == ids(await claim(storage, "late")) == [message.id]
 
 
+async def test_what_is_left_of_a_first_life_does_not_shorten_the_hour_of_the_second(storage: Storage) -> None:
+    await declare(storage, "early")
+    await declare(storage, "late")
+    message = draft()
+    await publish(storage, message)
+    await settle(storage, await claim_one(storage, "early"), DONE)
+    turn(storage, 50 * MINUTE)
+    await settle(storage, await claim_one(storage, "late"), DONE)
+    for after in (HOUR + TICK, 110 * MINUTE + TICK, 2 * HOUR + 2 * TICK):
+        await prune_at(storage, after)
+    await publish(storage, message)
+    turn(storage, 2 * HOUR + 40 * MINUTE)
+    for group in ("early", "late"):
+        await settle(storage, await claim_one(storage, group), DONE)
+
+    pruned = await prune_at(storage, 2 * HOUR + 55 * MINUTE)
+
+    assert pruned.messages == 0
+    assert await is_refused(storage, message)
+
+
 async def test_a_dead_letter_of_one_group_keeps_the_message_of_both(storage: Storage) -> None:
     await declare(storage, "fine")
     await declare(storage, "broken")

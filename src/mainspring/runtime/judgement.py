@@ -23,10 +23,14 @@ class TimedOut(TimeoutError):
 def of_result(result: object) -> Verdict:
     """What a handler's return value means. Anything but a verdict is simply success."""
     match result:
-        case Done() | Cancel():
+        case Done(None) | Cancel(None):
             return result
+        case Done(output):
+            return Done(_storable(output))
+        case Cancel(reason):
+            return Cancel(_storable(reason))
         case Snooze(delay, reason):
-            return Snooze(duration(delay, of="Snooze"), reason)
+            return Snooze(duration(delay, of="Snooze"), _storable(reason))
         case type() if result in (Done, Cancel):
             return of_result(result())  # `return Cancel` can only mean one thing
         case type() if result is Snooze:
@@ -81,7 +85,13 @@ def _trace(error: BaseException) -> str | None:
     return _shortened("".join(traceback.format_exception(error)), _TRACEBACK_LIMIT)
 
 
+def _storable(text: object) -> str | None:
+    # A lone surrogate, as os.fsdecode makes them, has no UTF-8 and no database takes it.
+    return None if text is None else str(text).encode("utf-8", "backslashreplace").decode()
+
+
 def _shortened(text: str, limit: int) -> str:
+    text = _storable(text) or ""
     if len(text) <= limit:
         return text
     # The end of a traceback names the culprit, its beginning the way there: keep both.

@@ -216,9 +216,8 @@ class Worker:
 
         if not await self._until(_LAST_WORDS, orderly()):
             self._name_the_unfinished()
-        self._fetcher.abandon()
-        self._settler.abandon()
-        self._janitor.abandon()
+        for loop in (self._fetcher, self._settler, self._janitor):
+            loop.abandon()
         keeping = asyncio.create_task(self._keeper.stop())
         with contextlib.suppress(MainspringError):
             await self._until(_FAREWELL, self._janitor.farewell())

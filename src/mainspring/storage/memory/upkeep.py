@@ -130,6 +130,8 @@ class MemoryUpkeep:
                 message = state.messages.get(message_id)
                 if message is None or state.refers_to(message_id):
                     continue  # it is enlisted again when the last reference ends
+                if message.published_at > batch.at:
+                    continue  # the batch speaks of an earlier life of the same id
                 if message.copies != 1 and not batch.second:
                     # Another group may have ended it later than this one did: its hour counts from there.
                     again.append(message_id)

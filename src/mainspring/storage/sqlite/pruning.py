@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from mainspring.model.views import Pruned, Retention
-from mainspring.storage.script import Script
+from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.values import before, numbers
 
@@ -44,40 +44,35 @@ class _Pruning:
     def messages(self, repeats: timedelta) -> Script[int]:
         """Look at the messages a reference to which ended long enough ago."""
         sql = self._sql
-        batches, first, second = yield from self._batches(before(self._at, repeats))
+        batches = yield from self._batches(before(self._at, repeats))
         if not batches:
             return 0
-        yield sql("prune_ended_delete", numbers(batches))
-        # What is still referred to is merely dropped here: it is enlisted again when that reference ends.
-        # What went to several groups is looked at once more: another may have ended it later than this one did.
-        shared = yield sql("prune_messages_shared", first)
-        if shared:
-            yield sql("ended_enlist", self._at, 1, b"".join(raw for (raw,) in shared))
-        yield sql("prune_messages", first, 0)
-        ((removed,),) = yield sql("changes")
-        if second:
-            yield sql("prune_messages", second, 1)
+        yield sql("prune_ended_delete", numbers(batch for batch, *_ in batches))
+        removed = 0
+        for _, at, second, ids in batches:
+            # What is still referred to is merely dropped here: it is enlisted again when that reference ends.
+            # What went to several groups is looked at once more: another may have ended it later than this one did.
+            shared = () if second else (yield sql("prune_messages_shared", ids, at))
+            if shared:
+                yield sql("ended_enlist", self._at, 1, b"".join(raw for (raw,) in shared))
+            yield sql("prune_messages", ids, second, at)
             ((more,),) = yield sql("changes")
             removed += more
-        return int(removed)
+        return removed
 
-    def _batches(self, cut: int) -> Script[tuple[list[int], bytes, bytes]]:
+    def _batches(self, cut: int) -> Script[list[Row]]:
         """The oldest batches, as many as hold no more ids than the limit, but one at least."""
-        batches: list[int] = []
-        ids: tuple[list[bytes], list[bytes]] = ([], [])
+        batches: list[Row] = []
         room = self._limit * _ID
         page = yield self._sql("prune_ended_read", cut, _PAGE, 0)
         while page:
-            for batch, is_second, raw in page:
-                if batches and len(raw) > room:
-                    page = ()
-                    break
+            for batch in page:
+                if batches and len(batch[-1]) > room:
+                    return batches
                 batches.append(batch)
-                ids[is_second].append(raw)
-                room -= len(raw)
-            else:
-                page = () if room <= 0 else (yield self._sql("prune_ended_read", cut, _PAGE, len(batches)))
-        return batches, b"".join(ids[0]), b"".join(ids[1])
+                room -= len(batch[-1])
+            page = () if room <= 0 else (yield self._sql("prune_ended_read", cut, _PAGE, len(batches)))
+        return batches
 
     def runs(self, retention: Retention) -> Script[int]:
         """Forget old runs, except those of what is not over yet."""

@@ -19,7 +19,7 @@ oldest AS MATERIALIZED (
     WHERE b.place = 1 OR b.ids <= $2
 ),
 batch AS MATERIALIZED (
-    SELECT e.id, e.second, e.message_ids
+    SELECT e.id, e.at, e.second, e.message_ids
     FROM mainspring.ended AS e
     WHERE e.id = ANY (ARRAY(SELECT oldest.id FROM oldest))
     ORDER BY e.id
@@ -29,7 +29,7 @@ consumed AS (
     DELETE FROM mainspring.ended WHERE id = ANY (ARRAY(SELECT batch.id FROM batch))
 ),
 listed AS MATERIALIZED (
-    SELECT each.id, bool_or(batch.second) AS second
+    SELECT each.id, bool_or(batch.second) AS second, max(batch.at) AS at
     FROM batch, unnest(batch.message_ids) AS each (id)
     GROUP BY each.id
 ),
@@ -48,6 +48,8 @@ unneeded AS MATERIALIZED (
     FROM mainspring.message AS m
     WHERE m.id = ANY (ARRAY(SELECT listed.id FROM listed))
       AND m.id NOT IN (SELECT needed.message_id FROM needed)
+      -- A batch from before it was published speaks of an earlier life of the same id.
+      AND m.published_at <= (SELECT listed.at FROM listed WHERE listed.id = m.id)
     ORDER BY m.id
     FOR UPDATE SKIP LOCKED
 ),
