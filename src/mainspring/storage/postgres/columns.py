@@ -76,7 +76,8 @@ def of_wants(wants: Sequence[Want]) -> tuple[list[Any], ...]:
 def of_settlements(settlements: Sequence[Settlement]) -> tuple[list[Any], ...]:
     """The first eleven parameters of ``settle.sql``, in the order in which rows are locked."""
     rows = [(*each.claim, *_spelled(each), each.keep, each.took, place) for place, each in enumerate(settlements)]
-    rows.sort(key=itemgetter(0))
+    # By seq and epoch: of two claims on one delivery the newer stands last, where the statement looks for its delay.
+    rows.sort(key=itemgetter(0, 1))
     seqs, epochs, names, delays, *texts, keeps, tooks, places = columns(rows, 11)
     cleaned = (_filled([_maybe(text) for text in column]) for column in texts)
     return seqs, epochs, names, keeps, tooks, delays, *cleaned, places

@@ -37,4 +37,4 @@ SELECT
         'lost'
     )
 FROM claim
-WHERE claim.seq NOT IN (SELECT held.seq FROM held)
+WHERE (claim.seq, claim.epoch) NOT IN (SELECT held.seq, held.epoch FROM held)

@@ -1,4 +1,4 @@
--- $1 seqs in rising order, $2 epochs, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
+-- $1 seqs and $2 epochs in rising order, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
 -- $10 outputs, $11 places in the batch, $12 now. Answers (seq, epoch, what) for every claim that was not written: 'lost' or 'gone'.
 WITH verdict AS MATERIALIZED (
     SELECT v.*
@@ -90,7 +90,7 @@ remembered AS (
         CASE WHEN entry.status = 'cancelled' AND ours.name <> 'cancel' THEN 'cancelled while running'
             ELSE ours.error END,
         CASE WHEN entry.status <> 'cancelled' THEN ours.traceback END,
-        ours.output
+        CASE WHEN entry.status <> 'cancelled' THEN ours.output END
     FROM ours JOIN (
         VALUES (1, 'failed'), (2, 'dead'), (3, 'cancelled'), (4, 'done'), (5, 'snoozed')
     ) AS entry (place, status) ON CASE entry.status
