@@ -42,38 +42,6 @@ named AS MATERIALIZED (
     UNION
     SELECT name FROM buried WHERE name IS NOT NULL
 ),
-waiting AS MATERIALIZED (
-    SELECT named.name, sum(level.scheduled) AS scheduled, sum(level.ready) AS ready, min(level.oldest) AS oldest
-    FROM named
-    CROSS JOIN unnest('{0,1,2,3}'::smallint[]) AS priority
-    CROSS JOIN LATERAL (
-        SELECT
-            (
-                SELECT count(*) FROM (
-                    SELECT FROM mainspring.delivery AS d
-                    WHERE d.group_name = named.name AND d.priority = priority.priority AND d.held_by IS NULL
-                      AND d.due_at > (SELECT clock.now FROM clock)
-                    LIMIT $1
-                ) AS capped
-            ) AS scheduled,
-            (
-                SELECT count(*) FROM (
-                    SELECT FROM mainspring.delivery AS d
-                    WHERE d.group_name = named.name AND d.priority = priority.priority AND d.held_by IS NULL
-                      AND d.due_at <= (SELECT clock.now FROM clock)
-                    LIMIT $1
-                ) AS capped
-            ) AS ready,
-            (
-                SELECT d.due_at FROM mainspring.delivery AS d
-                WHERE d.group_name = named.name AND d.priority = priority.priority AND d.held_by IS NULL
-                  AND d.due_at <= (SELECT clock.now FROM clock)
-                ORDER BY d.due_at
-                LIMIT 1
-            ) AS oldest
-    ) AS level
-    GROUP BY named.name
-),
 worked AS MATERIALIZED (
     SELECT group_name AS name, sum(handled)::bigint AS handled, sum(failed)::bigint AS failed
     FROM mainspring.tally
@@ -83,32 +51,59 @@ SELECT
     clock.now,
     (SELECT count(*) FROM (SELECT FROM mainspring.parked LIMIT $1) AS capped),
     coalesce((SELECT c.value FROM mainspring.counter AS c WHERE c.name = 'expired_parked'), 0),
-    waiting.name,
-    least(waiting.scheduled, $1)::bigint,
-    least(waiting.ready, $1)::bigint,
+    named.name,
     (
         SELECT count(*) FROM (
-            SELECT FROM mainspring.delivery AS d
-            WHERE d.group_name = waiting.name AND d.held_by IS NOT NULL AND d.due_at > (SELECT clock.now FROM clock)
+            SELECT
+            FROM unnest('{0,1,2,3}'::smallint[]) AS level
+            CROSS JOIN LATERAL (
+                SELECT FROM mainspring.delivery AS d
+                WHERE d.group_name = named.name AND d.priority = level AND d.held_by IS NULL AND d.due_at > clock.now
+                LIMIT $1
+            ) AS scheduled
+            LIMIT $1
+        ) AS capped
+    ),
+    (
+        SELECT count(*) FROM (
+            SELECT
+            FROM unnest('{0,1,2,3}'::smallint[]) AS level
+            CROSS JOIN LATERAL (
+                SELECT FROM mainspring.delivery AS d
+                WHERE d.group_name = named.name AND d.priority = level AND d.held_by IS NULL AND d.due_at <= clock.now
+                LIMIT $1
+            ) AS ready
             LIMIT $1
         ) AS capped
     ),
     (
         SELECT count(*) FROM (
             SELECT FROM mainspring.delivery AS d
-            WHERE d.group_name = waiting.name AND d.held_by IS NOT NULL AND d.due_at <= (SELECT clock.now FROM clock)
+            WHERE d.group_name = named.name AND d.held_by IS NOT NULL AND d.due_at > clock.now
             LIMIT $1
         ) AS capped
     ),
     (
         SELECT count(*) FROM (
-            SELECT FROM mainspring.dead AS d WHERE d.group_name = waiting.name LIMIT $1
+            SELECT FROM mainspring.delivery AS d
+            WHERE d.group_name = named.name AND d.held_by IS NOT NULL AND d.due_at <= clock.now
+            LIMIT $1
         ) AS capped
     ),
-    waiting.oldest,
+    (SELECT count(*) FROM (SELECT FROM mainspring.dead AS d WHERE d.group_name = named.name LIMIT $1) AS capped),
+    (
+        SELECT min(oldest.due_at)
+        FROM unnest('{0,1,2,3}'::smallint[]) AS level
+        CROSS JOIN LATERAL (
+            SELECT d.due_at FROM mainspring.delivery AS d
+            WHERE d.group_name = named.name AND d.priority = level AND d.held_by IS NULL AND d.due_at <= clock.now
+            ORDER BY d.due_at, d.seq
+            LIMIT 1
+        ) AS oldest
+    ),
     coalesce(worked.handled, 0),
     coalesce(worked.failed, 0)
 FROM clock
-LEFT JOIN waiting ON true
-LEFT JOIN worked ON worked.name = waiting.name
-ORDER BY waiting.name
+LEFT JOIN named ON true
+LEFT JOIN worked ON worked.name = named.name
+ORDER BY named.name
