@@ -12,7 +12,8 @@ from typing import Any
 from mainspring.model.message import Delivery, Draft, Priority
 from mainspring.model.views import Declaration, DeliveryView, Filter, RunView
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.worker import Worker, WorkerSettings
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.runtime.worker import Worker
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.backoff import NO_RETRY, RetryPolicy
 

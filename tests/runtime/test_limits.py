@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.message import Claim, Delivery
+from mainspring.model.message import ALL_LEVELS, Claim, Delivery, Want
 from mainspring.runtime.handler import Run
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import MILLISECOND, Stage
@@ -149,3 +149,28 @@ async def test_a_blocked_event_loop_keeps_its_claims_and_is_reported_with_the_li
     assert len(stage.calls) == 1
     assert "the event loop has been blocked" in caplog.text
     assert "release.wait" in caplog.text
+
+
+async def test_a_claim_lost_while_it_waited_for_a_hand_is_not_run(stage: Stage) -> None:
+    gate = asyncio.Event()
+
+    async def handle(_: Delivery, __: Run) -> None:
+        await gate.wait()
+
+    # Half the hands are asked for at a time, so some wait in the queue of a worker whose loop has other things to do.
+    ids = await stage.publish(2)
+    worker = stage.make(stage.handler(handle, concurrency=2))
+    await worker.start()
+    await stage.until(lambda: len(stage.calls) == 2)
+    [executor] = worker._executors
+    late = await stage.publish()
+    [delivery] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "us", timedelta(seconds=30))
+    run = Run(delivery, executor.handler, 0.0)
+    executor.put([run])
+    executor.interrupt(run, "lost")
+    gate.set()
+    await executor.quiet()
+    await worker.stop()
+
+    assert {call.message_id for call in stage.calls} == set(ids)
+    assert [each.message_id for each in await stage.browse("running")] == late

@@ -186,7 +186,8 @@ class Mainspring:
                     self._workers.remove(worker)
 
     async def _hire(self, chosen: Sequence[Registration], name: str | None) -> Worker:
-        from mainspring.runtime.worker import Worker, WorkerSettings, owner_name
+        from mainspring.runtime.settings import WorkerSettings, owner_name
+        from mainspring.runtime.worker import Worker
 
         options = self._options
         settings = WorkerSettings(

@@ -104,7 +104,7 @@ class Executor:
 
         It is told once: a second cancellation would hit its own cleaning up. Only the end of the worker insists.
         """
-        if run not in self._running or (run.stop_reason is not None and reason != STOP_SHUTDOWN):
+        if run.stop_reason is not None and reason != STOP_SHUTDOWN:
             return
         run.ask_to_stop(reason)
         if not self.handler.threaded and run.task is not None:
@@ -157,19 +157,10 @@ class Executor:
     async def _serve(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
         """Record the start, run, normalise, report."""
         run.started = started = time.monotonic()
-        verdict = self._without_running(run)
-        if verdict is None:
-            run.task = task
-            timer = None
-            if self._timeout is not None:
-                run.deadline = started + self._timeout
-                timer = loop.call_later(self._timeout, self._overrun, run)
-            try:
-                verdict = await self._perform(run, task)
-            finally:
-                run.task = None
-                if timer is not None:
-                    timer.cancel()
+        if run.stop_reason is not None:
+            verdict = self._after_stop(run, None)  # told to stop before it began
+        else:
+            verdict = self._without_running(run) or await self._attempt(run, task, loop)
         self._running.discard(run)
         if verdict is None:
             self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
@@ -177,6 +168,20 @@ class Executor:
             self._settle(run, verdict, time.monotonic() - started)
         self._freed()
         self._settle_quiet()
+
+    async def _attempt(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> Verdict | None:
+        run.task = task
+        if self._timeout is None:
+            timer = None
+        else:
+            run.deadline = time.monotonic() + self._timeout
+            timer = loop.call_later(self._timeout, self._overrun, run)
+        try:
+            return await self._perform(run, task)
+        finally:
+            run.task = None
+            if timer is not None:
+                timer.cancel()
 
     async def _perform(self, run: Run, task: asyncio.Task[None]) -> Verdict | None:
         handler = self.handler

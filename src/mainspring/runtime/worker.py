@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import socket
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from mainspring.model.errors import MainspringError, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
-from mainspring.model.views import Beat, Declaration, Retention
+from mainspring.model.views import Beat, Declaration
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetcher import Fetcher
@@ -24,6 +22,7 @@ from mainspring.runtime.hands import Hands
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.service import LoopReport, backoff
+from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
 from mainspring.runtime.wakeup import Wakeup
@@ -35,25 +34,6 @@ _LAST_WORDS = 2.5
 """Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
 _FAREWELL = 1.0
 """Seconds after that to leave the roster; with as much to close connections, a silent database costs five in all."""
-
-
-def owner_name() -> str:
-    """A name for this worker that no other has: host, process and a random part."""
-    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """How a worker behaves; the defaults are the documented ones."""
-
-    app: str = "app"
-    name: str = field(default_factory=owner_name)
-    claim_time: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=25)
-    idle_poll: timedelta = timedelta(seconds=5)
-    retention: Retention = field(default_factory=Retention)
-    deaths: int = 3
-    """How many processes a message may kill before it is buried unread."""
 
 
 class Worker:

@@ -1,0 +1,30 @@
+"""How a worker behaves, and what it is called."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from mainspring.model.views import Retention
+
+
+def owner_name() -> str:
+    """A name for this worker that no other has: host, process and a random part."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker behaves; the defaults are the documented ones."""
+
+    app: str = "app"
+    name: str = field(default_factory=owner_name)
+    claim_time: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=25)
+    idle_poll: timedelta = timedelta(seconds=5)
+    retention: Retention = field(default_factory=Retention)
+    deaths: int = 3
+    """How many processes a message may kill before it is buried unread."""
