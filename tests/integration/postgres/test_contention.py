@@ -10,9 +10,10 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
 from mainspring.model.verdict import Failure as Why
+from mainspring.model.views import Retention
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import PostgresStorage
-from tests.integration.postgres.acting import TOPIC, claim, declare, draft, publish
+from tests.integration.postgres.acting import TOPIC, Connection, claim, declare, draft, publish
 
 ROUNDS = 15
 BATCH = 60
@@ -21,7 +22,7 @@ BATCH = 60
 async def test_settling_extending_and_cancelling_the_same_rows_never_deadlocks(
     make: Callable[[], PostgresStorage],
 ) -> None:
-    settler, twin, keeper, operator = storages = [make() for _ in range(4)]
+    settler, twin, keeper, operator = (make() for _ in range(4))
     await settler.schema.migrate()
     await declare(settler)
     chance = random.Random(1)
@@ -54,7 +55,24 @@ async def test_settling_extending_and_cancelling_the_same_rows_never_deadlocks(
         assert not [each for each in answers if isinstance(each, Exception) and each not in trouble]
 
     assert trouble == []
-    assert len(storages) == 4
+
+
+async def test_a_claim_that_was_answered_is_a_claim_that_was_written(make: Callable[[], PostgresStorage]) -> None:
+    storages = [make() for _ in range(4)]
+    await storages[0].schema.migrate()
+    await declare(storages[0])
+    await publish(storages[0], BATCH)
+
+    async def take_and_return(storage: PostgresStorage) -> int:
+        hollow = 0
+        for _ in range(60):
+            held = await claim(storage, 20)
+            settled = await storage.mailbox.settle([Settlement(each.claim, Release()) for each in held])
+            hollow += len(settled.lost) + len(settled.gone)
+        return hollow
+
+    # Rows are released and taken again under everybody's eyes, between a snapshot and a lock.
+    assert sum(await asyncio.gather(*map(take_and_return, storages))) == 0
 
 
 async def test_retrying_the_same_batch_in_another_order_never_deadlocks(make: Callable[[], PostgresStorage]) -> None:
@@ -70,15 +88,44 @@ async def test_retrying_the_same_batch_in_another_order_never_deadlocks(make: Ca
         assert sorted(stored) == sorted(each.id for each in drafts)
 
 
-async def test_many_janitors_prune_and_reroute_without_counting_anything_twice(
+async def test_many_janitors_route_and_prune_without_counting_anything_twice(
     make: Callable[[], PostgresStorage],
 ) -> None:
     storages = [make() for _ in range(3)]
-    await storages[0].schema.migrate()
-    await publish(storages[0], 100, topic="later")
-    await declare(storages[0], "mail", "later")
+    first = storages[0]
+    await first.schema.migrate()
+    await publish(first, 100, topic="later")
+    await declare(first, "mail", "later")
 
     routed = await asyncio.gather(*(each.upkeep.reroute(100) for each in storages))
+    held = await claim(first)
+    await first.mailbox.settle([Settlement(each.claim, DONE, "all") for each in held])
+    at_once = Retention(repeats=timedelta(), done=timedelta(), failures=timedelta())
+    runs = await asyncio.gather(*(each.upkeep.prune(at_once, 1000) for each in storages))
+    messages = [await first.upkeep.prune(at_once, 1000) for _ in range(3)]
 
-    assert sum(routed) == 100
-    assert len(await claim(storages[0])) == 100
+    assert (sum(routed), len(held)) == (100, 100)
+    assert sum(each.runs for each in runs) == 100
+    assert sum(each.messages for each in [*runs, *messages]) == 100
+
+
+async def test_old_runs_that_must_be_kept_do_not_hide_those_that_need_not(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    await declare(storage)
+    await publish(storage, 60)
+    held = await claim(storage)
+    failure = Retry(timedelta(), Why("error", "boom"))
+    await storage.mailbox.settle([Settlement(each.claim, failure) for each in held])
+    # Fifty deliveries are not through yet; behind their old runs are those of ten that are.
+    again = await claim(storage)
+    await storage.mailbox.settle([Settlement(each.claim, DONE) for each in again[50:]])
+    await connection.execute(f"UPDATE {postgres_schema}.run SET finished_at = now() + id * interval '1 second'")
+    storage.now = held[0].claimed_at + timedelta(days=365)
+
+    # Each look is at ten times the limit: one of them starts behind the fifty, sooner or later.
+    pruned = 0
+    for _ in range(200):
+        pruned += (await storage.upkeep.prune(Retention(), 2)).runs
+
+    assert pruned == 10

@@ -113,6 +113,10 @@ CREATE TABLE mainspring.subscription (
     group_name text COLLATE "C" NOT NULL,
     wild boolean NOT NULL,
     matcher text COLLATE "C" NOT NULL,
+    -- What stands before the first wildcard. PostgreSQL remembers 32 compiled expressions, so with more patterns than
+    -- that each of them would be compiled for each publish: 10 µs apiece. This turns nearly all of them down first.
+    head text COLLATE "C" NOT NULL
+        GENERATED ALWAYS AS (rtrim(split_part(translate(pattern, '#', '*'), '*', 1), '.')) STORED,
     PRIMARY KEY (pattern, group_name)
 );
 CREATE INDEX subscription_wild ON mainspring.subscription (pattern) WHERE wild;

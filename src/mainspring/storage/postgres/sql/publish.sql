@@ -9,7 +9,8 @@ WITH kind AS MATERIALIZED (
             -- One copy per group, however many of its patterns match.
             SELECT s.group_name FROM mainspring.subscription AS s WHERE s.pattern = k.topic AND NOT s.wild
             UNION
-            SELECT s.group_name FROM mainspring.subscription AS s WHERE s.wild AND k.topic ~ s.matcher
+            SELECT s.group_name FROM mainspring.subscription AS s
+            WHERE s.wild AND starts_with(k.topic, s.head) AND k.topic ~ s.matcher
             ORDER BY 1
         ) END AS groups
     FROM unnest($1::text[], $2::text[], $3::text[], $4::smallint[])

@@ -14,7 +14,8 @@ route AS MATERIALIZED (
         ARRAY(
             SELECT s.group_name FROM mainspring.subscription AS s WHERE s.pattern = topic.name AND NOT s.wild
             UNION
-            SELECT s.group_name FROM mainspring.subscription AS s WHERE s.wild AND topic.name ~ s.matcher
+            SELECT s.group_name FROM mainspring.subscription AS s
+            WHERE s.wild AND starts_with(topic.name, s.head) AND topic.name ~ s.matcher
             ORDER BY 1
         ) AS groups
     FROM topic
