@@ -34,7 +34,7 @@ import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, Self
 
 import asyncpg
 import uvloop
@@ -136,31 +136,45 @@ class Shape:
     base: str = "A1"
 
 
-A1 = Shape("A1", [MESSAGE, delivery(SEQ_KEY), READY, HELD], publish_split(),
-           claim_split(BY_SEQ), SETTLE_SEQ)
-B = Shape("B", [RECENT, delivery(SEQ_KEY, BODY), READY, HELD], PUBLISH_ONE, CLAIM_ONE,
-          SETTLE_SEQ, purge="recent")
+A1 = Shape("A1", [MESSAGE, delivery(SEQ_KEY), READY, HELD], publish_split(), claim_split(BY_SEQ), SETTLE_SEQ)
+B = Shape("B", [RECENT, delivery(SEQ_KEY, BODY), READY, HELD], PUBLISH_ONE, CLAIM_ONE, SETTLE_SEQ, purge="recent")
 SHAPES = [
     A1,
     replace(A1, name="A1any", claim=CLAIM_ANY),
-    replace(A1, name="A2", claim=claim_split(BY_KEY), settle=SETTLE_KEY,
-            ddl=[MESSAGE, delivery("PRIMARY KEY (message_id, group_name)"), READY, HELD],
-            settle_by=["message_id", "group_name", "epoch"]),
+    replace(
+        A1,
+        name="A2",
+        claim=claim_split(BY_KEY),
+        settle=SETTLE_KEY,
+        ddl=[MESSAGE, delivery("PRIMARY KEY (message_id, group_name)"), READY, HELD],
+        settle_by=["message_id", "group_name", "epoch"],
+    ),
     replace(A1, name="A3", ddl=[MESSAGE, delivery(SEQ_KEY), PLAIN]),
     B,
     replace(B, name="B-", ddl=[RECENT, delivery("PRIMARY KEY (seq)", BODY), READY, HELD]),
-    replace(A1, name="C", ddl=[*A1.ddl, RECENT], settle=SETTLE_MOVE, purge="recent",
-            publish=publish_split(
-                "WHERE NOT EXISTS (SELECT FROM recent r WHERE r.message_id = i.id)")),
-    Shape("raw", ["CREATE TABLE raw (id uuid PRIMARY KEY, due_at timestamptz NOT NULL, "
-                  "payload bytea NOT NULL)", "CREATE INDEX ON raw (due_at)"],
-          "INSERT INTO raw SELECT id, now(), payload FROM unnest($1::uuid[], $2::bytea[]) "
-          "AS i(id, payload)",
-          """WITH c AS MATERIALIZED (SELECT id FROM raw WHERE due_at <= now()
+    replace(
+        A1,
+        name="C",
+        ddl=[*A1.ddl, RECENT],
+        settle=SETTLE_MOVE,
+        purge="recent",
+        publish=publish_split("WHERE NOT EXISTS (SELECT FROM recent r WHERE r.message_id = i.id)"),
+    ),
+    Shape(
+        "raw",
+        [
+            ("CREATE TABLE raw (id uuid PRIMARY KEY, due_at timestamptz NOT NULL, payload bytea NOT NULL)"),
+            "CREATE INDEX ON raw (due_at)",
+        ],
+        "INSERT INTO raw SELECT id, now(), payload FROM unnest($1::uuid[], $2::bytea[]) AS i(id, payload)",
+        """WITH c AS MATERIALIZED (SELECT id FROM raw WHERE due_at <= now()
                 ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
              UPDATE raw r SET due_at = now() + interval '30 seconds' FROM c WHERE r.id = c.id
              RETURNING r.id, r.payload""",
-          "DELETE FROM raw WHERE id = ANY($1::uuid[])", ["id"], purge=""),
+        "DELETE FROM raw WHERE id = ANY($1::uuid[])",
+        ["id"],
+        purge="",
+    ),
     replace(A1, name="A1x3", groups=3, base="A1x3"),
     replace(B, name="Bx3", groups=3, base="A1x3"),
 ]
@@ -170,12 +184,13 @@ def batches(shape: Shape, count: int) -> list[list[list[Any]]]:
     """Publish arguments, built before the clock starts: time-ordered ids, random payloads."""
     millis, made = time.time_ns() // 1_000_000, []
     for first in range(0, count, BATCH):
-        ids = [uuid.UUID(int=(millis + (first + i) // 50) << 80 | 7 << 76 | i << 64 | 2 << 62
-                         | secrets.randbits(62)) for i in range(BATCH)]
+        ids = [
+            uuid.UUID(int=(millis + (first + i) // 50) << 80 | 7 << 76 | i << 64 | 2 << 62 | secrets.randbits(62))
+            for i in range(BATCH)
+        ]
         args: list[list[Any]] = [ids, [os.urandom(200) for _ in ids]]
         if shape.name != "raw":
-            args += [["orders.created"] * BATCH, ["application/json"] * BATCH, [None] * BATCH,
-                     GROUPS[: shape.groups]]
+            args += [["orders.created"] * BATCH, ["application/json"] * BATCH, [None] * BATCH, GROUPS[: shape.groups]]
         made.append(args)
     return made
 
@@ -189,7 +204,7 @@ class Meter:
     async def _lsn(self) -> int:
         return int(await self._conn.fetchval("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))
 
-    async def __aenter__(self) -> Meter:
+    async def __aenter__(self) -> Self:
         self.wal = -await self._lsn()
         self.seconds = -time.perf_counter()
         return self
@@ -224,8 +239,7 @@ async def measure(dsn: str, shape: Shape, count: int, planner: str) -> dict[str,
         await conn.execute("DROP SCHEMA IF EXISTS shapes CASCADE; CREATE SCHEMA shapes")
         for statement in shape.ddl:
             await conn.execute(statement)
-        tables = await conn.fetchval("SELECT string_agg(tablename, ', ') FROM pg_tables "
-                                     "WHERE schemaname = 'shapes'")
+        tables = await conn.fetchval("SELECT string_agg(tablename, ', ') FROM pg_tables WHERE schemaname = 'shapes'")
         await conn.execute(f"VACUUM ANALYZE {tables}")
         await conn.execute("CHECKPOINT")
         publish = await conn.prepare(shape.publish)
@@ -238,7 +252,8 @@ async def measure(dsn: str, shape: Shape, count: int, planner: str) -> dict[str,
         assert settled == count * shape.groups, (shape.name, settled)
         size = await conn.fetchval(
             "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c "
-            "WHERE relnamespace = 'shapes'::regnamespace AND relkind = 'r'")
+            "WHERE relnamespace = 'shapes'::regnamespace AND relkind = 'r'"
+        )
         await conn.execute("RESET ALL")
         async with Meter(conn) as purged:
             if shape.purge:
@@ -246,24 +261,35 @@ async def measure(dsn: str, shape: Shape, count: int, planner: str) -> dict[str,
     finally:
         await conn.execute("DROP SCHEMA IF EXISTS shapes CASCADE")
         await conn.close()
-    return {"publish": count / published.seconds, "publish_wal": published.wal / count,
-            "drain": settled / drained.seconds, "drain_wal": drained.wal / settled,
-            "size": float(size) / 2**20, "purge": purged.seconds / count * 1e6,
-            "purge_wal": purged.wal / count}
+    return {
+        "publish": count / published.seconds,
+        "publish_wal": published.wal / count,
+        "drain": settled / drained.seconds,
+        "drain_wal": drained.wal / settled,
+        "size": float(size) / 2**20,
+        "purge": purged.seconds / count * 1e6,
+        "purge_wal": purged.wal / count,
+    }
 
 
 def table(rounds: list[dict[str, dict[str, float]]]) -> str:
     """Medians over rounds; ratios are formed inside each round before their median is taken."""
-    lines = [f"shape |{'publish':^22}|{'drain':^40}|     WAL bytes     |  after | purge/msg",
-             "      |   msg/s vs base base |   dlv/s vs base vs raw       (min-max) "
-             "| pub/msg drain/dlv |    MiB |    us   WAL"]
+    lines = [
+        f"shape |{'publish':^22}|{'drain':^40}|     WAL bytes     |  after | purge/msg",
+        (
+            "      |   msg/s vs base base |   dlv/s vs base vs raw       (min-max) "
+            "| pub/msg drain/dlv |    MiB |    us   WAL"
+        ),
+    ]
     for shape in SHAPES:
         runs: dict[str, list[float]] = defaultdict(list)
         for done in rounds:
             mine, base = done[shape.name], done[shape.base]
-            ratios = {"publish_base": mine["publish"] / base["publish"],
-                      "drain_base": mine["drain"] / base["drain"],
-                      "drain_raw": mine["drain"] / done["raw"]["drain"]}
+            ratios = {
+                "publish_base": mine["publish"] / base["publish"],
+                "drain_base": mine["drain"] / base["drain"],
+                "drain_raw": mine["drain"] / done["raw"]["drain"],
+            }
             for key, value in (mine | ratios).items():
                 runs[key].append(value)
         m = {key: median(values) for key, values in runs.items()}
@@ -272,7 +298,8 @@ def table(rounds: list[dict[str, dict[str, float]]]) -> str:
             f"{shape.name:6}| {m['publish']:7.0f} {m['publish_base']:7.2f} {shape.base:4} "
             f"| {m['drain']:7.0f} {m['drain_base']:7.2f} {m['drain_raw']:6.2f} {span:>15} "
             f"| {m['publish_wal']:7.0f} {m['drain_wal']:9.0f} | {m['size']:6.1f} "
-            f"| {m['purge']:5.2f} {m['purge_wal']:5.0f}")
+            f"| {m['purge']:5.2f} {m['purge_wal']:5.0f}"
+        )
     return "\n".join(lines)
 
 
@@ -286,11 +313,16 @@ async def main() -> None:
     args = parser.parse_args()
     if args.rounds < 1 or args.messages < 1 or args.messages % BATCH:
         parser.error(f"--rounds must be positive and --messages a multiple of {BATCH}")
-    rounds = [{shape.name: await measure(args.dsn, shape, args.messages, args.planner)
-               for shape in SHAPES[turn:] + SHAPES[:turn]}
-              for turn in (number % len(SHAPES) for number in range(args.rounds))]
-    print(f"{args.messages} messages of 200 B, batches of {BATCH}, {args.rounds} rounds, medians, "
-          f"planner {args.planner}")
+    rounds = [
+        {
+            shape.name: await measure(args.dsn, shape, args.messages, args.planner)
+            for shape in SHAPES[turn:] + SHAPES[:turn]
+        }
+        for turn in (number % len(SHAPES) for number in range(args.rounds))
+    ]
+    print(
+        f"{args.messages} messages of 200 B, batches of {BATCH}, {args.rounds} rounds, medians, planner {args.planner}"
+    )
     print(table(rounds))
 
 

@@ -19,9 +19,7 @@ _PATIENCE = 15.0
 
 
 @contextmanager
-def pgbouncer(
-    tmp_path: Path, server: str, mode: Literal["transaction", "session"] = "transaction"
-) -> Iterator[str]:
+def pgbouncer(tmp_path: Path, server: str, mode: Literal["transaction", "session"] = "transaction") -> Iterator[str]:
     """The address of the same database through a pooler, whose log is `tmp_path/pgbouncer.log`."""
     program = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     need(program, "PgBouncer", "make services")
@@ -37,9 +35,7 @@ def pgbouncer(
             f"max_client_conn = 200\ndefault_pool_size = 20\n"
         )
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                [program, home / "pgbouncer.ini"], start_new_session=True, **as_servant(output)
-            )
+            process = subprocess.Popen([program, home / "pgbouncer.ini"], start_new_session=True, **as_servant(output))
         try:
             _wait_until_open(process, port, log)
             yield urlunsplit(parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}"))

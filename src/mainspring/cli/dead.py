@@ -18,7 +18,7 @@ from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import first_line, many, when
 
-app = App(name="dead", help="List, show, revive and discard dead letters.")
+app: App = App(name="dead", help="List, show, revive and discard dead letters.")
 
 _PAGE, _MOST = 500, 10_000
 

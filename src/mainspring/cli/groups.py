@@ -14,7 +14,7 @@ from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import many, plain, when
 from mainspring.model.views import Counts, GroupView
 
-app = App(name="groups", help="List, pause, resume and retire groups.")
+app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
 _SILENT = timedelta(minutes=1)
 """A worker that has not reported itself for so long does not count."""

@@ -14,7 +14,7 @@ from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.cli.words import first_line, many, when
 from mainspring.model.views import DeliveryView
 
-app = App(name="messages", help="List, show and cancel messages.")
+app: App = App(name="messages", help="List, show and cancel messages.")
 
 States = Literal["live", "scheduled", "ready", "running", "done", "dead", "cancelled", "parked"]
 Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="How many at the most.")]

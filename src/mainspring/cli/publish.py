@@ -24,7 +24,7 @@ def _not_an_option(_type: Any, value: str | None) -> None:
         raise Refused(f"there is no option {value}: `--help` shows the ones there are")
 
 
-JsonText = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
+JsonText: Parameter = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
 """How a parameter that is JSON, or `-` for stdin, is read."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -52,7 +53,7 @@ class State:
     """The tables. Whoever reads or writes them holds ``lock``; the methods here expect it to be held."""
 
     def __init__(self, clock: Clock) -> None:
-        self.lock = threading.RLock()
+        self.lock: AbstractContextManager[bool] = threading.RLock()
         self.clock = clock
         self.hand_set: datetime | None = None
         self.version = 0
@@ -74,8 +75,8 @@ class State:
         self.audit: list[AuditView] = []
         self.expired_parked = 0
         self.listeners: list[Listener] = []
-        self.seqs = count(1)
-        self.parked_seqs = count(1)
+        self.seqs: Iterator[int] = count(1)
+        self.parked_seqs: Iterator[int] = count(1)
         self._run_ids = count(1)
         self._audit_ids = count(1)
 

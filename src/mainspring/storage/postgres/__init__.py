@@ -62,7 +62,7 @@ class PostgresStorage:
         self._clock = _HandClock() if _clock is None else _clock
         self._gateway = AsyncpgGateway(dsn, pool_size, timeout)
         gateway, clock = self._gateway, self._clock
-        self.scripts = PostgresMailbox(names)
+        self.scripts: PostgresMailbox = PostgresMailbox(names)
         self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, clock)
         self.ledger: Ledger = SqlLedger(PostgresLedger(names), gateway, clock)
         self.controls: Controls = SqlControls(PostgresControls(names), gateway, clock)

@@ -46,7 +46,7 @@ class AsyncpgGateway:
     """
 
     def __init__(self, dsn: str, pool_size: int, timeout: timedelta) -> None:
-        self.pooled = False
+        self.pooled: bool = False
         self._dsn = dsn
         self._secrets = faults.secrets_of(dsn)
         self._patience = timeout.total_seconds()

@@ -36,8 +36,8 @@ class _Shared:
     def __init__(self, path: str, prefix: str, *, durable: bool) -> None:
         self.now: datetime | None = None
         self.mentioned = False
-        self.dialect = Dialect(prefix)
-        self.gateway = SqliteGateway(path, prefix=prefix, durable=durable)
+        self.dialect: Dialect = Dialect(prefix)
+        self.gateway: SqliteGateway = SqliteGateway(path, prefix=prefix, durable=durable)
 
 
 class SqliteStorage:
@@ -59,7 +59,7 @@ class SqliteStorage:
         self._opened = False
         self._gateway = gateway = _shared.gateway
         sql = _shared.dialect
-        self.scripts = SqliteMailbox(sql)
+        self.scripts: SqliteMailbox = SqliteMailbox(sql)
         """The mailbox's scripts, for callers who run them in their own transaction."""
         self._bell = SqliteDoorbell(gateway, sql)
         self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, _shared)

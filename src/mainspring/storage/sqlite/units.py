@@ -23,9 +23,9 @@ class Unit:
     __slots__ = ("answer", "error", "future", "loop", "script", "tells")
 
     def __init__(self, script: Script[Any], loop: asyncio.AbstractEventLoop, *, tells: bool) -> None:
-        self.script = script
-        self.loop = loop
-        self.tells = tells
+        self.script: Script[Any] = script
+        self.loop: asyncio.AbstractEventLoop = loop
+        self.tells: bool = tells
         """Whether it may have brought something to do."""
         self.future: asyncio.Future[Any] = loop.create_future()
         self.answer: Any = None
