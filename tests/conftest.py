@@ -37,6 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--large"):
+        large_ones = [item for item in items if item.get_closest_marker("large")]
+        config.hook.pytest_deselected(items=large_ones)
+        items[:] = [item for item in items if item not in large_ones]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["postgres_home"] = str(node.config.stash[HOME])

@@ -69,8 +69,7 @@ async def test_a_message_that_ends_its_process_is_buried_alone(scene: Scene, rep
     await _poison(scene, "exit", report)
 
 
+@pytest.mark.large
 @pytest.mark.timeout(120)
-async def test_a_message_that_crashes_its_process_is_buried_alone(scene: Scene, report: Report, large: bool) -> None:
-    if not large:
-        pytest.skip("a second kind of poison: --large")
+async def test_a_message_that_crashes_its_process_is_buried_alone(scene: Scene, report: Report) -> None:
     await _poison(scene, "crash", report)

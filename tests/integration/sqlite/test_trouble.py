@@ -122,7 +122,7 @@ async def test_the_wal_reset_bug_is_mentioned_once_and_quietly(
     await storage.close()
     (record,) = caplog.records
     assert record.levelno == logging.INFO
-    assert "apsw" in record.getMessage()
+    assert "3.51.3" in record.getMessage()
 
 
 async def test_a_fixed_sqlite_is_not_mentioned(

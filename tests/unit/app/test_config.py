@@ -57,7 +57,7 @@ def test_an_option_given_wins_over_the_preset() -> None:
             {"claim_tim": "1s"},
             (
                 "Mainspring(…) has no option 'claim_tim'. Did you mean 'claim_time'? It accepts auto_migrate, "
-                "claim_time, grace, idle_poll, keep, name, namespace, payload_limit, pool_size, preset, "
+                "claim_time, durable, grace, idle_poll, keep, name, namespace, payload_limit, pool_size, preset, "
                 "retention, schema, timeout"
             ),
         ),
