@@ -17,9 +17,10 @@ def confirmed(question: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise Refused(f"{question} Nobody is at the terminal to say so: pass --yes")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
     with interruptible():
+        # Asked in here: whoever reads the question may press Ctrl-C at once.
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
