@@ -37,7 +37,7 @@ class Publisher:
     """Gathers the publishes of one turn of the loop into one statement.
 
     While a batch is on its way the next one gathers: under load the batches grow by themselves, and a lone publish
-    waits for nothing. Ids make every repetition safe, so an outage is waited out for a while.
+    waits for nothing. Ids make every repetition safe (invariant 1), so an outage is waited out for a while.
     """
 
     def __init__(

@@ -40,7 +40,10 @@ def of_result(result: object) -> Verdict:
 
 
 def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> Verdict:
-    """Whether a failure is tried again, and when. ``elapsed`` is how long this run took."""
+    """Whether a failure is tried again, and when. ``elapsed`` is how long this run took.
+
+    What cannot be read is tried again like anything else: a newer worker may be able to (invariant 10).
+    """
     failure = Failure(_kind(error), _say(error), _trace(error))
     if not policy.forgives(error):
         return Bury(failure)

@@ -109,7 +109,7 @@ class Service:
         while not self._stopping:
             try:
                 pause = await self.turn()
-            except Exception as error:  # noqa: BLE001 - a loop never ends because of one bad turn
+            except Exception as error:  # noqa: BLE001 - a loop never ends (invariant 11)
                 pause = self._failed(error)
                 await self._alarm_or(pause)
                 continue

@@ -1,4 +1,8 @@
-"""Payloads: values to bytes when published, bytes to the handler's type when delivered."""
+"""Payloads: values to bytes when published, bytes to the handler's type when delivered.
+
+What is stored says nothing about code: the type is the handler's own, and nothing is imported, evaluated or unpickled
+(invariant 9).
+"""
 
 from __future__ import annotations
 

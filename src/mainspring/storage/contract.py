@@ -1,7 +1,7 @@
 """What every storage must do. The tests in ``tests/contract`` are the other half of this file.
 
 Names of topics, groups and keys arrive here as they are stored (namespace included) and already validated.
-The storage's clock decides every due time, claim and expiry; ``Storage.now`` replaces it in tests.
+The storage's clock decides every due time, claim and expiry (invariant 7); ``Storage.now`` replaces it in tests.
 """
 
 from __future__ import annotations

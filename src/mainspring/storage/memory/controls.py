@@ -49,7 +49,7 @@ class MemoryControls:
             chosen = self._choose(which, limit)
             for dead in chosen:
                 state.unbury(dead)
-                # epoch never goes back: it is the fence. A revival opens a new one, as a claim does.
+                # epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
                 fresh = replace(
                     dead.delivery,
                     due_at=now,

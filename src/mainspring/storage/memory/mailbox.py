@@ -178,7 +178,7 @@ def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUI
 
 def _hand_over(row: DeliveryRow, was_due: datetime, now: datetime) -> Delivery:
     """Open a new epoch for the holder and give it all it needs."""
-    # epoch never goes back: it is the fence. Whatever the last holder writes is refused from here on.
+    # epoch never goes back: it is the fence (invariant 2). Whatever the last holder writes is refused from here on.
     row.epoch += 1
     row.attempt += 1
     message, draft = row.message, row.message.draft

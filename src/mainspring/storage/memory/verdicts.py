@@ -80,6 +80,6 @@ def _hand_back(
     state.move(row, now + delay, None)
     row.suspect = False
     if forgive:
-        # epoch never goes back: it is the fence. Only the attempt count forgives.
+        # epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
         row.attempt = max(row.attempt - 1, 0)
     return False

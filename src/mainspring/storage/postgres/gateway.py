@@ -42,7 +42,8 @@ class AsyncpgGateway:
 
     Connections are opened when first used, on the loop they are used on. A pooler that refuses our settings is
     taken as one that hands every transaction to another session: then nothing is prepared, every statement is
-    planned for the table as it is, and there is no listening.
+    planned for the table as it is, and there is no listening. Settings only help: what is right needs no session
+    (invariant 12).
     """
 
     def __init__(self, dsn: str, pool_size: int, timeout: timedelta) -> None:

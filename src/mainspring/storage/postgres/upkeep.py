@@ -74,7 +74,8 @@ class PostgresUpkeep:
     def prune(self, retention: Retention, limit: int, now: Now) -> Script[Pruned]:
         """See ``Upkeep.prune``.
 
-        Each kind is a transaction by itself: they do not need each other, and locks are held for one of them only.
+        Every statement is bounded (invariant 14). Each kind is a transaction by itself: they do not need each
+        other, and locks are held for one of them only.
         """
         messages = _count((yield Statement(self._sql("prune_messages"), (retention.repeats, limit, now))))
         runs = dead = parked = audit = 0

@@ -10,7 +10,7 @@ from mainspring.storage.sqlite.values import micros
 
 
 class Clock:
-    """Says what time it is, in microseconds since 1970, never less than it has said before.
+    """Says what time it is, in microseconds since 1970, never less than it has said before (invariant 7).
 
     The mark in the database is at most 100 ms behind what a writer has said, and holds for every process and
     after a restart; what this object has said itself it remembers exactly. A hand-set ``now`` replaces both and

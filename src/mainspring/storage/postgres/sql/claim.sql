@@ -42,7 +42,7 @@ held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $6,
         due_at = coalesce($8::timestamptz, statement_timestamp()) + $7::interval,
-        -- epoch never goes back: it is the fence.
+        -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
         attempt = d.attempt + 1
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))

@@ -40,6 +40,7 @@ fresh AS (
         coalesce(expires_at, now + expires_in), cardinality(groups)
     FROM draft
     ORDER BY id
+    -- Sent again after a lost reply it changes nothing (invariant 1).
     ON CONFLICT (id) DO NOTHING
     RETURNING id
 ),

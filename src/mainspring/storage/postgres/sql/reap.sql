@@ -36,7 +36,7 @@ held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $2,
         due_at = coalesce($4::timestamptz, statement_timestamp()) + $3::interval,
-        -- epoch never goes back: it is the fence.
+        -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
         attempt = d.attempt + 1,
         -- Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.

@@ -21,7 +21,7 @@ revived AS (
     SELECT
         seq, message_id, group_name, priority, coalesce($9::timestamptz, statement_timestamp()), scheduled_for,
         published_at, key,
-        -- epoch never goes back: it is the fence. A revival opens a new one, as a claim does.
+        -- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
         epoch + 1
     FROM chosen
     ORDER BY seq

@@ -45,7 +45,7 @@ forgiven AS (
     SET held_by = NULL,
         suspect = false,
         due_at = coalesce($12::timestamptz, statement_timestamp()) + ($6::interval[])[width_bucket(seq, $1::bigint[])],
-        -- epoch never goes back: it is the fence. Only the attempt count forgives.
+        -- epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
         attempt = greatest(attempt - 1, 0)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('snooze', 'release')))
 ),

@@ -1,4 +1,4 @@
--- epoch never goes back: it is the fence. A revival opens a new one, as a claim does.
+-- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
 INSERT INTO mainspring_delivery (
     seq, message_id, group_name, priority, due_at, epoch, scheduled_for, published_at, key
 )
