@@ -137,9 +137,9 @@ class Fetcher(Service):
 
     async def _reap(self, now: float, groups: list[str]) -> None:
         """Take at most one delivery whose holder died: it may be what killed it (invariant 15)."""
-        if self._hands.holds_suspect or self._hands.overdue(now):
+        if self._hands.holds_suspect or (now - self._reaped_at < self._reap_every and not self._found_suspect):
             return
-        if now - self._reaped_at < self._reap_every and not self._found_suspect:
+        if self._hands.overdue(now):
             return
         self._reaped_at = sent = self._clock.monotonic()
         suspect = await self._mailbox.reap(groups, self._owner, self._hold)

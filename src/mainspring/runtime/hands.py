@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mainspring.model.message import Claim
 from mainspring.runtime.handler import Run
 
@@ -47,7 +45,3 @@ class Hands:
     def runs(self) -> list[Run]:
         """A copy, taken in one step, so that another thread may have it."""
         return list(self._runs.values())
-
-    def of(self, claims: Iterable[Claim]) -> list[Run]:
-        """Those of the claims that are still in hand."""
-        return [run for claim in claims if (run := self._runs.get(claim)) is not None]
