@@ -218,3 +218,18 @@ async def test_a_pending_self_cancellation_does_not_reach_the_next_message(stage
 
     assert await stage.browse("dead") == []
     assert len(stage.calls) == 3
+
+
+async def test_an_idle_group_does_not_put_a_busy_one_to_sleep(stage: Stage) -> None:
+    """One consumer has more waiting than hands, the other nothing at all: the first must not wait for polls."""
+    await stage.declare("work", "idle")
+    await stage.publish(30)
+
+    async def handle(_: Delivery, __: Run) -> None:
+        await asyncio.sleep(0.002)
+
+    busy, idle = stage.handler(handle, concurrency=1), stage.handler(nothing, group="idle")
+    async with stage.worker(busy, idle, idle_poll=timedelta(seconds=60)):
+        await stage.until(stage.empty, patience=2.0)
+
+    assert len(stage.calls) == 30

@@ -41,7 +41,7 @@ class Executor:
         settler: Settler,
         hands: Hands,
         threads: Threads,
-        freed: Callable[[], None],
+        freed: Callable[[str], None],
         deaths: int,
         failures: Complaints,
     ) -> None:
@@ -83,7 +83,7 @@ class Executor:
     def settled(self) -> None:
         """A verdict was answered for by the database."""
         self._unsettled -= 1
-        self._freed()
+        self._freed(self.group)
 
     def release_waiting(self) -> None:
         """Hand back what has not started: no attempt is counted (Q6)."""
@@ -166,7 +166,7 @@ class Executor:
             self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
         else:
             self._settle(run, verdict, time.monotonic() - started)
-        self._freed()
+        self._freed(self.group)
         self._settle_quiet()
 
     async def _attempt(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> Verdict | None:

@@ -49,13 +49,12 @@ class Fetcher(Service):
         self._reap_every = min(1.0, hold.total_seconds() / 10)
         self._reaped_at = -FOREVER
         self._claimed_at = -FOREVER
-        self._starved = False
+        self._more: set[str] = set()
         self._found_suspect = False
 
-    def freed(self) -> None:
-        """A hand became free."""
-        if self._starved:
-            self._starved = False
+    def freed(self, group: str) -> None:
+        """A hand of this group became free: worth a look if the group may have more waiting."""
+        if group in self._more:
             self.wake()
 
     def rung(self, group: str) -> None:
@@ -80,12 +79,10 @@ class Fetcher(Service):
         spacing = self._wakeup.spacing(now - self._claimed_at)
         if spacing > 0:
             return spacing
-        wants = self._wants(now)
-        if not wants:
-            return FOREVER if self._starved else _LINGER
-        await self._reap(now, [want.group for want in wants])
-        if self._stopping:
-            return 0.0
+        await self._reap(now)
+        wants, pause = self._wants(now)
+        if not wants or self._stopping:
+            return pause
         self._claimed_at = sent = self._clock.monotonic()
         try:
             claimed = await self._mailbox.claim(wants, self._owner, self._hold)
@@ -102,22 +99,24 @@ class Fetcher(Service):
             self._look_everywhere()
         return pause
 
-    def _wants(self, now: float) -> list[Want]:
+    def _wants(self, now: float) -> tuple[list[Want], float]:
+        """What to ask for; where that is nothing, how long to wait for hands."""
         wants: list[Want] = []
-        lingering = False
+        pause = FOREVER
         for group, executor in self._executors.items():
             hands, free = executor.handler.concurrency, executor.free
             if free <= 0:
+                self._more.add(group)
                 continue
             if free < hands // 4 and now - self._claimed_at < _LINGER:
-                lingering = True
+                self._more.add(group)
+                pause = _LINGER
                 continue
             limit = min(free, BATCH)
             if hands >= _PIPELINED_FROM:
                 limit = min(limit, hands // 2)
             wants.append(Want(group, limit, self._marks[group].scans(now)))
-        self._starved = not wants and not lingering
-        return wants
+        return wants, pause
 
     def _hand_out(self, wants: Sequence[Want], claimed: Sequence[Delivery], sent: float) -> bool:
         """Give the deliveries to their executors. Whether every group came back short."""
@@ -131,15 +130,22 @@ class Fetcher(Service):
             short = len(theirs) < want.limit
             self._marks[want.group].learn(theirs, short=short)
             all_short &= short
+            if short:
+                self._more.discard(want.group)
+            else:
+                self._more.add(want.group)
             if theirs:
                 self._give(want.group, theirs, until)
         return all_short
 
-    async def _reap(self, now: float, groups: list[str]) -> None:
+    async def _reap(self, now: float) -> None:
         """Take at most one delivery whose holder died: it may be what killed it (invariant 15)."""
         if self._hands.holds_suspect or (now - self._reaped_at < self._reap_every and not self._found_suspect):
             return
         if self._hands.overdue(now):
+            return
+        groups = [group for group, executor in self._executors.items() if executor.free > 0]
+        if not groups:
             return
         self._reaped_at = sent = self._clock.monotonic()
         suspect = await self._mailbox.reap(groups, self._owner, self._hold)

@@ -260,8 +260,8 @@ class Worker:
         if not group and len(self._hands):
             self._keeper.poke()
 
-    def _freed(self) -> None:
-        self._fetcher.freed()
+    def _freed(self, group: str) -> None:
+        self._fetcher.freed(group)
 
     def _comes_back(self, delay: timedelta) -> None:
         self._wakeup.returns(delay)
