@@ -94,7 +94,7 @@ class Fetcher(Service):
             await self._wakeup.worked(sent)
         if not short:
             return 0.0
-        pause, look_again = await self._wakeup.rest(self._clock.monotonic())
+        pause, look_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
         if look_again:
             self._look_everywhere()
         return pause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import timedelta
 
 from mainspring.storage.contract import Doorbell, Mailbox
@@ -32,18 +32,17 @@ class Wakeup:
         self,
         mailbox: Mailbox,
         doorbell: Doorbell,
-        groups: Sequence[str],
         longest_poll: timedelta,
         clock: Clock,
     ) -> None:
         self._mailbox = mailbox
         self._doorbell = doorbell
-        self._groups = list(groups)
         self._longest_poll = longest_poll.total_seconds()
         self._clock = clock
         self._worked_at = -_WARM
         self._streaming = False
-        self._armed_at: float | None = None
+        self._armed: frozenset[str] = frozenset()
+        self._armed_at = 0.0
         self._poll = _FIRST_POLL
         self._short = False
         self._rung = False
@@ -58,9 +57,7 @@ class Wakeup:
         self._fruitless, self._arm_from = 0, 0.0
         self._poll = _FIRST_POLL
         self._short = False
-        if self._armed_at is not None:
-            self._armed_at = None
-            await self._doorbell.disarm(self._groups)
+        await self._disarm()
 
     def stirred(self) -> None:
         """Something was published in this process: start polling from the beginning again."""
@@ -81,34 +78,42 @@ class Wakeup:
         """How long to hold back a claim that follows a short one too closely."""
         return _SPACING - since_claim if self._short and since_claim < _SPACING else 0.0
 
-    async def rest(self, now: float) -> tuple[float, bool]:
-        """How long to sleep after a claim that came back short, and whether to look everywhere after it."""
+    async def rest(self, now: float, groups: Collection[str]) -> tuple[float, bool]:
+        """How long to sleep after a claim that came back short, and whether to look everywhere after it.
+
+        ``groups`` are those with hands free and nothing to do; for the others nobody need ring.
+        """
         self._short = True
         rung, self._rung = self._rung, False
         if self._streaming and now - self._worked_at < _WARM:
             return _WARM_PAUSE, False
-        if rung and self._armed_at is not None:
+        if rung and self._armed:
             await self._hold_off(now)
-        if now >= self._arm_from and (self._armed_at is None or now - self._armed_at > _REARM):
-            await self._doorbell.arm(self._groups)
+        if now >= self._arm_from and (not self._armed.issuperset(groups) or now - self._armed_at > _REARM):
+            await self._doorbell.arm(groups)
+            self._armed = self._armed.union(groups)
             self._armed_at = now
             return 0.0, True
-        return await self._until_next(now), False
+        return await self._until_next(now, groups), False
+
+    async def _disarm(self) -> None:
+        if self._armed:
+            armed, self._armed = self._armed, frozenset()
+            await self._doorbell.disarm(armed)
 
     async def _hold_off(self, now: float) -> None:
         # Woken for nothing: another worker was faster. Were it armed again at once, every message that the other
         # handles so well would ring for us too.
         self._fruitless += 1
-        self._armed_at = None
         self._arm_from = now + min(_LONGEST_HOLD_OFF, _FIRST_POLL * 2.0**self._fruitless / 2)
-        await self._doorbell.disarm(self._groups)
+        await self._disarm()
 
-    async def _until_next(self, now: float) -> float:
+    async def _until_next(self, now: float, groups: Collection[str]) -> float:
         """Seconds until the poll, the next due instant or our own returns, whichever is first."""
         pause = self._next_poll()
         if self._arm_from > now:
             pause = min(pause, self._arm_from - now)
-        upcoming = await self._mailbox.upcoming(self._groups)
+        upcoming = await self._mailbox.upcoming(list(groups))
         if upcoming is not None:
             pause = min(pause, upcoming.total_seconds())
         if self._returns_at is not None:

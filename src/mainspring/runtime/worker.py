@@ -57,8 +57,7 @@ class Worker:
         self._settings = settings
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
-        groups = [handler.group for handler in handlers]
-        self._wakeup = Wakeup(storage.mailbox, storage.doorbell, groups, settings.idle_poll, clock)
+        self._wakeup = Wakeup(storage.mailbox, storage.doorbell, settings.idle_poll, clock)
         self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers")
