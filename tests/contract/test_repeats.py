@@ -126,7 +126,8 @@ async def test_a_message_of_two_groups_is_refused_for_an_hour_after_the_last_of_
     assert await publish(storage, message) == {message.id}
 
 
-async def test_what_is_left_of_a_first_life_does_not_end_the_second(storage: Storage) -> None:
+async def begin_a_second_life(storage: Storage) -> Draft:
+    """Two groups ended a message at different times; it was pruned, and published again under the same id."""
     await declare(storage, "early")
     await declare(storage, "late")
     message = draft()
@@ -137,6 +138,11 @@ async def test_what_is_left_of_a_first_life_does_not_end_the_second(storage: Sto
     for after in (HOUR + TICK, 110 * MINUTE + TICK, 2 * HOUR + 2 * TICK):
         await prune_at(storage, after)
     await publish(storage, message)
+    return message
+
+
+async def test_what_is_left_of_a_first_life_does_not_end_the_second(storage: Storage) -> None:
+    message = await begin_a_second_life(storage)
 
     pruned = await prune_at(storage, 4 * HOUR)
 
@@ -145,16 +151,7 @@ async def test_what_is_left_of_a_first_life_does_not_end_the_second(storage: Sto
 
 
 async def test_what_is_left_of_a_first_life_does_not_shorten_the_hour_of_the_second(storage: Storage) -> None:
-    await declare(storage, "early")
-    await declare(storage, "late")
-    message = draft()
-    await publish(storage, message)
-    await settle(storage, await claim_one(storage, "early"), DONE)
-    turn(storage, 50 * MINUTE)
-    await settle(storage, await claim_one(storage, "late"), DONE)
-    for after in (HOUR + TICK, 110 * MINUTE + TICK, 2 * HOUR + 2 * TICK):
-        await prune_at(storage, after)
-    await publish(storage, message)
+    message = await begin_a_second_life(storage)
     turn(storage, 2 * HOUR + 40 * MINUTE)
     for group in ("early", "late"):
         await settle(storage, await claim_one(storage, group), DONE)
