@@ -203,12 +203,12 @@ async def test_errors_are_read_back_as_they_were_written(storage: Storage) -> No
     held = await hold_one(storage)
     await settle(storage, held, Retry(NOW, failure(error, "unreadable", trace)))
 
-    await settle(storage, await claim_one(storage), Bury(failure(error, "refused", trace)))
+    await settle(storage, await claim_one(storage), Bury(failure(error, "timeout", trace)))
 
     runs = (await found(storage, held.message_id)).runs
     assert [(run.kind, run.error, run.traceback) for run in runs] == [
         ("unreadable", error, trace),
-        ("refused", error, trace),
+        ("timeout", error, trace),
     ]
     (dead,) = await storage.ledger.browse(Filter(state="dead"))
     assert dead.error == error
