@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
@@ -76,8 +77,9 @@ class Keeper(Service):
     def wake(self) -> None:
         """End the present sleep. Safe from any thread."""
         loop = self._loop_here
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(super().wake)
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                loop.call_soon_threadsafe(super().wake)
 
     def poke(self) -> None:
         """Look at every claim soon, not only at those that need extending: somebody may have asked to cancel.
@@ -137,8 +139,10 @@ class Keeper(Service):
 
     def _tell(self, what: Callable[..., None], *args: object) -> None:
         loop = self._worker_loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(what, *args)
+        if loop is not None:
+            # A loop that closes at this very moment has nobody left to be told.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(what, *args)
 
     def _watch_lag(self) -> None:
         """Say when a handler blocks the worker's loop, and where it stands."""
