@@ -53,7 +53,7 @@ lock: $(PACKAGES) ## resolve the dependencies anew into requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --quiet \
 	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	  --output-file requirements.lock
-	@if grep -n http requirements.lock; then echo "lock: it names a host" >&2; exit 1; fi
+	@if grep -n :// requirements.lock; then echo "lock: it names a host" >&2; exit 1; fi
 	@echo "lock: $$(grep -c == requirements.lock) packages"
 
 clean: ## remove everything that was made here
