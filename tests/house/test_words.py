@@ -43,4 +43,4 @@ def test_no_file_speaks_of_the_workplace() -> None:
 
 
 def test_the_lock_names_no_host() -> None:
-    assert "http" not in (ROOT / "requirements.lock").read_text()
+    assert "://" not in (ROOT / "requirements.lock").read_text()

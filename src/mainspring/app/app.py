@@ -7,25 +7,28 @@ import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import fields, replace
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from mainspring.app import discovery, runner
+from mainspring.app.background import Background
+from mainspring.app.blocking import BlockingPost
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.consumed import Consumed, Registrar
 from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
 from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions
-from mainspring.app.health import Health, HealthLimits, examine, unopened
+from mainspring.app.health import Health, HealthLimits
+from mainspring.app.offices import Offices
+from mainspring.app.operations import Operations
 from mainspring.app.post import REASON, Post
 from mainspring.app.registration import Registration
 from mainspring.app.storages import open_storage, opener, read_url
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import BadOption, Misuse, StorageError
+from mainspring.model.errors import BadOption, Misuse
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
 from mainspring.timing.clock import SystemClock
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M")
-_PRUNE_BATCH = 1000
 
 
 class Mainspring:
@@ -59,16 +61,21 @@ class Mainspring:
         storage, scripts = open_storage(self._address, self._options)
         build = opener(self._address, self._options, storage)
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
-        envelope = Envelope(self._catalogue, self._names, self._options.payload_limit, self._clock)
-        transactions = Transactions(self._address.engine, scripts)
-        self._post = Post(self._door, envelope, self._catalogue, transactions, self._names, self._clock)
-        self.sync: Sync = Sync(self._post)
-        """Publishing from blocking code, in its own transaction."""
-        self.messages: Messages = Messages(self._door, self._names, self._post)
+        self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        self._envelope = Envelope(self._catalogue, self._names, self._options.payload_limit, self._clock)
+        self._transactions = Transactions(self._address.engine, scripts)
+        behind = self._offices(self._back)
+        background = Background(self._back)
+        blocking = BlockingPost(behind.post, background)
+        front = self._offices(self._door, blocking)
+        self._post, self._operations = front.post, front.operations
+        self.sync: Sync = Sync(behind, blocking, background)
+        """Everything that is awaited here, for code that blocks."""
+        self.messages: Messages = front.messages
         """Reading what is stored."""
-        self.dead: DeadLetters = DeadLetters(self._door, self._names, envelope)
+        self.dead: DeadLetters = front.dead
         """The dead letters."""
-        self.groups: Groups = Groups(self._door, self._names)
+        self.groups: Groups = front.groups
         """The declared groups."""
 
     def __repr__(self) -> str:
@@ -202,62 +209,57 @@ class Mainspring:
         declarations = [each.declaration(self._post, options.name) for each in chosen]
         return Worker(await self._door.storage("app.worker()"), handlers, declarations, settings, self._clock)
 
-    def _wake(self) -> None:
-        for worker in self._workers:
-            worker.wake()
-
     # --- operating -----------------------------------------------------------------------------------------
 
     async def migrate(self) -> list[str]:
         """Bring the tables up to date, and return the names of the migrations applied. Opens by itself."""
-        async with self:
-            opening = await self._door.opening("app.migrate()")
-            applied, opening.applied = opening.applied, []
-            return applied + await opening.storage.schema.migrate()
+        return await self._operations.migrate()
 
     async def declare(self) -> list[Declaration]:
         """Make the groups and their subscriptions known without starting a worker. Opens by itself."""
-        declarations = [each.declaration(self._post, self._options.name) for each in self._consumers]
-        async with self:
-            await (await self._door.storage("app.declare()")).upkeep.declare(declarations)
-        return declarations
+        return await self._operations.declare()
 
     async def health(self, limits: HealthLimits | None = None) -> Health:
         """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
-        if self._address.missing:
-            # Opening would make the file, and an empty new database is always well.
-            return unopened(StorageError(f"there is no file {self._address.target}"))
-        try:
-            async with self:
-                storage = await self._door.storage("app.health()")
-                return await examine(storage, self._names, self._workers, limits or HealthLimits())
-        except StorageError as error:
-            return unopened(error)
+        return await self._operations.health(limits)
 
     async def prune(self, retention: Retention | None = None, *, progress: Progress | None = None) -> Pruned:
         """Remove what is older than the retention says [the app's], in bounded batches. Returns the counts."""
-        storage = await self._door.storage("app.prune()")
-        total = Pruned()
-        while (batch := await storage.upkeep.prune(retention or self._options.retention, _PRUNE_BATCH)).total:
-            names = [field.name for field in fields(Pruned)]
-            total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in names})
-            if progress is not None:
-                progress(total.total)
-        return total
+        return await self._operations.prune(retention, progress)
 
     async def tally(self, cap: int = 100_000) -> Tally:
         """Every group's deliveries by state, each counted up to ``cap``."""
-        tally = await (await self._door.storage("app.tally()")).ledger.tally(cap)
-        groups = (each for each in tally.groups if self._names.owns(each.group))
-        return replace(tally, groups=tuple(replace(each, group=self._names.shown(each.group)) for each in groups))
+        return await self._operations.tally(cap)
 
     async def roster(self) -> Roster:
         """The declared groups and the workers that reported themselves."""
-        roster = await (await self._door.storage("app.roster()")).ledger.roster()
-        groups = tuple(self._names.group(each) for each in roster.groups if self._names.owns(each.name))
-        workers = tuple(self._names.worker(each) for each in roster.workers if self._names.owns(each.app))
-        return Roster(roster.now, groups, workers)
+        return await self._operations.roster()
 
     async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
         """What operators did, newest first, in every namespace of this database."""
-        return await (await self._door.storage("app.audit()")).ledger.audit(before, limit)
+        return await self._operations.audit(before, limit)
+
+    # --- the house -----------------------------------------------------------------------------------------
+
+    def _offices(self, door: Door, blocking: BlockingPost | None = None) -> Offices:
+        envelope = self._envelope
+        post = Post(door, envelope, self._catalogue, self._transactions, self._names, self._clock, blocking)
+        return Offices(
+            door,
+            post,
+            Messages(door, self._names, post),
+            DeadLetters(door, self._names, envelope),
+            Groups(door, self._names),
+            Operations(door, post, self._consumers, self._options, self._address, self._workers),
+        )
+
+    def _wake(self) -> None:
+        for worker in self._workers:
+            worker.wake()
+
+    def _committed(self) -> None:
+        # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
+        # asleep between the publish and the commit, when there was nobody to ring for.
+        self._wake()
+        if not self._door.rouse():
+            self._back.rouse()

@@ -20,7 +20,20 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Sending(Protocol):
     """The part of an app that a consumer needs."""
 
+    @property
+    def blocking(self) -> SendingBlocking:
+        """The same for callers who block."""
+        ...
+
     async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+        """Publish to one group only."""
+        ...
+
+
+class SendingBlocking(Protocol):
+    """The part of an app that a blocking sender needs."""
+
+    def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
         """Publish to one group only."""
         ...
 
@@ -68,6 +81,11 @@ class Consumed(Generic[P, R_co]):
         """The topics and patterns it subscribes to."""
         return self._registration.topics
 
+    @property
+    def sync(self) -> SyncConsumed[P, R_co]:
+        """``.sync.send(…)``, for code that blocks."""
+        return SyncConsumed(self._function, self._registration, self._app)
+
     @overload
     async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
 
@@ -82,6 +100,34 @@ class Consumed(Generic[P, R_co]):
     async def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
         """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``."""
         return await self._app.send(self._registration, payload, options)
+
+
+class SyncConsumed(Generic[P, R_co]):
+    """A registered handler as blocking code sends to it. Calling it is calling the function."""
+
+    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
+        self._function = function
+        self._registration = registration
+        self._app = app
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function itself, here and now."""
+        return self._function(*args, **kwargs)
+
+    @overload
+    def send(self: SyncConsumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
+
+    @overload
+    def send(
+        self: SyncConsumed[[Context], R_co], payload: None = None, **options: Unpack[PublishOptions]
+    ) -> Receipt: ...
+
+    @overload
+    def send(self: Taking[T], payload: T, **options: Unpack[PublishOptions]) -> Receipt: ...
+
+    def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
+        """Send a message straight to this consumer and wait until it is stored; options as ``app.sync.publish``."""
+        return self._app.blocking.send(self._registration, payload, options)
 
 
 class Registrar(Protocol):

@@ -21,6 +21,14 @@ from mainspring.timing.duration import Duration
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
+class Blocking(Protocol):
+    """The part of an app that a plain function's context needs."""
+
+    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
+        """Publish on behalf of the message ``causation_id``."""
+        ...
+
+
 class Publishing(Protocol):
     """The part of an app that a context needs."""
 
@@ -32,6 +40,11 @@ class Publishing(Protocol):
     @property
     def clock(self) -> Clock:
         """The clock by which deadlines are told."""
+        ...
+
+    @property
+    def blocking(self) -> Blocking:
+        """The same for handlers that are plain functions."""
         ...
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
@@ -149,6 +162,31 @@ class Context:
 
     async def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
         """Publish as ``app.publish`` does, carrying on the correlation and naming this message as the cause."""
-        if options.get("correlation_id") is None:
-            options["correlation_id"] = self._delivery.correlation_id or str(self._delivery.message_id)
-        return await self._app.forward(message, payload, options, self._delivery.message_id)
+        return await self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
+
+    @property
+    def sync(self) -> SyncContext:
+        """``ctx.sync.publish(…)``, for handlers that are plain functions."""
+        return SyncContext(self._app, self._delivery)
+
+
+class SyncContext:
+    """What a plain function may do from within its run."""
+
+    __slots__ = ("_app", "_delivery")
+
+    def __init__(self, app: Publishing, delivery: Delivery) -> None:
+        self._app = app
+        self._delivery = delivery
+
+    def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
+        """Publish as ``app.sync.publish`` does, carrying on the correlation and naming this message as the cause."""
+        return self._app.blocking.forward(
+            message, payload, _carried(self._delivery, options), self._delivery.message_id
+        )
+
+
+def _carried(delivery: Delivery, options: PublishOptions) -> PublishOptions:
+    if options.get("correlation_id") is None:
+        options["correlation_id"] = delivery.correlation_id or str(delivery.message_id)
+    return options

@@ -6,17 +6,45 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
+from mainspring.model.message import Draft, Receipt
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.app")
 _LONGEST_PAUSE = 5.0
+_ROUSE_EVERY = 0.02
+"""Seconds between two looks at who sleeps, however many transactions commit."""
+
+
+class Publishes(Protocol):
+    """What stores drafts outside any caller's transaction."""
+
+    async def publish(self, draft: Draft, *, fresh: bool) -> Receipt:
+        """Store one draft; ``fresh`` says that its id was made here."""
+        ...
+
+    async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
+        """Store many drafts whose ids were made here."""
+        ...
+
+
+class Inside(Protocol):
+    """What is behind an open door."""
+
+    storage: Storage
+    applied: list[str]
+
+    @property
+    def publisher(self) -> Publishes:
+        """What stores drafts."""
+        ...
 
 
 @dataclass(slots=True)
@@ -31,6 +59,7 @@ class Opening:
     migrating: asyncio.Task[None] | None = None
     applied: list[str] = field(default_factory=list)
     """The migrations that opening applied by itself."""
+    rousing: asyncio.Future[None] | None = None
 
 
 class Door:
@@ -46,14 +75,44 @@ class Door:
         self._opening: Opening | None = None
         self._inside = 0
         self._abandoned: list[Opening] = []
+        self._stand_in: Inside | None = None
+        self._rousing = False
 
     @property
     def now(self) -> datetime | None:
         """The hand-set clock of tests, None in production."""
-        return None if self._opening is None else self._opening.storage.now
+        inside = self._stand_in or self._opening
+        return None if inside is None else inside.storage.now
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody is inside, in this process."""
+        return self._opening is not None and self._opening.pid == os.getpid()
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether tests have put something in the place of the database."""
+        return self._stand_in is not None
+
+    def replace(self, stand_in: Inside | None) -> Inside | None:
+        """Lead everyone to this instead of the database, on any loop; None ends it. Returns the one before."""
+        before, self._stand_in = self._stand_in, stand_in
+        return before
+
+    def rouse(self) -> bool:
+        """Soon, have whoever sleeps told of what was committed. Safe from any thread; False: nobody is inside."""
+        opening = self._opening
+        if opening is None or opening.pid != os.getpid() or opening.loop.is_closed():
+            return False
+        if not self._rousing:
+            self._rousing = True
+            opening.loop.call_soon_threadsafe(self._rouse_later, opening)
+        return True
 
     async def enter(self) -> None:
         """Open, or join those who have."""
+        if self._stand_in is not None:
+            return
         self._notice_fork()
         if self._opening is not None:
             self._check_loop(self._opening, "async with app")
@@ -66,13 +125,15 @@ class Door:
 
     async def leave(self) -> None:
         """Close behind the last one."""
+        if self._stand_in is not None:
+            return
         self._inside -= 1
         opening = self._opening
         if self._inside > 0 or opening is None:
             return
         self._opening = None
         self._inside = 0
-        for task in (opening.migrating, opening.ready):
+        for task in (opening.migrating, opening.ready, opening.rousing):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -81,8 +142,16 @@ class Door:
         finally:
             await opening.storage.close()
 
-    async def opening(self, call: str) -> Opening:
+    async def shut(self) -> None:
+        """Close, whoever is inside."""
+        if self._opening is not None:
+            self._inside = 1
+            await self.leave()
+
+    async def opening(self, call: str) -> Inside:
         """What is open now; raises NotOpen naming ``call``. In a forked child it is opened anew."""
+        if self._stand_in is not None:
+            return self._stand_in
         opening = self._opening
         if opening is None:
             raise NotOpen(call)
@@ -140,6 +209,14 @@ class Door:
                 _logger.exception("the schema cannot be brought up to date")
             return
 
+    def _rouse_later(self, opening: Opening) -> None:
+        opening.loop.call_later(_ROUSE_EVERY, self._rouse_now, opening)
+
+    def _rouse_now(self, opening: Opening) -> None:
+        self._rousing = False
+        if opening is self._opening:
+            opening.rousing = asyncio.ensure_future(_rouse(opening.storage))
+
     def _notice_fork(self) -> None:
         if self._opening is not None and self._opening.pid != os.getpid():
             # Kept, never closed: its sockets and locks are the parent's, and closing would say goodbye for it.
@@ -153,3 +230,11 @@ class Door:
                 f"{call}: the app was opened on another event loop, and a connection cannot change loops: open it "
                 "where it is used, or hand the call over with asyncio.run_coroutine_threadsafe"
             )
+
+
+async def _rouse(storage: Storage) -> None:
+    try:
+        await storage.doorbell.rouse()
+    except MainspringError as error:
+        # Only a hint: without it the sleepers look by themselves within seconds.
+        _logger.debug("sleepers were not roused: %s", error)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 from mainspring.app.door import Door
@@ -16,13 +16,25 @@ from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
 from mainspring.app.registration import Registration
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import BadOption, Misuse, StorageUnavailable
+from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
 from mainspring.storage.contract import Keyed
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
 REASON = "cancelled by the application"
+
+
+class Blocking(Protocol):
+    """The same for callers who block."""
+
+    def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+        """Publish to one group only."""
+        ...
+
+    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
+        """Publish on behalf of the message ``causation_id``."""
+        ...
 
 
 class Post:
@@ -36,6 +48,7 @@ class Post:
         transactions: Transactions,
         names: Namespace,
         clock: Clock,
+        blocking: Blocking | None = None,
     ) -> None:
         self._door = door
         self._envelope = envelope
@@ -43,27 +56,20 @@ class Post:
         self._transactions = transactions
         self.names = names
         self.clock = clock
+        self._blocking = blocking
 
     async def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
         """See ``Mainspring.publish``."""
-        return await self._dispatch(self._envelope.draft(message, payload, _map(options)), options, "app.publish()")
+        return await self._store(self.draft(message, payload, options, "publish(…)"), options, "app.publish()")
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish from within a handler: the message it handles is the cause."""
-        draft = self._envelope.draft(message, payload, _map(options), causation_id=causation_id, call="ctx.publish(…)")
-        return await self._dispatch(draft, options, "ctx.publish()")
+        draft = self.draft(message, payload, options, "ctx.publish(…)", causation_id)
+        return await self._store(draft, options, "ctx.publish()")
 
     async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
         """Publish to one group only."""
-        draft = self._envelope.draft(
-            payload,
-            MISSING,
-            _map(options),
-            group=self.names.stored(consumer.group),
-            topic=consumer.topic,
-            call=f"{consumer.group}.send(…)",
-        )
-        return await self._dispatch(draft, options, f"{consumer.group}.send()")
+        return await self._store(self.direct(consumer, payload, options), options, f"{consumer.group}.send()")
 
     async def publish_many(
         self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
@@ -92,31 +98,53 @@ class Post:
             return answer
         return await self._transactions.run(tx, self._transactions.scripts().cancel(meant, reason, self._door.now))
 
-    def publish_blocking(self, message: object, payload: object, options: PublishOptions) -> Receipt:
-        """See ``Sync.publish``."""
-        tx = _required(options.get("tx"), "publish")
-        draft = self._envelope.draft(message, payload, _map(options), call="app.sync.publish(…)")
+    @property
+    def blocking(self) -> Blocking:
+        """The way out for handlers that are plain functions."""
+        assert self._blocking is not None, "the back office serves no handlers"
+        return self._blocking
+
+    def draft(
+        self,
+        message: object,
+        payload: object,
+        options: PublishOptions,
+        call: str,
+        causation_id: UUID | None = None,
+    ) -> Draft:
+        """What is to be stored of a publish."""
+        return self._envelope.draft(message, payload, _map(options), causation_id=causation_id, call=call)
+
+    def direct(self, consumer: Registration, payload: object, options: PublishOptions) -> Draft:
+        """What is to be stored of a message for one group only."""
+        return self._envelope.draft(
+            payload,
+            MISSING,
+            _map(options),
+            group=self.names.stored(consumer.group),
+            topic=consumer.topic,
+            call=f"{consumer.group}.send(…)",
+        )
+
+    def join(self, draft: Draft, tx: object) -> Receipt:
+        """Store it in the caller's blocking transaction."""
         script = self._transactions.scripts().publish([draft], self._door.now)
         return _receipts([draft], self._transactions.run_blocking(tx, script))[0]
 
-    def publish_many_blocking(
-        self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
-    ) -> list[Receipt]:
-        """See ``Sync.publish_many``."""
-        tx = _required(options.get("tx"), "publish_many")
+    def join_many(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Receipt]:
+        """Store many in the caller's blocking transaction."""
         receipts: list[Receipt] = []
         for batch in _batches(self._drafts(messages, spread, options)):
             script = self._transactions.scripts().publish(batch, self._door.now)
-            receipts += _receipts(batch, self._transactions.run_blocking(tx, script))
+            receipts += _receipts(batch, self._transactions.run_blocking(options["tx"], script))
         return receipts
 
-    def cancel_blocking(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
-        """See ``Sync.cancel``."""
-        handle = _required(tx, "cancel")
+    def join_cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
+        """Cancel in the caller's blocking transaction."""
         script = self._transactions.scripts().cancel(self._meant(which, key), reason, self._door.now)
-        return self._transactions.run_blocking(handle, script)
+        return self._transactions.run_blocking(tx, script)
 
-    async def _dispatch(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
+    async def _store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         tx = options.get("tx")
         if tx is None:
             opening = await self._door.opening(call)
@@ -169,11 +197,3 @@ def _later(draft: Draft, offset: timedelta) -> Draft:
     if draft.at is not None:
         return replace(draft, at=draft.at + offset)
     return replace(draft, delay=draft.delay + offset)
-
-
-def _required(tx: object, call: str) -> object:
-    if tx is None:
-        raise Misuse(
-            f"app.sync.{call}() joins a blocking transaction: pass tx=connection, or write `await app.{call}(…)`"
-        )
-    return tx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,9 +84,22 @@ def open_storage(address: Address, options: Options) -> Opened:
 def opener(address: Address, options: Options, storage: Storage) -> Callable[[], Storage]:
     """What builds a storage for each time the app is opened: nothing is left of the last loop, or of a parent process.
 
-    Memory is all there is of itself, so there it is another door to the same rows.
+    Memory is all there is of itself, so there it is another door to the same rows. A SQLite file has one writer in
+    a process, whoever opens it.
     """
-    return storage.sibling if address.engine == "memory" else lambda: open_storage(address, options)[0]
+    if address.engine == "memory":
+        return storage.sibling
+    if address.engine == "postgresql":
+        return lambda: open_storage(address, options)[0]
+    first = {os.getpid(): storage}
+
+    def build() -> Storage:
+        if os.getpid() not in first:
+            first.clear()
+            first[os.getpid()] = open_storage(address, options)[0]
+        return first[os.getpid()].sibling()
+
+    return build
 
 
 def ddl(engine: Literal["sqlite", "postgresql"], schema: str) -> str:

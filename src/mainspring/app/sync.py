@@ -1,4 +1,4 @@
-"""``app.sync``: publishing from blocking code, in the caller's own transaction."""
+"""``app.sync``: the blocking twin of the app, for views, scripts, notebooks and plain-function handlers."""
 
 from __future__ import annotations
 
@@ -6,30 +6,87 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 from uuid import UUID
 
+from mainspring.app.background import Background
+from mainspring.app.blocking import BlockingPost
+from mainspring.app.desk import Progress
 from mainspring.app.envelope import MISSING, PublishOptions
-from mainspring.app.post import REASON, Post
+from mainspring.app.health import Health, HealthLimits
+from mainspring.app.offices import Offices
+from mainspring.app.post import REASON
+from mainspring.app.sync_desk import SyncDeadLetters, SyncGroups, SyncMessages
 from mainspring.model.message import Cancelled, Receipt
+from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
 from mainspring.timing.duration import Duration
 
 
 class Sync:
-    """The blocking twins: same arguments, same SQL. They need ``tx=`` and no open app."""
+    """Every call of the app that waits, for code that blocks: same arguments, same SQL.
 
-    def __init__(self, post: Post) -> None:
+    With ``tx`` a call joins the caller's blocking transaction and needs nothing open. Without, it runs on a loop in a
+    thread of its own, which opens the database by itself: from any number of threads, before and after a fork. A
+    coroutine awaits the app's own calls instead, and is told so.
+    """
+
+    def __init__(self, offices: Offices, post: BlockingPost, background: Background) -> None:
+        self._background = background
         self._post = post
+        self._operations = offices.operations
+        run = background.run
+        self.messages: SyncMessages = SyncMessages(offices.messages, run)
+        """Reading what is stored."""
+        self.dead: SyncDeadLetters = SyncDeadLetters(offices.dead, run)
+        """The dead letters."""
+        self.groups: SyncGroups = SyncGroups(offices.groups, run)
+        """The declared groups."""
+
+    # --- publishing ----------------------------------------------------------------------------------------
 
     def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
-        """Publish in the caller's blocking transaction: the message exists if and when that commits."""
-        return self._post.publish_blocking(message, payload, options)
+        """Publish a message of a registered type, or a payload on a topic. See ``Mainspring.publish``."""
+        return self._post.publish(message, payload, options)
 
     def publish_many(
         self, messages: Iterable[object], *, spread: Duration | None = None, **options: Unpack[PublishOptions]
     ) -> list[Receipt]:
-        """Publish many in the caller's blocking transaction."""
-        return self._post.publish_many_blocking(messages, spread, options)
+        """Publish many messages, or (topic, payload) pairs. See ``Mainspring.publish_many``."""
+        return self._post.publish_many(messages, spread, options)
 
     def cancel(
         self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
     ) -> Cancelled:
-        """Cancel in the caller's blocking transaction."""
-        return self._post.cancel_blocking(which, key, reason, tx)
+        """Cancel by message id, or by topic (or type) and ``key``. See ``Mainspring.cancel``."""
+        return self._post.cancel(which, key, reason, tx)
+
+    # --- operating -----------------------------------------------------------------------------------------
+
+    def migrate(self) -> list[str]:
+        """Bring the tables up to date, and return the names of the migrations applied."""
+        return self._background.run(self._operations.migrate, "migrate()")
+
+    def declare(self) -> list[Declaration]:
+        """Make the groups and their subscriptions known without starting a worker."""
+        return self._background.run(self._operations.declare, "declare()")
+
+    def health(self, limits: HealthLimits | None = None) -> Health:
+        """Whether all is well. See ``Mainspring.health``."""
+        return self._background.run(lambda: self._operations.health(limits), "health()")
+
+    def prune(self, retention: Retention | None = None, *, progress: Progress | None = None) -> Pruned:
+        """Remove what is older than the retention says. See ``Mainspring.prune``."""
+        return self._background.run(lambda: self._operations.prune(retention, progress), "prune()")
+
+    def tally(self, cap: int = 100_000) -> Tally:
+        """Every group's deliveries by state, each counted up to ``cap``."""
+        return self._background.run(lambda: self._operations.tally(cap), "tally()")
+
+    def roster(self) -> Roster:
+        """The declared groups and the workers that reported themselves."""
+        return self._background.run(self._operations.roster, "roster()")
+
+    def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
+        """What operators did, newest first, in every namespace of this database."""
+        return self._background.run(lambda: self._operations.audit(before, limit), "audit()")
+
+    def close(self) -> None:
+        """Close the database and end the thread; the next call starts anew. A process may also simply end."""
+        self._background.close()

@@ -207,6 +207,10 @@ class Doorbell(Protocol):
         """Wake whoever is asleep anywhere, whatever its groups."""
         ...
 
+    async def rouse(self) -> None:
+        """Ring for armed groups that have something due: a transaction was committed after they fell asleep."""
+        ...
+
 
 class Schema(Protocol):
     """The tables and their version."""

@@ -5,7 +5,7 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import BadHandle, Misuse
+from mainspring.model.errors import BadHandle
 from mainspring.storage.script import Script, Statement
 
 ACCEPTED = "pass asyncpg.Connection, sqlite3.Connection"
@@ -71,20 +71,3 @@ async def test_memory_has_no_transactions_to_join() -> None:
         await app.publish("a", 1, tx=sqlite3.connect(":memory:"))
 
     assert str(refused.value) == ("memory:// has no transactions: leave tx out, or use sqlite:/// or postgresql://")
-
-
-@pytest.mark.parametrize(
-    ("call", "blocking"),
-    [
-        ("publish", lambda app: app.sync.publish("a", 1)),
-        ("publish_many", lambda app: app.sync.publish_many([("a", 1)])),
-        ("cancel", lambda app: app.sync.cancel("a", key="k")),
-    ],
-)
-def test_the_blocking_calls_need_a_transaction(call: str, blocking: Any) -> None:
-    with pytest.raises(Misuse) as refused:
-        blocking(Mainspring("memory://"))
-
-    assert str(refused.value) == (
-        f"app.sync.{call}() joins a blocking transaction: pass tx=connection, or write `await app.{call}(…)`"
-    )

@@ -43,6 +43,9 @@ class MemoryDoorbell:
         with self._state.lock:
             self._state.ring([""])
 
+    async def rouse(self) -> None:
+        """See ``Doorbell.rouse``. Nothing to do: there is no transaction that could commit late."""
+
     def hang_up(self) -> None:
         """Call nobody any more who listened here."""
         with self._state.lock:

@@ -81,6 +81,10 @@ class PostgresDoorbell:
         """See ``Doorbell.ring``."""
         await self._run("bell_ring", self._names.channel, "")
 
+    async def rouse(self) -> None:
+        """See ``Doorbell.rouse``."""
+        await self._run("bell_rouse", self._names.channel, self._owner.now)
+
     async def hang_up(self) -> None:
         """Stop listening."""
         self._listeners.clear()

@@ -54,6 +54,9 @@ class SqliteDoorbell:
         """See ``Doorbell.ring``."""
         await self._gateway.run(self._ring(), "write")
 
+    async def rouse(self) -> None:
+        """See ``Doorbell.rouse``. Nothing to do: a commit is what is watched for."""
+
     def hang_up(self) -> None:
         """Watch no more."""
         for watch in self._watches:

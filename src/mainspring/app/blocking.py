@@ -1,0 +1,58 @@
+"""The way out for blocking code: in the caller's transaction, or on a loop in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from mainspring.app.background import Background
+from mainspring.app.envelope import PublishOptions
+from mainspring.app.post import Post
+from mainspring.app.registration import Registration
+from mainspring.model.message import Cancelled, Receipt
+from mainspring.timing.duration import Duration
+
+
+class BlockingPost:
+    """Publishes, sends and cancels for callers who block: with ``tx`` on their connection, else in the background."""
+
+    def __init__(self, post: Post, background: Background) -> None:
+        self._post = post
+        self._background = background
+
+    def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
+        """See ``Sync.publish``."""
+        if (tx := options.get("tx")) is not None:
+            return self._post.join(self._post.draft(message, payload, options, "app.sync.publish(…)"), tx)
+        return self._background.run(lambda: self._post.publish(message, payload, options), "publish(…)")
+
+    def publish_many(
+        self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
+    ) -> list[Receipt]:
+        """See ``Sync.publish_many``."""
+        if options.get("tx") is not None:
+            return self._post.join_many(messages, spread, options)
+        return self._background.run(lambda: self._post.publish_many(messages, spread, options), "publish_many(…)")
+
+    def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
+        """See ``Sync.cancel``."""
+        if tx is not None:
+            return self._post.join_cancel(which, key, reason, tx)
+        return self._background.run(lambda: self._post.cancel(which, key, reason, None), "cancel(…)")
+
+    def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+        """Publish to one group only."""
+        if (tx := options.get("tx")) is not None:
+            return self._post.join(self._post.direct(consumer, payload, options), tx)
+        twin = f"{consumer.group}.send(…)"
+        return self._background.run(
+            lambda: self._post.send(consumer, payload, options), f"{consumer.group}.sync.send(…)", twin
+        )
+
+    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
+        """Publish from within a plain function: the message it handles is the cause."""
+        if (tx := options.get("tx")) is not None:
+            return self._post.join(self._post.draft(message, payload, options, "ctx.publish(…)", causation_id), tx)
+        return self._background.run(
+            lambda: self._post.forward(message, payload, options, causation_id), "ctx.sync.publish(…)", "ctx.publish(…)"
+        )

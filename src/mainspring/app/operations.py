@@ -1,0 +1,100 @@
+"""What keeps an app in order: its tables, its declarations, its health, its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from mainspring.app.config import Options
+from mainspring.app.consumers import Consumers
+from mainspring.app.desk import Progress
+from mainspring.app.door import Door
+from mainspring.app.health import Health, HealthLimits, examine, unopened
+from mainspring.app.post import Post
+from mainspring.app.storages import Address
+from mainspring.model.errors import StorageError
+from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
+
+_PRUNE_BATCH = 1000
+
+
+class Operations:
+    """Operates one app through one door; its methods are documented where ``Mainspring`` shows them."""
+
+    def __init__(
+        self, door: Door, post: Post, consumers: Consumers, options: Options, address: Address, workers: list[Worker]
+    ) -> None:
+        self._door = door
+        self._post = post
+        self._names = post.names
+        self._consumers = consumers
+        self._options = options
+        self._address = address
+        self._workers: Sequence[Worker] = workers
+
+    async def migrate(self) -> list[str]:
+        """See ``Mainspring.migrate``."""
+        await self._door.enter()
+        try:
+            opening = await self._door.opening("app.migrate()")
+            applied, opening.applied = opening.applied, []
+            return applied + await opening.storage.schema.migrate()
+        finally:
+            await self._door.leave()
+
+    async def declare(self) -> list[Declaration]:
+        """See ``Mainspring.declare``."""
+        declarations = [each.declaration(self._post, self._options.name) for each in self._consumers]
+        await self._door.enter()
+        try:
+            await (await self._door.storage("app.declare()")).upkeep.declare(declarations)
+        finally:
+            await self._door.leave()
+        return declarations
+
+    async def health(self, limits: HealthLimits | None) -> Health:
+        """See ``Mainspring.health``."""
+        if self._address.missing and not self._door.stands_in:
+            # Opening would make the file, and an empty new database is always well.
+            return unopened(StorageError(f"there is no file {self._address.target}"))
+        try:
+            await self._door.enter()
+        except StorageError as error:
+            return unopened(error)
+        try:
+            storage = await self._door.storage("app.health()")
+            return await examine(storage, self._names, self._workers, limits or HealthLimits())
+        finally:
+            await self._door.leave()
+
+    async def prune(self, retention: Retention | None, progress: Progress | None) -> Pruned:
+        """See ``Mainspring.prune``."""
+        storage = await self._door.storage("app.prune()")
+        total = Pruned()
+        while (batch := await storage.upkeep.prune(retention or self._options.retention, _PRUNE_BATCH)).total:
+            names = [field.name for field in fields(Pruned)]
+            total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in names})
+            if progress is not None:
+                progress(total.total)
+        return total
+
+    async def tally(self, cap: int) -> Tally:
+        """See ``Mainspring.tally``."""
+        tally = await (await self._door.storage("app.tally()")).ledger.tally(cap)
+        groups = (each for each in tally.groups if self._names.owns(each.group))
+        return replace(tally, groups=tuple(replace(each, group=self._names.shown(each.group)) for each in groups))
+
+    async def roster(self) -> Roster:
+        """See ``Mainspring.roster``."""
+        roster = await (await self._door.storage("app.roster()")).ledger.roster()
+        groups = tuple(self._names.group(each) for each in roster.groups if self._names.owns(each.name))
+        workers = tuple(self._names.worker(each) for each in roster.workers if self._names.owns(each.app))
+        return Roster(roster.now, groups, workers)
+
+    async def audit(self, before: int | None, limit: int) -> list[AuditView]:
+        """See ``Mainspring.audit``."""
+        return await (await self._door.storage("app.audit()")).ledger.audit(before, limit)
