@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mainspring.app.app import Mainspring
+    from mainspring.app.classes import Consumer
     from mainspring.app.config import AppOptions, Options
     from mainspring.app.consumed import Consumed
     from mainspring.app.consumers import ConsumerOptions
     from mainspring.app.context import Context
+    from mainspring.app.depends import Depends
     from mainspring.app.envelope import PublishOptions
     from mainspring.app.health import Check, Health, HealthLimits
+    from mainspring.app.resolvers import Resolver
     from mainspring.model import errors
     from mainspring.model.message import Cancelled, Keep, Priority, Receipt
     from mainspring.model.verdict import Cancel, Done, Snooze
@@ -26,8 +29,10 @@ __all__ = [
     "Cancelled",
     "Check",
     "Consumed",
+    "Consumer",
     "ConsumerOptions",
     "Context",
+    "Depends",
     "Done",
     "Health",
     "HealthLimits",
@@ -37,6 +42,7 @@ __all__ = [
     "Priority",
     "PublishOptions",
     "Receipt",
+    "Resolver",
     "Retention",
     "RetryPolicy",
     "Snooze",
@@ -48,12 +54,15 @@ __all__ = [
 
 _HOMES = {
     "mainspring.app.app": ("Mainspring",),
+    "mainspring.app.classes": ("Consumer",),
     "mainspring.app.config": ("AppOptions", "Options"),
     "mainspring.app.consumed": ("Consumed",),
     "mainspring.app.consumers": ("ConsumerOptions",),
     "mainspring.app.context": ("Context",),
+    "mainspring.app.depends": ("Depends",),
     "mainspring.app.envelope": ("PublishOptions",),
     "mainspring.app.health": ("Check", "Health", "HealthLimits"),
+    "mainspring.app.resolvers": ("Resolver",),
     "mainspring.model.errors": ("errors",),
     "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
     "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),

@@ -8,14 +8,16 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
 from mainspring.app import discovery, runner
 from mainspring.app.background import Background
 from mainspring.app.blocking import BlockingPost
+from mainspring.app.classes import Consumer
 from mainspring.app.config import AppOptions, Options
-from mainspring.app.consumed import Consumed, Registrar
+from mainspring.app.configuring import configure
+from mainspring.app.consumed import ClassSender, Consumed, Registrar
 from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
 from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
 from mainspring.app.door import Door
@@ -25,7 +27,8 @@ from mainspring.app.offices import Offices
 from mainspring.app.operations import Operations
 from mainspring.app.post import REASON, Post
 from mainspring.app.registration import Registration
-from mainspring.app.storages import open_storage, opener, read_url
+from mainspring.app.resolvers import Resolver, read_resolver
+from mainspring.app.storages import open_storage, opener
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadOption, Misuse
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     # Only who works needs the runtime: a process that publishes starts without it.
     from mainspring.runtime.worker import Worker
 
-P = ParamSpec("P")
-R = TypeVar("R")
 M = TypeVar("M")
 
 
@@ -50,13 +51,16 @@ class Mainspring:
     consumes, ``app.run()`` does so as a script.
     """
 
-    def __init__(self, url: str, **options: Unpack[AppOptions]) -> None:
-        self._options = Options.read(options)
-        self._address = read_url(url)
+    def __init__(
+        self, url: str | None = None, *, resolver: Resolver | object = None, **options: Unpack[AppOptions]
+    ) -> None:
+        self._options, self._address = configure(url, options)
         self._clock = SystemClock()
         self._names = self._options.names
         self._catalogue = Catalogue()
-        self._consumers = Consumers(self._catalogue, self._options)
+        self._consumers = Consumers(
+            self._catalogue, self._options, None if resolver is None else read_resolver(resolver)
+        )
         self._workers: list[Worker] = []
         storage, scripts = open_storage(self._address, self._options)
         build = opener(self._address, self._options, storage)
@@ -111,13 +115,18 @@ class Mainspring:
                 "@app.consumer('orders.placed'), or @app.consumer() where its payload has @app.message(topic)"
             )
 
-        def register(function: Callable[P, R]) -> Consumed[P, R]:
+        def register(function: Any) -> Any:
             if self._workers:
                 raise Misuse("a consumer was registered while a worker runs: import its module before app.worker()")
-            plain = function.function if isinstance(function, Consumed) else function
-            return Consumed(plain, self._consumers.register(plain, topics, options), self._post)
+            plain: Any = function.function if isinstance(function, Consumed) else function
+            registration = self._consumers.register(plain, topics, options)
+            if inspect.isclass(plain):
+                # It stays the class it is, and learns to send to itself.
+                cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post)
+                return plain
+            return Consumed(plain, registration, self._post)
 
-        return register
+        return cast("Registrar", register)
 
     def include(self, module: ModuleType | str) -> list[str]:
         """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""

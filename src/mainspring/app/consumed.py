@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from mainspring.app.classes import Consumer
 from mainspring.app.context import Context
 from mainspring.app.envelope import PublishOptions
 from mainspring.app.registration import Registration
@@ -14,6 +15,7 @@ from mainspring.model.message import Receipt
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+C = TypeVar("C", bound=Consumer[Any])
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
@@ -130,9 +132,31 @@ class SyncConsumed(Generic[P, R_co]):
         return self._app.blocking.send(self._registration, payload, options)
 
 
-class Registrar(Protocol):
-    """What ``@app.consumer(…)`` returns: it takes the function and gives back its registered twin."""
+class ClassSender:
+    """Sends straight to a consumer that is a class."""
 
-    def __call__(self, function: Callable[P, R_co], /) -> Consumed[P, R_co]:
-        """Register the function."""
+    def __init__(self, registration: Registration, app: Sending) -> None:
+        self._registration = registration
+        self._app = app
+
+    async def send(self, payload: object, options: PublishOptions) -> Receipt:
+        """Publish to this consumer only."""
+        return await self._app.send(self._registration, payload, options)
+
+    def send_blocking(self, payload: object, options: PublishOptions) -> Receipt:
+        """The same for callers who block."""
+        return self._app.blocking.send(self._registration, payload, options)
+
+
+class Registrar(Protocol):
+    """What ``@app.consumer(…)`` returns: it takes the function and gives back its registered twin; a class stays."""
+
+    @overload
+    def __call__(self, function: type[C], /) -> type[C]: ...  # type: ignore[overload-overlap]  # a class is a callable
+
+    @overload
+    def __call__(self, function: Callable[P, R_co], /) -> Consumed[P, R_co]: ...
+
+    def __call__(self, function: Any, /) -> Any:
+        """Register the function or class."""
         ...

@@ -13,6 +13,7 @@ from mainspring.app.envelope import Catalogue
 from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice, closest, given, length, refuse_unknown, whole
 from mainspring.app.registration import Registration
+from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.message import Keep
 from mainspring.storage.routing import is_wild
@@ -43,8 +44,9 @@ class ConsumerOptions(TypedDict, total=False):
 class Consumers:
     """The in-process registry. Handlers come from here and from nowhere else."""
 
-    def __init__(self, catalogue: Catalogue, options: Options) -> None:
+    def __init__(self, catalogue: Catalogue, options: Options, resolver: Resolver | None = None) -> None:
         self._catalogue = catalogue
+        self._resolver = resolver
         self._options = options
         self._registered: dict[str, Registration] = {}
 
@@ -87,8 +89,8 @@ class Consumers:
         if not callable(function):
             raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
         name = signature.handler_name(function)
-        shape = signature.read(function)
-        threaded = not _is_async(function)
+        shape = signature.read(function, self._resolver)
+        threaded = shape.threaded
         group = check_group(options.get("group") or _default_group(function, name))
         patterns = tuple(dict.fromkeys(self._patterns(topics, shape, name)))
         concurrency = options.get("concurrency", THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY)
@@ -97,7 +99,7 @@ class Consumers:
             name=name,
             function=function,
             shape=shape,
-            decode=signature.payload_decoder(function, shape),
+            decode=signature.payload_decoder(shape),
             topics=patterns,
             topic=self._catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
@@ -145,16 +147,10 @@ def _is_reloaded(before: Any, now: Any) -> bool:
     """Whether this is the same consumer from a module or a notebook's cell loaded anew, not a second one."""
     if signature.handler_name(before) != signature.handler_name(now):
         return False
-    old, new = (getattr(inspect.unwrap(each), "__code__", None) for each in (before, now))
+    old, new = (getattr(inspect.unwrap(getattr(each, "consume", each)), "__code__", None) for each in (before, now))
     if old is None or new is None or old is new:  # two closures of one function are two consumers
         return False
     return bool(old.co_filename != new.co_filename or old.co_firstlineno == new.co_firstlineno)
-
-
-def _is_async(function: Any) -> bool:
-    # A wrapper that only passes a coroutine on is as async as what it wraps.
-    inner = inspect.unwrap(function)
-    return any(inspect.iscoroutinefunction(each) for each in (function, inner, type(inner).__call__))
 
 
 def _default_group(function: Any, name: str) -> str:

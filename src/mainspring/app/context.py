@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Protocol, Unpack
+from typing import Any, Protocol, Unpack
 from uuid import UUID
 
 from mainspring.app.envelope import MISSING, PublishOptions
@@ -55,16 +55,26 @@ class Publishing(Protocol):
 class Context:
     """One attempt at one message, as its handler sees it. Made only for handlers that ask for it."""
 
-    __slots__ = ("_app", "_delivery", "_run")
+    __slots__ = ("_app", "_delivery", "_message", "_run")
 
-    def __init__(self, app: Publishing, delivery: Delivery, run: Run) -> None:
+    def __init__(self, app: Publishing, delivery: Delivery, run: Run, message: Any = MISSING) -> None:
         self._app = app
         self._delivery = delivery
         self._run = run
+        self._message = message
 
     def __repr__(self) -> str:
         """For people: which message, whose copy, which attempt."""
         return f"<Context {self.topic} {self.message_id} for {self.group}, attempt {self.attempt}>"
+
+    @property
+    def message(self) -> Any:
+        """The message, decoded as the type the handler names, in its payload's annotation or as ``Consumer[T]``."""
+        if self._message is MISSING:
+            raise Misuse(
+                f"ctx.message of {self.group}: its handler names no type to read it as, take it as a parameter"
+            )
+        return self._message
 
     @property
     def message_id(self) -> UUID:

@@ -39,7 +39,7 @@ class Registration:
         """What the runtime runs."""
         return Handler(
             group=app.names.stored(self.group),
-            call=signature.compile_call(self.function, self.shape, self.decode, app),
+            call=signature.compile_call(self.shape, self.decode, app),
             retry=self.retry,
             threaded=self.threaded,
             concurrency=self.concurrency,

@@ -3,92 +3,116 @@
 from __future__ import annotations
 
 import inspect
-import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
+from mainspring.app.classes import Consumer, message_of
 from mainspring.app.context import Context, Publishing
+from mainspring.app.depends import Depends
+from mainspring.app.injection import Call, Injection
+from mainspring.app.parameters import ACCEPTED, Argument, Arguments, handler_name
+from mainspring.app.parameters import read as read_parameters
+from mainspring.app.plan import Plan, plan
+from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadSignature
 from mainspring.model.message import Delivery
 from mainspring.runtime.handler import Run
 from mainspring.storage.codec import Decode, decoder
 
-_ACCEPTED = "a handler takes (payload), (payload, ctx), (ctx) or ()"
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_UNTYPED = inspect.Parameter.empty
-
-Call = Callable[[Delivery, Run], Any]
+__all__ = ["Call", "Shape", "compile_call", "handler_name", "is_async", "payload_decoder", "read"]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A handler's parameters: which one is the payload, of what type, and which one the context."""
+    """A handler as it will be called: its parameters, its payload's type, and the plan for what else it needs."""
 
+    function: Callable[..., Any]
+    """What is called in the end: the function itself, or a class's ``consume``."""
+    arguments: Arguments = ()
     payload: str | None = None
     annotation: Any = Any
     context: str | None = None
-    context_first: bool = False
-    context_by_name: bool = False
+    threaded: bool = False
+    plan: Plan | None = None
+    """None for handlers that need nothing but their message and context: they pay for nothing."""
+    resolver: Resolver | None = None
+
+    @property
+    def context_first(self) -> bool:
+        """Whether the context stands before the payload."""
+        return bool(self.arguments) and self.arguments[0].source == "context"
+
+    @property
+    def context_by_name(self) -> bool:
+        """Whether the context must be named in the call."""
+        return any(each.source == "context" and each.by_name for each in self.arguments)
 
 
-def handler_name(function: Callable[..., Any]) -> str:
-    """The handler as people and the registry know it: module and qualified name."""
-    inner = inspect.unwrap(function)
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    return f"{getattr(inner, '__module__', '')}.{name}"
-
-
-def read(function: Callable[..., Any]) -> Shape:
+def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape:
     """Read the signature; raises BadSignature saying what to change."""
-    name = handler_name(function)
-    if inspect.isclass(function):
-        raise BadSignature(f"{name} is a class: a consumer is a function, `def` or `async def`")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise BadSignature(f"{name} yields: a handler returns its outcome, so write `return` instead of `yield`")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:
-        raise BadSignature(f"{name} has no signature to read: wrap it in a function; {_ACCEPTED}") from error
-    shape = Shape()
-    for parameter in signature.parameters.values():
-        shape = _place(parameter, shape, function, name)
-    return shape
+    name = handler_name(handler)
+    if inspect.isclass(handler):
+        function, arguments, message = _of_class(handler, resolver, name)
+    else:
+        function, message = handler, None
+        _refuse_yielding(function, name)
+        arguments = read_parameters(function, resolver)
+    threaded = not is_async(function)
+    payload = next((each for each in arguments if each.source == "payload"), None)
+    context = next((each for each in arguments if each.source == "context"), None)
+    simple = all(each.source in ("payload", "context") for each in arguments)
+    return Shape(
+        function=function,
+        arguments=arguments,
+        payload=message and "ctx.message" if payload is None else payload.name,
+        annotation=message or Any if payload is None else payload.annotation,
+        context=None if context is None else context.name,
+        threaded=threaded,
+        plan=None if simple else plan(arguments, blocking=threaded, resolver=resolver, handler=name),
+        resolver=resolver,
+    )
 
 
-def payload_decoder(function: Callable[..., Any], shape: Shape) -> Decode | None:
+def payload_decoder(shape: Shape) -> Decode | None:
     """What reads this handler's payloads, built once; None for a handler that takes none."""
     if shape.payload is None:
         return None
     try:
         return decoder(shape.annotation)
     except BadSignature as error:
-        raise BadSignature(f"parameter {shape.payload!r} of {handler_name(function)}: {error}") from error
+        raise BadSignature(f"parameter {shape.payload!r} of {handler_name(shape.function)}: {error}") from error
 
 
-def compile_call(function: Callable[..., Any], shape: Shape, decode: Decode | None, app: Publishing) -> Call:
+def compile_call(shape: Shape, decode: Decode | None, app: Publishing) -> Call:
     """The shortest way from a delivery to the handler: nothing is looked up when it is called.
 
     For an ``async def`` the call returns its coroutine, for a plain function its result.
     """
+    function = shape.function
+    if shape.plan is not None:
+        return Injection(function, shape.plan, decode, app, shape.resolver).call(blocking=shape.threaded)
     if decode is None:
         return _without_payload(function, shape, app)
     if shape.context is None:
         return lambda delivery, _run: function(decode(delivery.payload, delivery.content_type))
-    if shape.context_by_name:
-        name = shape.context
+    name = shape.context if shape.context_by_name else None
+    context_first = shape.context_first
 
-        def by_name(delivery: Delivery, run: Run) -> Any:
-            value = decode(delivery.payload, delivery.content_type)
-            return function(value, **{name: Context(app, delivery, run)})
+    def call(delivery: Delivery, run: Run) -> Any:
+        value = decode(delivery.payload, delivery.content_type)
+        context = Context(app, delivery, run, value)
+        if name is not None:
+            return function(value, **{name: context})
+        return function(context, value) if context_first else function(value, context)
 
-        return by_name
-    if shape.context_first:
-        return lambda delivery, run: function(
-            Context(app, delivery, run), decode(delivery.payload, delivery.content_type)
-        )
-    return lambda delivery, run: function(decode(delivery.payload, delivery.content_type), Context(app, delivery, run))
+    return call
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it gives something to await. A wrapper that only passes a coroutine on counts as well."""
+    inner = inspect.unwrap(function)
+    return any(inspect.iscoroutinefunction(each) for each in (function, inner, type(inner).__call__))
 
 
 def _without_payload(function: Callable[..., Any], shape: Shape, app: Publishing) -> Call:
@@ -100,62 +124,22 @@ def _without_payload(function: Callable[..., Any], shape: Shape, app: Publishing
     return lambda delivery, run: function(Context(app, delivery, run))
 
 
-def _place(parameter: inspect.Parameter, shape: Shape, function: Callable[..., Any], handler: str) -> Shape:
-    name = parameter.name
-    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-        return shape
-    by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    annotation = _resolve(parameter, function, handler)
-    if _is_context(name, annotation):
-        if shape.context is not None:
-            raise BadSignature(f"{handler} asks for two contexts, {shape.context!r} and {name!r}: keep one")
-        return _with(shape, context=name, context_first=shape.payload is None, context_by_name=by_name)
-    optional = parameter.default is not _UNTYPED
-    if not by_name and shape.payload is None:
-        if optional:
-            raise BadSignature(
-                f"parameter {name!r} of {handler} stands where the payload does and has a default: remove the default, "
-                f"or put `*` before it if it is not the payload; {_ACCEPTED}"
-            )
-        return _with(shape, payload=name, annotation=Any if annotation is _UNTYPED else annotation)
-    if optional:
-        return shape
-    raise BadSignature(f"{handler} has a parameter {name!r} that nothing fills: give it a default; {_ACCEPTED}")
-
-
-def _with(shape: Shape, **changes: Any) -> Shape:
-    values = {name: getattr(shape, name) for name in Shape.__dataclass_fields__}
-    return Shape(**(values | changes))
-
-
-def _is_context(name: str, annotation: Any) -> bool:
-    if annotation is _UNTYPED:
-        return name == "ctx"
-    return isinstance(annotation, type) and issubclass(annotation, Context)
-
-
-def _resolve(parameter: inspect.Parameter, function: Callable[..., Any], handler: str) -> Any:
-    written = parameter.annotation
-    if written is _UNTYPED:
-        return written
-    inner = inspect.unwrap(function)
-    holder = SimpleNamespace(__annotations__={parameter.name: written})
-    names = dict(_reachable(inner))
-    try:
-        # By typing's own rules, one parameter at a time: what a handler returns is nobody's business here.
-        hints = typing.get_type_hints(holder, getattr(inner, "__globals__", {}), names, include_extras=True)
-    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+def _of_class(kind: type, resolver: Resolver | None, name: str) -> tuple[Callable[..., Any], Arguments, Any]:
+    function = getattr(kind, "consume", None)
+    if not issubclass(kind, Consumer) or not inspect.isfunction(function):
         raise BadSignature(
-            f"the type {written!r} of parameter {parameter.name!r} of {handler} cannot be resolved ({error}): import "
-            "or define it at module level, not under `if TYPE_CHECKING` and not inside a function"
-        ) from error
-    return hints[parameter.name]
+            f"{name} is a class: write `class {kind.__name__}(Consumer[YourMessage])` with a method "
+            "`async def consume(self, message, ctx)`, or a function"
+        )
+    _refuse_yielding(function, f"{name}.consume")
+    arguments = read_parameters(function.__get__(object()), resolver)
+    # To the method its instance is one more thing that is made for every dispatch.
+    instance = Argument("self", by_name=False, source=Depends(kind, cached=False), annotation=kind)
+    return function, (instance, *arguments), message_of(kind)
 
 
-def _reachable(function: Any) -> Iterator[tuple[str, Any]]:
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    for name, cell in zip(getattr(code, "co_freevars", ()), cells or (), strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+def _refuse_yielding(function: Any, name: str) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise BadSignature(f"{name} yields: a handler returns its outcome, so write `return` instead of `yield`")
+    if not callable(function):
+        raise BadSignature(f"{name} cannot be called; {ACCEPTED}")

@@ -58,6 +58,7 @@ class Desk:
         self.clock = HandClock(NOON)
         self.forwarded: list[tuple[object, object, PublishOptions, UUID]] = []
         self.sent: list[tuple[str, object, PublishOptions]] = []
+        self.blocking = BlockingDesk(self)
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         self.forwarded.append((message, payload, options, causation_id))
@@ -65,6 +66,21 @@ class Desk:
 
     async def send(self, consumer: Any, payload: object, options: PublishOptions) -> Receipt:
         self.sent.append((consumer.group, payload, options))
+        return Receipt(MESSAGE, "stored")
+
+
+class BlockingDesk:
+    """The same for handlers that are plain functions."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
+        self._desk.forwarded.append((message, payload, options, causation_id))
+        return Receipt(MESSAGE, "stored")
+
+    def send(self, consumer: Any, payload: object, options: PublishOptions) -> Receipt:
+        self._desk.sent.append((consumer.group, payload, options))
         return Receipt(MESSAGE, "stored")
 
 

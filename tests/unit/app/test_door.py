@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.door import Door
+from mainspring.app.door import Door, Opening
 from mainspring.model.errors import Misuse, NotOpen, SchemaTooNew, StorageUnavailable
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
@@ -34,6 +34,12 @@ class Counted(MemoryStorage):
 
     async def close(self) -> None:
         self.closed += 1
+
+
+async def opened(entrance: Door) -> Opening:
+    opening = await entrance.opening("app.publish()")
+    assert isinstance(opening, Opening)
+    return opening
 
 
 def door(storage: MemoryStorage) -> Door:
@@ -69,7 +75,7 @@ async def test_an_outage_does_not_stop_the_opening() -> None:
     entrance = door(storage)
 
     await entrance.enter()
-    opening = await entrance.opening("app.publish()")
+    opening = await opened(entrance)
     assert opening.migrating is not None
     await opening.migrating
 
@@ -83,7 +89,7 @@ async def test_leaving_during_an_outage_stops_trying() -> None:
     storage.trouble = [StorageUnavailable("away")] * 1000
     entrance = door(storage)
     await entrance.enter()
-    migrating = (await entrance.opening("app.publish()")).migrating
+    migrating = (await opened(entrance)).migrating
     assert migrating is not None
 
     await entrance.leave()
@@ -141,7 +147,7 @@ async def test_a_forked_child_opens_anew_and_closes_nothing_of_its_parents(monke
     storage = Counted()
     entrance = door(storage)
     await entrance.enter()
-    parents = await entrance.opening("app.publish()")
+    parents = await opened(entrance)
 
     monkeypatch.setattr(os, "getpid", lambda: parents.pid + 1)
     childs = await entrance.opening("app.publish()")

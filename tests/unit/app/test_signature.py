@@ -14,7 +14,7 @@ from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 if TYPE_CHECKING:
     from decimal import Decimal as Hidden
 
-ACCEPTED = "a handler takes (payload), (payload, ctx), (ctx) or ()"
+ACCEPTED = "a handler takes (payload), (payload, ctx), (ctx) or (), and Annotated[…, Depends(…)] besides"
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Order:
 
 def call(function: Callable[..., Any], payload: bytes = b'{"id":7}') -> Any:
     shape = signature.read(function)
-    compiled = signature.compile_call(function, shape, signature.payload_decoder(function, shape), Desk())
+    compiled = signature.compile_call(shape, signature.payload_decoder(shape), Desk())
     held = delivery(payload)
     return compiled(held, running(held))
 
@@ -205,10 +205,22 @@ HERE = __name__
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (AClass, f"{HERE}.AClass is a class: a consumer is a function, `def` or `async def`"),
+        (
+            AClass,
+            (
+                f"{HERE}.AClass is a class: write `class AClass(Consumer[YourMessage])` with a method "
+                "`async def consume(self, message, ctx)`, or a function"
+            ),
+        ),
         (yielding, f"{HERE}.yielding yields: a handler returns its outcome, so write `return` instead of `yield`"),
-        (three, f"{HERE}.three has a parameter 'other' that nothing fills: give it a default; {ACCEPTED}"),
-        (keyword, f"{HERE}.keyword has a parameter 'session' that nothing fills: give it a default; {ACCEPTED}"),
+        (
+            three,
+            f"{HERE}.three has a parameter 'other' that nothing fills: give it a default or a provider; {ACCEPTED}",
+        ),
+        (
+            keyword,
+            f"{HERE}.keyword has a parameter 'session' that nothing fills: give it a default or a provider; {ACCEPTED}",
+        ),
         (two_contexts, f"{HERE}.two_contexts asks for two contexts, 'a' and 'b': keep one"),
         (
             with_default,

@@ -1,0 +1,161 @@
+"""The parameters of a handler or provider, read once: who fills each of them."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from mainspring.app.context import Context
+from mainspring.app.depends import Depends, marker
+from mainspring.app.resolvers import Resolver
+from mainspring.model.errors import BadSignature
+
+UNTYPED = inspect.Parameter.empty
+ACCEPTED = "a handler takes (payload), (payload, ctx), (ctx) or (), and Annotated[…, Depends(…)] besides"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One parameter and what fills it."""
+
+    name: str
+    by_name: bool
+    source: Literal["payload", "context", "resolver"] | Depends
+    annotation: Any = Any
+
+
+Arguments = tuple[Argument, ...]
+
+
+def handler_name(function: Any) -> str:
+    """A handler or provider as people and the registry know it: module and qualified name."""
+    inner = inspect.unwrap(function)
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    return f"{getattr(inner, '__module__', '')}.{name}"
+
+
+def read(
+    function: Callable[..., Any],
+    resolver: Resolver | None = None,
+    *,
+    takes_payload: bool = True,
+    asker: str | None = None,
+) -> Arguments:
+    """Read the signature; raises BadSignature saying what to change. ``asker`` is who asked for a provider."""
+    name = handler_name(function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        if asker is not None and inspect.isclass(function):
+            return ()  # a class written in C: it is called without arguments, or says itself what it misses
+        raise BadSignature(f"{name} has no signature to read: wrap it in a function; {ACCEPTED}") from error
+    read: list[Argument] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        filled = _fill(parameter, read, function, name, resolver, takes_payload=takes_payload)
+        if filled is not None:
+            read.append(filled)
+    return tuple(read)
+
+
+def _fill(
+    parameter: inspect.Parameter,
+    before: list[Argument],
+    function: Callable[..., Any],
+    owner: str,
+    resolver: Resolver | None,
+    *,
+    takes_payload: bool,
+) -> Argument | None:
+    name = parameter.name
+    by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    annotation = resolve(parameter, function, owner)
+    wanted = marker(annotation)
+    if wanted is not None:
+        return Argument(name, by_name, wanted, annotation)
+    _refuse_lookalikes(parameter, annotation, owner, resolver)
+    if resolver is not None and resolver.marks(annotation):
+        return Argument(name, by_name, "resolver", annotation)
+    if _is_context(name, annotation):
+        first = next((each.name for each in before if each.source == "context"), None)
+        if first is not None:
+            raise BadSignature(f"{owner} asks for two contexts, {first!r} and {name!r}: keep one")
+        return Argument(name, by_name, "context", annotation)
+    optional = parameter.default is not UNTYPED
+    if takes_payload and not by_name and not any(each.source == "payload" for each in before):
+        if optional:
+            raise BadSignature(
+                f"parameter {name!r} of {owner} stands where the payload does and has a default: remove the default, "
+                f"or put `*` before it if it is not the payload; {ACCEPTED}"
+            )
+        return Argument(name, by_name, "payload", Any if annotation is UNTYPED else annotation)
+    if optional:
+        return None
+    if resolver is not None and annotation is not UNTYPED:
+        return Argument(name, by_name, "resolver", annotation)
+    if takes_payload:
+        raise BadSignature(
+            f"{owner} has a parameter {name!r} that nothing fills: give it a default or a provider; {ACCEPTED}"
+        )
+    raise BadSignature(
+        f"the provider {owner} has a parameter {name!r} that nothing fills: give it a default, annotate it with "
+        f"Context, or write `{name}: Annotated[…, Depends(provider)]`"
+    )
+
+
+def _refuse_lookalikes(parameter: inspect.Parameter, annotation: Any, owner: str, resolver: Resolver | None) -> None:
+    if isinstance(parameter.default, Depends):
+        raise BadSignature(
+            f"parameter {parameter.name!r} of {owner} has {parameter.default!r} as its default: write "
+            f"`{parameter.name}: Annotated[…, {parameter.default!r}]`, so that the function can still be called"
+        )
+    if resolver is not None and resolver.marks(annotation):
+        return
+    for each in (parameter.default, *getattr(annotation, "__metadata__", ())):
+        if type(each).__name__ == "Depends" and type(each).__module__.partition(".")[0] in ("fastapi", "fast_depends"):
+            raise BadSignature(
+                f"parameter {parameter.name!r} of {owner} has another library's Depends: a consumer has no request to "
+                "serve; write `from mainspring import Depends`"
+            )
+
+
+def _is_context(name: str, annotation: Any) -> bool:
+    if annotation is UNTYPED:
+        return name == "ctx"
+    return isinstance(annotation, type) and issubclass(annotation, Context)
+
+
+def resolve(parameter: inspect.Parameter, function: Callable[..., Any], owner: str) -> Any:
+    """The parameter's type, with what is written as text looked up where it was written."""
+    written = parameter.annotation
+    if written is UNTYPED:
+        return written
+    inner: Any = inspect.unwrap(function)
+    if inspect.isclass(inner):
+        inner = inner.__init__
+    holder = SimpleNamespace(__annotations__={parameter.name: written})
+    try:
+        # By typing's own rules, one parameter at a time: what a handler returns is nobody's business here.
+        hints = typing.get_type_hints(
+            holder, getattr(inner, "__globals__", {}), dict(_reachable(inner)), include_extras=True
+        )
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise BadSignature(
+            f"the type {written!r} of parameter {parameter.name!r} of {owner} cannot be resolved ({error}): import "
+            "or define it at module level, not under `if TYPE_CHECKING` and not inside a function"
+        ) from error
+    return hints[parameter.name]
+
+
+def _reachable(function: Any) -> Iterator[tuple[str, Any]]:
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+    for name, cell in zip(getattr(code, "co_freevars", ()), cells or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
