@@ -1,5 +1,6 @@
 """What every test shares: the servers, the size of the fault runs, and an honest last page."""
 
+import os
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.report import show_reports
+from tests.integration.handles.report import show_handles
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_url
 from tests.services.watch import watched_home
@@ -28,6 +30,10 @@ def large(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What is set on the desk of whoever runs the tests is no part of them.
+    for name in [name for name in os.environ if name.startswith("MAINSPRING_")]:
+        if not name.startswith(("MAINSPRING_TEST_", "MAINSPRING_FAULT_", "MAINSPRING_BENCH_")):
+            del os.environ[name]
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None:
         config.stash[HOME] = Path(worker["postgres_home"])
@@ -65,3 +71,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for what, count in sorted(missing.items()):
         terminalreporter.line(f"{count} tests need what is {MARK} {what}")
     show_reports(terminalreporter)
+    show_handles(terminalreporter)

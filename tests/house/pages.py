@@ -34,7 +34,7 @@ def excuses(page: Path) -> list[str]:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Python and console blocks of a page, in order."""
+    """Python, console and TOML blocks of a page, in order."""
     found: list[Block] = []
     lines = page.read_text().splitlines()
     excuse: str | None = None
@@ -52,7 +52,7 @@ def blocks(page: Path) -> list[Block]:
         while at < len(lines) and not re.fullmatch(rf" *{fence[0]}{{{len(fence)},}} *", lines[at]):
             at += 1
         code = "\n".join(line.removeprefix(indent) for line in lines[first:at]) + "\n"
-        if language in {"python", "console", "sh"}:
+        if language in {"python", "console", "sh", "toml"}:
             found.append(Block(language, first + 1, code, excuse))
         excuse = None
         at += 1

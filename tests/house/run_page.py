@@ -3,6 +3,7 @@
     python -m tests.house.run_page PAGE
 
 Tracebacks name the page and its lines. `await` may stand at the top of a block, as in `python -m asyncio`.
+A block that begins with a file's name, `# shop.py` or `# mainspring.toml`, is saved under that name.
 A service (`mainspring worker`) is told to stop when it has said every line that the page shows, or anything at all
 where the page shows none, and must then end in good order.
 The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands.
@@ -18,6 +19,7 @@ import sys
 import threading
 import types
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
@@ -28,6 +30,7 @@ _PATIENCE = 60.0
 
 def main(page: Path) -> None:
     module = types.ModuleType("page")
+    module.__spec__ = ModuleSpec("page", None, origin=str(page))  # a module like any other, for what asks
     sys.modules["page"] = module
     sys.path.insert(0, "")
     server = os.environ.get("PAGE_POSTGRES", PLACEHOLDER)
@@ -36,6 +39,7 @@ def main(page: Path) -> None:
             if written.excuse is not None:
                 continue
             block = replace(written, code=written.code.replace(PLACEHOLDER, server))
+            _save(block)
             if block.language == "python":
                 _execute(block, page, module, runner)
             else:
@@ -45,9 +49,12 @@ def main(page: Path) -> None:
                         sys.exit(f"{page}:{block.line}: `{command}` ended with {status}")
 
 
-def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runner) -> None:
-    if title := re.match(r"# (\w+\.py)\n", block.code):
+def _save(block: Block) -> None:
+    if title := re.match(r"# (\w+\.(?:py|toml))\n", block.code):
         Path(title[1]).write_text(block.code)
+
+
+def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runner) -> None:
     placed = "\n" * (block.line - 1) + block.code
     code = compile(placed, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     if code.co_flags & inspect.CO_COROUTINE:

@@ -5,12 +5,15 @@ import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, is_typeddict
 
 import pytest
 
 import mainspring
 from mainspring import AppOptions, ConsumerOptions, HealthLimits, Options, PublishOptions, Retention, errors
+from mainspring.app.config import NAMES
+from mainspring.app.sources import look_around
 from tests.house.tree import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -68,12 +71,23 @@ def test_the_page_lists_the_options_there_are(section: str, known: set[str]) -> 
 
 
 def test_every_option_of_an_app_has_a_default() -> None:
-    assert {field.name for field in fields(Options)} == set(AppOptions.__annotations__)
+    assert {field.name for field in fields(Options) if field.compare} == set(AppOptions.__annotations__)
 
 
 def test_the_defaults_of_an_app_are_those_on_the_page() -> None:
     for name, written in _options("Mainspring(…)").items():
         assert Options.read({name: _default(written)}) == Options(), name
+
+
+def test_every_variable_and_key_is_on_the_page_with_a_value_that_can_be_read(tmp_path: Path) -> None:
+    section = _sections("options.md")["Environment and file"]
+    rows = re.findall(r"^\| `(MAINSPRING_\w+)=(.*)` \| `([\w.]+) = (.*)` \|$", section, re.MULTILINE)
+    (tmp_path / "mainspring.toml").write_text("".join(f"{key} = {value}\n" for _, _, key, value in rows))
+
+    around = look_around({variable: text for variable, text, _, _ in rows}, tmp_path)
+
+    assert around.problems == ()
+    assert set(around.environment) == set(around.everywhere) == {"url", *NAMES}
 
 
 @pytest.mark.parametrize("kind", [Retention, HealthLimits])

@@ -4,47 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from uuid import UUID
 
-from mainspring.app import discovery, runner
+from mainspring.app import runner
 from mainspring.app.background import Background
 from mainspring.app.blocking import BlockingPost
-from mainspring.app.classes import Consumer
+from mainspring.app.catalogue import Catalogue, read_codecs
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.configuring import configure
-from mainspring.app.consumed import ClassSender, Consumed, Registrar
-from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
+from mainspring.app.consumers import Consumers
 from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
 from mainspring.app.door import Door
-from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions
+from mainspring.app.envelope import MISSING, Envelope, PublishOptions
 from mainspring.app.health import Health, HealthLimits
+from mainspring.app.middleware.chain import Middleware, PublishChain, check_middleware
 from mainspring.app.offices import Offices
 from mainspring.app.operations import Operations
 from mainspring.app.post import REASON, Post
+from mainspring.app.registering import Registering
 from mainspring.app.registration import Registration
 from mainspring.app.resolvers import Resolver, read_resolver
 from mainspring.app.storages import open_storage, opener
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
-from mainspring.model.errors import BadOption, Misuse
+from mainspring.model.errors import Misuse
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
-from mainspring.timing.clock import SystemClock
+from mainspring.storage.codec import Codec
+from mainspring.telemetry.bus import Bus
+from mainspring.timing.clock import ReplaceableClock, SystemClock
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only who works needs the runtime: a process that publishes starts without it.
+    from mainspring.app.testing.kit import Testing
     from mainspring.runtime.worker import Worker
 
 M = TypeVar("M")
 
 
-class Mainspring:
+class Mainspring(Registering):
     """An application's messages, on one database.
 
     Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
@@ -52,22 +56,33 @@ class Mainspring:
     """
 
     def __init__(
-        self, url: str | None = None, *, resolver: Resolver | object = None, **options: Unpack[AppOptions]
+        self,
+        url: str | Callable[[], str] | None = None,
+        *,
+        resolver: Resolver | object = None,
+        codecs: Iterable[Codec] = (),
+        middleware: Sequence[Middleware] = (),
+        **options: Unpack[AppOptions],
     ) -> None:
-        self._options, self._address = configure(url, options)
-        self._clock = SystemClock()
+        self._options, self._address = configure(url() if callable(url) else url, options)
+        self._clock = ReplaceableClock(SystemClock())
         self._names = self._options.names
-        self._catalogue = Catalogue()
+        self._catalogue = Catalogue(read_codecs(codecs))
+        self._middleware = check_middleware(middleware)
+        self._bus = Bus()
         self._consumers = Consumers(
-            self._catalogue, self._options, None if resolver is None else read_resolver(resolver)
+            self._catalogue,
+            self._options,
+            None if resolver is None else read_resolver(resolver),
+            self._middleware,
         )
         self._workers: list[Worker] = []
         storage, scripts = open_storage(self._address, self._options)
-        build = opener(self._address, self._options, storage)
+        build = opener(self._address, self._options, storage, url if callable(url) else None)
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._envelope = Envelope(self._catalogue, self._names, self._options.payload_limit, self._clock)
-        self._transactions = Transactions(self._address.engine, scripts)
+        self._transactions = Transactions(self._address.engine, scripts, self._committed)
         behind = self._offices(self._back)
         background = Background(self._back)
         blocking = BlockingPost(behind.post, background)
@@ -90,47 +105,6 @@ class Mainspring:
     def options(self) -> Options:
         """The options, as read."""
         return self._options
-
-    # --- registering ---------------------------------------------------------------------------------------
-
-    def message(self, topic: str) -> Callable[[M], M]:
-        """Say which topic a type is published on, so that ``publish(value)`` needs no string."""
-
-        def register(kind: M) -> M:
-            self._catalogue.register(kind, topic)
-            return kind
-
-        return register
-
-    def consumer(self, *topics: str | type | Any, **options: Unpack[ConsumerOptions]) -> Registrar:
-        """Register a handler for topics, patterns (``orders.*``, ``orders.#``) and message types.
-
-        Without any, the topic is that of the type its payload is annotated with. The signature and the options are
-        checked here; the function stays callable as it was.
-        """
-        check_options(options)
-        if len(topics) == 1 and inspect.isroutine(topics[0]):
-            raise BadOption(
-                f"@app.consumer has no parentheses above {topics[0].__qualname__}: write "
-                "@app.consumer('orders.placed'), or @app.consumer() where its payload has @app.message(topic)"
-            )
-
-        def register(function: Any) -> Any:
-            if self._workers:
-                raise Misuse("a consumer was registered while a worker runs: import its module before app.worker()")
-            plain: Any = function.function if isinstance(function, Consumed) else function
-            registration = self._consumers.register(plain, topics, options)
-            if inspect.isclass(plain):
-                # It stays the class it is, and learns to send to itself.
-                cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post)
-                return plain
-            return Consumed(plain, registration, self._post)
-
-        return cast("Registrar", register)
-
-    def include(self, module: ModuleType | str) -> list[str]:
-        """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
-        return discovery.include(module)
 
     # --- publishing ----------------------------------------------------------------------------------------
 
@@ -182,9 +156,14 @@ class Mainspring:
 
     @contextlib.asynccontextmanager
     async def _work(self, groups: Collection[str] | None, name: str | None) -> AsyncIterator[Worker]:
+        self._catalogue.check()
         chosen = self._consumers.chosen(groups)
         if not chosen:
             raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
+        if self._door.stand_in is not None:
+            # In a test nothing runs but what the kit runs: a lifespan that starts a worker is harmless there.
+            yield await self._hire(chosen, name)
+            return
         async with self:
             worker = await self._hire(chosen, name)
             self._workers.append(worker)
@@ -216,7 +195,26 @@ class Mainspring:
         )
         handlers = [each.handler(self._post) for each in chosen]
         declarations = [each.declaration(self._post, options.name) for each in chosen]
-        return Worker(await self._door.storage("app.worker()"), handlers, declarations, settings, self._clock)
+        return Worker(
+            await self._door.storage("app.worker()"), handlers, declarations, settings, self._clock, self._bus
+        )
+
+    # --- testing -------------------------------------------------------------------------------------------
+
+    def testing(
+        self, *, tx: Any = None, start: datetime | None = None, patience: Duration = "5s", limit: int = 10_000
+    ) -> Testing:
+        """A kit for one test: ``with app.testing() as kit:`` puts the app on memory, with a clock in your hand.
+
+        With ``tx`` every statement runs in that transaction of yours, and each handler in a savepoint. The clock begins
+        at ``start`` [now]. A handler may take ``patience`` of real time; ``limit`` runs at one instant are endless.
+        """
+        from mainspring.app.testing.kit import Testing
+        from mainspring.app.testing.stage import House
+
+        doors, options = (self._door, self._back), self._options
+        house = House(doors, self._clock, self._transactions, self._consumers, self._catalogue, self._post, options)
+        return Testing(house, tx=tx, start=start, patience=patience, limit=limit)
 
     # --- operating -----------------------------------------------------------------------------------------
 
@@ -252,7 +250,16 @@ class Mainspring:
 
     def _offices(self, door: Door, blocking: BlockingPost | None = None) -> Offices:
         envelope = self._envelope
-        post = Post(door, envelope, self._catalogue, self._transactions, self._names, self._clock, blocking)
+        post = Post(
+            door,
+            envelope,
+            self._catalogue,
+            self._transactions,
+            self._names,
+            self._clock,
+            blocking,
+            PublishChain(self._middleware, self._names),
+        )
         return Offices(
             door,
             post,

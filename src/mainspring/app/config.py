@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict
 
 from mainspring.app.names import Namespace, check_group, check_namespace, check_schema
-from mainspring.app.options import choice, flag, given, length, refuse_unknown, whole
+from mainspring.app.options import Setting, choice, flag, flag_in, given, length, refuse_unknown, whole, whole_in
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
 from mainspring.model.views import Retention
@@ -30,7 +30,7 @@ class AppOptions(TypedDict, total=False):
     schema: str | None
     """The schema on PostgreSQL, the prefix of the tables on SQLite ["mainspring"]."""
     auto_migrate: bool | None
-    """Create and upgrade the tables when opened [False; SQLite and memory always do]."""
+    """Create and upgrade the tables when opened [False; True in development; SQLite and memory always do]."""
     payload_limit: int | None
     """The most bytes an encoded payload may have [256 KiB]."""
     claim_time: Duration | None
@@ -44,7 +44,7 @@ class AppOptions(TypedDict, total=False):
     keep: Keep | None
     """How much history deliveries leave ["failures"; "all" in development]."""
     preset: Preset | None
-    """"production", or "development", which keeps every run for a day."""
+    """"production", or "development", which keeps every run for a day and creates the tables by itself."""
     retention: Retention | None
     """How long what is over is kept."""
     pool_size: int | None
@@ -73,14 +73,25 @@ class Options:
     pool_size: int = 4
     durable: bool = False
 
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Where each value is from: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development`` or
+    ``default``. The fields of ``retention`` are ``retention.done`` and so on; ``url`` is here too."""
+
     @classmethod
-    def read(cls, options: Mapping[str, object]) -> Options:
-        """Validate the options given; the preset fills in for the ones that are not."""
-        refuse_unknown(options, cls.__dataclass_fields__, "Mainspring(…)")
-        values = given(options)
-        preset = cast("Preset", choice(values.pop("preset", "production"), ("production", "development"), "preset"))
-        start = _PRESETS[preset]
-        return replace(start, **{name: _READERS[name](value) for name, value in values.items()})  # type: ignore[arg-type]
+    def read(cls, options: Mapping[str, object], *layers: Mapping[str, Setting]) -> Options:
+        """Validate arguments. What they leave out is in the layers, lowest first, the preset and the defaults."""
+        refuse_unknown(options, AppOptions.__annotations__, "Mainspring(…)")
+        settings: dict[str, Setting] = {}
+        for layer in (*layers, _arguments(options)):
+            settings |= layer
+        preset = settings.get("preset")
+        if preset is not None:
+            settings = _PRESETS[preset.value] | settings
+        # A setting and its value are two things: what is set to None or False is set.
+        values: dict[str, Any] = {name: settings[name].value for name in NAMES if name in settings}
+        kept = {name: values.pop(_KEPT + name) for name in RETENTION if _KEPT + name in values}
+        sources = {name: settings[name].source if name in settings else "default" for name in NAMES}
+        return cls(**values, retention=Retention(**kept), sources=sources)
 
     @property
     def names(self) -> Namespace:
@@ -88,10 +99,13 @@ class Options:
         return Namespace.of(self.namespace)
 
 
-_PRESETS: dict[Preset, Options] = {
-    "production": Options(),
-    "development": Options(preset="development", keep="all", retention=Retention(done=_DAY)),
-}
+def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:
+    values = {name: READERS[name](value) for name, value in given(options).items()}
+    retention = values.pop("retention", None)
+    if retention is not None:
+        # It has a value for every field, so it answers for all of them.
+        values |= {_KEPT + name: getattr(retention, name) for name in RETENTION}
+    return {name: Setting(value, "argument") for name, value in values.items()}
 
 
 def _app_name(value: object) -> str:
@@ -107,7 +121,26 @@ def _retention(value: object) -> Retention:
     return value
 
 
-_READERS: dict[str, Callable[[object], object]] = {
+def _kept_for(option: str, *, ends: bool) -> Callable[[object], timedelta | None]:
+    def read(value: object) -> timedelta | None:
+        if value == FOREVER and not ends:
+            return None
+        try:
+            return length(value, option)
+        except BadOption as error:
+            raise BadOption(str(error) if ends else f"{error}, or {FOREVER!r}") from None
+
+    return read
+
+
+FOREVER = "forever"
+"""How None is spelled in a field of the retention where there is only text."""
+_KEPT = "retention."
+_ENDS = {"repeats", "workers"}
+"""Fields of the retention that cannot be for ever."""
+RETENTION = tuple(each.name for each in fields(Retention))
+
+READERS: dict[str, Callable[[object], object]] = {
     "name": _app_name,
     "namespace": check_namespace,
     "schema": check_schema,
@@ -119,7 +152,29 @@ _READERS: dict[str, Callable[[object], object]] = {
     "idle_poll": lambda value: length(value, "idle_poll", least=_SECOND / 100, most=timedelta(minutes=5)),
     "timeout": lambda value: length(value, "timeout", least=_SECOND / 1000),
     "keep": lambda value: choice(value, KEEPS, "keep"),
-    "retention": _retention,
+    "preset": lambda value: choice(value, _PRESETS, "preset"),
     "pool_size": lambda value: whole(value, "pool_size", least=1, most=1000),
     "durable": lambda value: flag(value, "durable"),
+    "retention": _retention,
+    **{_KEPT + name: _kept_for(_KEPT + name, ends=name in _ENDS) for name in RETENTION},
+}
+"""What reads each option, and says what is wrong with it in a sentence that begins with its name."""
+
+NAMES = tuple(name for name in READERS if name != "retention")
+"""Every option that has a source of its own: the retention has one for each of its fields."""
+
+FROM_TEXT: dict[str, Callable[[str], object]] = {
+    "auto_migrate": flag_in,
+    "payload_limit": whole_in,
+    "pool_size": whole_in,
+    "durable": flag_in,
+}
+"""What turns the text of a variable into the value an argument would have; the others take text."""
+
+_PRESETS: dict[Any, dict[str, Setting]] = {
+    "production": {},
+    "development": {
+        name: Setting(value, "preset development")
+        for name, value in {"auto_migrate": True, "keep": "all", "retention.done": _DAY}.items()
+    },
 }

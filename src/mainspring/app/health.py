@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
+from mainspring.app.background import in_loop
 from mainspring.app.names import Namespace
 from mainspring.model.errors import MainspringError, StorageError
 from mainspring.model.views import Counts, Filter, Roster, Tally
 from mainspring.storage.contract import Ledger, Storage
+from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
@@ -63,9 +66,9 @@ class HealthLimits:
 
 async def examine(storage: Storage, names: Namespace, workers: Sequence[Worker], limits: HealthLimits) -> Health:
     """Look at everything. Never raises because something is broken: that is the answer."""
-    checks = list(_loops(workers))
+    checks = [*_loops(workers), *_breakers(workers, names)]
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with _patience():
             checks += await _database(storage, names, limits)
     except TimeoutError:
         checks.append(Check("storage", "unhealthy", f"the database did not answer within {_PATIENCE:.0f} s"))
@@ -73,6 +76,11 @@ async def examine(storage: Storage, names: Namespace, workers: Sequence[Worker],
         checks.append(Check("storage", "unhealthy", str(error), {"error": type(error).__name__}))
     statuses: list[Status] = [check.status for check in checks]
     return Health(max(statuses, key=_ORDER.index), tuple(checks))
+
+
+def _patience() -> AbstractAsyncContextManager[object]:
+    # Without a loop, as in a test that blocks, nothing can be waited for.
+    return asyncio.timeout(_PATIENCE) if in_loop() else nullcontext()
 
 
 def unopened(error: StorageError) -> Health:
@@ -157,6 +165,18 @@ def _served(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
         hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
         return Check("groups", "degraded", hint, data)
     return Check("groups", "healthy", f"all served, {len(paused)} paused", data)
+
+
+def _breakers(workers: Sequence[Worker], names: Namespace) -> Iterator[Check]:
+    for worker in workers:
+        for group, left in worker.pauses().items():
+            shown = names.shown(group)
+            yield Check(
+                f"breaker {shown}",
+                "degraded",
+                f"{shown} failed too often and pauses itself here, for {spell(left)} more",
+                {"group": shown, "seconds": left.total_seconds()},
+            )
 
 
 def _loops(workers: Sequence[Worker]) -> Iterator[Check]:

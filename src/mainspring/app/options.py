@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import cast
@@ -10,11 +11,30 @@ from typing import cast
 from mainspring.model.errors import BadOption
 from mainspring.timing.duration import Duration, DurationError, duration
 
+_TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An option that somebody has set, to any value at all; what nobody has set has no setting."""
+
+    value: object = field(repr=False)
+    """As read. It may be a URL with a password, so it is not shown."""
+    source: str
+    """Who set it: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development``."""
+
 
 def closest(word: str, known: Iterable[str]) -> str:
     """A sentence that suggests the known word nearest to this one, or nothing at all."""
-    near = get_close_matches(word.lower(), list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(word, known)
+    return f" Did you mean {near!r}?" if near else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word nearest to this one, whatever its case; None when none is near."""
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(word.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> None:
@@ -64,6 +84,19 @@ def flag(value: object, option: str) -> bool:
     if not isinstance(value, bool):
         raise BadOption(f"{option}={value!r} must be True or False")
     return value
+
+
+def flag_in(text: str) -> object:
+    """True or False where the text says so; anything else is left for ``flag`` to refuse."""
+    return _TRUTHS.get(text.strip().lower(), text)
+
+
+def whole_in(text: str) -> object:
+    """The whole number that the text spells; anything else is left for ``whole`` to refuse."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def given(options: Mapping[str, object]) -> dict[str, object]:

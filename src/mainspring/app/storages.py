@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,19 +14,22 @@ from mainspring.app.options import closest
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Storage
 from mainspring.storage.script import AsyncConnection, Connection
-from mainspring.storage.sql import MailboxScripts
+from mainspring.storage.sql import Scripts
+from mainspring.timing.clock import Clock
 
 Engine = Literal["sqlite", "postgresql", "memory"]
-Opened = tuple[Storage, MailboxScripts | None]
+Driver = Literal["asyncpg", "psycopg"]
+Opened = tuple[Storage, Scripts | None]
 """A storage nobody has opened yet, and the scripts for callers who bring their own transaction."""
 
-_URL = re.compile(r"^([A-Za-z][A-Za-z0-9]*)(?:\+[A-Za-z0-9_]+)?://(.*)$", re.DOTALL)
+_URL = re.compile(r"^([A-Za-z][A-Za-z0-9]*)(?:\+([A-Za-z0-9_]+))?://(.*)$", re.DOTALL)
 _ENGINES: dict[str, Engine] = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",
     "postgres": "postgresql",
     "memory": "memory",
 }
+_DRIVERS: dict[str, Driver] = {"asyncpg": "asyncpg", "psycopg": "psycopg", "psycopg_async": "psycopg"}
 _KNOWN = "sqlite:///shop.db, sqlite:////var/lib/shop.db, postgresql://user@host/shop, memory://"
 
 
@@ -35,8 +38,10 @@ class Address:
     """Where the database is."""
 
     engine: Engine
-    target: str
-    """A path for SQLite, a DSN for PostgreSQL."""
+    target: str = field(repr=False)
+    """A path for SQLite, a DSN for PostgreSQL, which may hold a password."""
+    driver: Driver | None = None
+    """Which driver the URL asks for, on PostgreSQL."""
 
     @property
     def missing(self) -> bool:
@@ -50,7 +55,8 @@ class Address:
             return self.target
         scheme, _, rest = self.target.partition("?")[0].partition("://")
         who, at, where = rest.rpartition("@")
-        return f"{scheme}://{who.partition(':')[0]}{at}{where}"
+        spelled = scheme if self.driver is None else f"{scheme}+{self.driver}"
+        return f"{spelled}://{who.partition(':')[0]}{at}{where}"
 
 
 def read_url(url: object) -> Address:
@@ -60,15 +66,15 @@ def read_url(url: object) -> Address:
     parts = _URL.match(url.strip())
     if parts is None:
         raise BadOption(f"the database URL has no scheme: write one of {_KNOWN}")
-    scheme, rest = parts[1].lower(), parts[2]
+    scheme, rest = parts[1].lower(), parts[3]
     engine = _ENGINES.get(scheme)
     if engine is None:
         raise BadOption(
             f"{scheme!r} is not a database Mainspring knows.{closest(scheme, _ENGINES)} Write one of {_KNOWN}"
         )
     if engine == "postgresql":
-        # Only the driver is dropped: which one talks is not the URL's to say.
-        return Address(engine, f"postgresql://{rest}")
+        # SQLAlchemy has drivers that we have not: its URLs are good all the same, and ours to choose for.
+        return Address(engine, f"postgresql://{rest}", _DRIVERS.get((parts[2] or "").lower()))
     if engine == "memory":
         if rest.strip("/"):
             raise BadOption(f"memory:// takes no name, not {rest!r}: everything is gone with the process")
@@ -78,15 +84,19 @@ def read_url(url: object) -> Address:
 
 def open_storage(address: Address, options: Options) -> Opened:
     """Build the storage of this address. Connects to nothing."""
-    return _BUILDERS[address.engine](address.target, options)
+    return _BUILDERS[address.engine](address, options)
 
 
-def opener(address: Address, options: Options, storage: Storage) -> Callable[[], Storage]:
+def opener(
+    address: Address, options: Options, storage: Storage, url: Callable[[], str] | None = None
+) -> Callable[[], Storage]:
     """What builds a storage for each time the app is opened: nothing is left of the last loop, or of a parent process.
 
     Memory is all there is of itself, so there it is another door to the same rows. A SQLite file has one writer in
-    a process, whoever opens it.
+    a process, whoever opens it. Where ``url`` is a function, it is asked each time which database of its engine it is.
     """
+    if url is not None:
+        return _asking(address, options, storage, url)
     if address.engine == "memory":
         return storage.sibling
     if address.engine == "postgresql":
@@ -102,6 +112,27 @@ def opener(address: Address, options: Options, storage: Storage) -> Callable[[],
     return build
 
 
+def _asking(address: Address, options: Options, storage: Storage, url: Callable[[], str]) -> Callable[[], Storage]:
+    openers = {address: opener(address, options, storage)}
+
+    def build() -> Storage:
+        now = read_url(url())
+        if now.engine != address.engine:
+            raise BadOption(f"the database was {address.engine} and is now {now.engine}: an app stays with one engine")
+        if now not in openers:
+            openers[now] = opener(now, options, open_storage(now, options)[0])
+        return openers[now]()
+
+    return build
+
+
+def hand_turned(clock: Clock) -> Storage:
+    """A storage in memory, by the clock of a test."""
+    from mainspring.storage.memory import MemoryStorage
+
+    return MemoryStorage(clock)
+
+
 def ddl(engine: Literal["sqlite", "postgresql"], schema: str) -> str:
     """Every table as one SQL script, with what lets ``migrate`` recognise them. Connects to nothing."""
     if engine == "sqlite":
@@ -113,7 +144,16 @@ def ddl(engine: Literal["sqlite", "postgresql"], schema: str) -> str:
     return PostgresStorage.ddl(schema)
 
 
-def join_asyncpg(handle: Any) -> AsyncConnection:
+def caveat(address: Address) -> str | None:
+    """What there is to know about the database engine that is installed here; None when there is nothing."""
+    if address.engine != "sqlite":
+        return None
+    from mainspring.storage.sqlite import wal_reset_bug
+
+    return wal_reset_bug()
+
+
+def join_asyncpg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
     """The caller's asyncpg connection as one that runs our statements. Raises BadHandle if it would autocommit."""
     from mainspring.storage.postgres.joined import JoinedAsyncpg, refuse_autocommit
 
@@ -121,11 +161,54 @@ def join_asyncpg(handle: Any) -> AsyncConnection:
     return JoinedAsyncpg(handle)
 
 
-def join_sqlite3(handle: Any) -> Connection:
-    """The caller's sqlite3 connection as one that runs our statements. Raises BadHandle if it would autocommit."""
+def join_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> Connection:
+    """The caller's psycopg connection; see ``join_asyncpg``."""
+    from mainspring.storage.postgres.joined_psycopg import JoinedPsycopg
+
+    return JoinedPsycopg(handle)
+
+
+def join_async_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
+    """The caller's asyncio psycopg connection; see ``join_asyncpg``."""
+    from mainspring.storage.postgres.joined_psycopg import JoinedAsyncPsycopg
+
+    return JoinedAsyncPsycopg(handle)
+
+
+def join_sqlite3(handle: Any, _: Engine, _committed: Callable[[], None]) -> Connection:
+    """The caller's sqlite3 connection; see ``join_asyncpg``."""
     from mainspring.storage.sqlite import JoinedSqlite
 
     return JoinedSqlite(handle)
+
+
+def join_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> Connection:
+    """The caller's SQLAlchemy session or connection; ``committed`` is called after it has committed."""
+    from mainspring.storage.joined.sqlalchemy import JoinedSqlalchemy
+
+    return JoinedSqlalchemy(handle, engine, committed)
+
+
+def join_async_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> AsyncConnection:
+    """The caller's asyncio SQLAlchemy session or connection; see ``join_sqlalchemy``."""
+    from mainspring.storage.joined.sqlalchemy import JoinedAsyncSqlalchemy
+
+    return JoinedAsyncSqlalchemy(handle, engine, committed)
+
+
+def join_django(handle: Any, engine: Engine, committed: Callable[[], None]) -> Connection:
+    """Django's connection; see ``join_sqlalchemy``."""
+    from mainspring.storage.joined.django import JoinedDjango
+
+    return JoinedDjango(handle, engine, committed)
+
+
+def django_alias(alias: str) -> object | None:
+    """Django's connection of that alias, None where there is none."""
+    from mainspring.storage.joined.django import by_alias
+
+    found: object | None = by_alias(alias)
+    return found
 
 
 def _sqlite_path(rest: str) -> str:
@@ -143,27 +226,27 @@ def _sqlite_path(rest: str) -> str:
     return path
 
 
-def _sqlite(path: str, options: Options) -> Opened:
+def _sqlite(address: Address, options: Options) -> Opened:
     from mainspring.storage.sqlite import SqliteStorage
 
-    storage = SqliteStorage(path, prefix=options.schema, durable=options.durable)
-    return storage, storage.scripts
+    storage = SqliteStorage(address.target, prefix=options.schema, durable=options.durable)
+    return storage, storage.operations
 
 
-def _postgresql(dsn: str, options: Options) -> Opened:
+def _postgresql(address: Address, options: Options) -> Opened:
     from mainspring.storage.postgres import PostgresStorage
 
-    storage = PostgresStorage(dsn, schema=options.schema, pool_size=options.pool_size)
-    return storage, storage.scripts
+    storage = PostgresStorage(address.target, schema=options.schema, pool_size=options.pool_size, driver=address.driver)
+    return storage, storage.operations
 
 
-def _memory(_: str, _options: Options) -> Opened:
+def _memory(_: Address, _options: Options) -> Opened:
     from mainspring.storage.memory import MemoryStorage
 
     return MemoryStorage(), None
 
 
-_BUILDERS: dict[Engine, Callable[[str, Options], Opened]] = {
+_BUILDERS: dict[Engine, Callable[[Address, Options], Opened]] = {
     "sqlite": _sqlite,
     "postgresql": _postgresql,
     "memory": _memory,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from mainspring.cli import dead, declare, demonstrate, groups, health, messages, publish, schema, worker
+from mainspring.cli import dead, declare, demonstrate, doctor, groups, health, messages, publish, schema, worker
 from mainspring.cli.failures import INTERRUPTED, report
 
 _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
@@ -53,7 +53,15 @@ def _commands() -> App:
         suppress_keyboard_interrupt=False,
         group_commands="Commands",
     )
-    for command in (worker.worker, declare.declare, schema.migrate, schema.sql, health.health, publish.publish):
+    for command in (
+        worker.worker,
+        declare.declare,
+        schema.migrate,
+        schema.sql,
+        health.health,
+        doctor.doctor,
+        publish.publish,
+    ):
         app.command(command)
     app.command(messages.app)
     app.command(dead.app)

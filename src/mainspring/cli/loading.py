@@ -12,6 +12,8 @@ from mainspring.app.app import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.failures import Refused, interruptible
 
+_PACKAGE = str(Path(__file__).parents[1])
+
 
 def load_app(spec: str) -> Mainspring:
     """Import the app that ``MODULE:APP`` names; modules of the current directory come first."""
@@ -60,7 +62,7 @@ def _broken(name: str, error: Exception) -> str:
     outside = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<") and frame.filename not in {__file__, importlib.__file__}
+        if not frame.filename.startswith(("<", _PACKAGE)) and frame.filename != importlib.__file__
     ]
     if outside:
         last = outside[-1]

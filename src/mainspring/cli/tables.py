@@ -33,6 +33,11 @@ STATE_STYLES = {
     "healthy": "bold green",
     "degraded": "bold yellow",
     "unhealthy": "bold red",
+    "ok": "green",
+    "note": "cyan",
+    "warning": "bold yellow",
+    "error": "bold red",
+    "default": "dim",
 }
 
 

@@ -1,4 +1,4 @@
-"""Which database a command means: ``--app``, ``--url`` or MAINSPRING_URL."""
+"""Which database a command means: ``--app``, ``--url``, MAINSPRING_URL or the one in mainspring.toml."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from mainspring.app.app import Mainspring
+from mainspring.app.sources import URL, look_around
 from mainspring.app.storages import read_url
+from mainspring.app.toml import OWN
 from mainspring.cli.failures import Refused
 from mainspring.cli.loading import load_app
 
 _DATABASE = Group("Which database")
-VARIABLE = "MAINSPRING_URL"
+VARIABLE = URL
 
 Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON document.")]
 
@@ -32,7 +34,7 @@ class Target:
     """The database that is meant, and how names and tables are prefixed in it."""
 
     app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="The application whose database is meant.")] = None
-    url: Annotated[str | None, Parameter(metavar="URL", help=f"Its address [environment: {VARIABLE}].")] = None
+    url: Annotated[str | None, Parameter(metavar="URL", help=f"Its address [{VARIABLE}, or url in {OWN}].")] = None
     namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of topics and groups.")] = None
     schema: Annotated[
         str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the prefix of the tables on SQLite.")
@@ -46,9 +48,9 @@ class Target:
             if self.namespace is not None or self.schema is not None:
                 raise Refused("--namespace and --schema go with --url: an --app has its own")
             return load_app(self.app)
-        url = self.url or os.environ.get(VARIABLE)
+        url = self.url or _named_url()
         if not url:
-            raise Refused(f"which database? Give --app MODULE:APP or --url URL, or set {VARIABLE}")
+            raise Refused(f"which database? Give --app MODULE:APP or --url URL, or set {VARIABLE}, or url in {OWN}")
         _check_there(url, create=create)
         return Mainspring(url, name="cli", namespace=self.namespace, schema=self.schema)
 
@@ -86,6 +88,13 @@ def typed_name() -> str:
         return "mainspring"
     called = Path(sys.argv[0])
     return str(called) if called.name == "mainspring" else f"{sys.executable} -m mainspring.cli"
+
+
+def _named_url() -> str | None:
+    around = look_around()
+    around.check()
+    found = around.url()
+    return None if found is None else str(found.value)
 
 
 def _check_there(url: str, *, create: bool) -> None:

@@ -165,7 +165,19 @@ def test_a_reader_that_has_had_enough_is_no_failure(shell: Shell) -> None:
 def test_help_lists_the_commands_and_version_is_one_line(shell: Shell) -> None:
     helped, versioned = shell("--help"), shell("--version")
 
-    for name in ("worker", "declare", "migrate", "sql", "health", "publish", "messages", "dead", "groups", "demo"):
+    for name in (
+        "worker",
+        "declare",
+        "migrate",
+        "sql",
+        "health",
+        "doctor",
+        "publish",
+        "messages",
+        "dead",
+        "groups",
+        "demo",
+    ):
         assert f"│ {name} " in helped.out
     assert helped.code == versioned.code == 0
     assert versioned.out.count("\n") == 1

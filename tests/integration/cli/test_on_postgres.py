@@ -59,7 +59,9 @@ def test_a_worker_waits_for_the_schema_and_names_the_command(server: Shell) -> N
         assert stop(worker).code == 0
 
 
-def test_from_dev_worker_to_dead_letters(server: Shell) -> None:
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+def test_from_dev_worker_to_dead_letters(server: Shell, postgres_url: str, driver: str) -> None:
+    server.environment["SHOP_URL"] = postgres_url.replace("://", f"+{driver}://")
     with server.started("worker", "shop:app", "--dev") as worker:
         line_with(worker, "ready")
         published = server.several(*(("publish", *message, *APP) for message in PLACED))

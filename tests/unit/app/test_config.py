@@ -39,15 +39,34 @@ def test_none_is_the_same_as_leaving_an_option_out() -> None:
     assert Options.read({"name": None, "grace": None, "preset": None}) == Options()
 
 
-def test_development_keeps_every_run_for_a_day() -> None:
+def test_development_keeps_every_run_for_a_day_and_makes_its_tables() -> None:
     options = Options.read({"preset": "development"})
 
-    assert options.keep == "all"
-    assert options.retention.done == timedelta(days=1)
+    assert options == Options(
+        preset="development", auto_migrate=True, keep="all", retention=Retention(done=timedelta(days=1))
+    )
+
+
+def test_production_changes_no_default() -> None:
+    assert Options.read({"preset": "production"}) == Options()
 
 
 def test_an_option_given_wins_over_the_preset() -> None:
-    assert Options.read({"preset": "development", "keep": "none"}).keep == "none"
+    options = Options.read({"preset": "development", "keep": "none", "auto_migrate": False, "retention": Retention()})
+
+    assert (options.keep, options.auto_migrate, options.retention) == ("none", False, Retention())
+
+
+def test_every_value_says_where_it_is_from() -> None:
+    options = Options.read({"preset": "development", "grace": "25s", "keep": None})
+
+    assert {name: source for name, source in options.sources.items() if source != "default"} == {
+        "preset": "argument",
+        "grace": "argument",
+        "auto_migrate": "preset development",
+        "keep": "preset development",
+        "retention.done": "preset development",
+    }
 
 
 @pytest.mark.parametrize(

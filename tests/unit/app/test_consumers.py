@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Receipt, exponential
+from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import Options
 from mainspring.app.consumed import Consumed
 from mainspring.app.consumers import Consumers
-from mainspring.app.envelope import Catalogue
 from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.timing.backoff import MESSAGES, OUTBOX
@@ -208,8 +208,8 @@ def test_an_unknown_option_is_refused_before_the_function_is_seen() -> None:
         Mainspring("memory://").consumer("a", concurency=5)  # type: ignore[call-arg]
 
     assert str(refused.value) == (
-        "@app.consumer(…) has no option 'concurency'. Did you mean 'concurrency'? It accepts concurrency, group, keep, "
-        "retry, timeout"
+        "@app.consumer(…) has no option 'concurency'. Did you mean 'concurrency'? It accepts breaker, concurrency, "
+        "cpu, group, keep, middleware, retry, timeout"
     )
 
 

@@ -5,7 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.app.envelope import MISSING, Catalogue, Envelope
+from mainspring.app.catalogue import Catalogue
+from mainspring.app.envelope import MISSING, Envelope
 from mainspring.app.names import Namespace
 from mainspring.model.errors import BadOption, BadSignature, Conflict, PayloadTooLarge, Unencodable
 from mainspring.model.message import Draft, Priority

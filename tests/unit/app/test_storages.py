@@ -29,6 +29,22 @@ def test_a_url_names_its_database(url: str, engine: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "driver"),
+    [
+        ("postgresql://db/shop", None),
+        ("postgresql+asyncpg://db/shop", "asyncpg"),
+        ("postgresql+psycopg://db/shop", "psycopg"),
+        ("postgres+PSYCOPG_async://db/shop", "psycopg"),
+        ("postgresql+psycopg2://db/shop", None),
+        ("postgresql+pg8000://db/shop", None),
+        ("sqlite+aiosqlite:///shop.db", None),
+    ],
+)
+def test_a_url_may_name_one_of_our_drivers(url: str, driver: str | None) -> None:
+    assert read_url(url).driver == driver
+
+
+@pytest.mark.parametrize(
     ("url", "message"),
     [
         ("shop.db", f"the database URL has no scheme: write one of {KNOWN}"),
@@ -82,6 +98,7 @@ def test_a_refused_url_keeps_its_secrets(url: str) -> None:
 )
 def test_an_address_is_shown_without_its_password(target: str, shown: str) -> None:
     assert Address("postgresql", target).shown == shown
+    assert read_url(target.replace("://", "+psycopg://")).shown == shown.replace("://", "+psycopg://")
 
 
 def test_memory_needs_no_scripts() -> None:
@@ -91,12 +108,35 @@ def test_memory_needs_no_scripts() -> None:
     assert storage.migrates_itself
 
 
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("mainspring.storage.postgres")]:
+@pytest.mark.parametrize(
+    ("url", "missing", "said"),
+    [
+        (
+            "postgresql://db/shop",
+            ["asyncpg", "psycopg"],
+            "PostgreSQL needs asyncpg or psycopg: pip install 'mainspring[postgres]' or 'mainspring[psycopg]'",
+        ),
+        (
+            "postgresql+asyncpg://db/shop",
+            ["asyncpg"],
+            "postgresql+asyncpg:// needs asyncpg: pip install 'mainspring[postgres]'",
+        ),
+        (
+            "postgresql+psycopg://db/shop",
+            ["psycopg"],
+            "postgresql+psycopg:// needs psycopg: pip install 'mainspring[psycopg]'",
+        ),
+    ],
+)
+def test_a_missing_driver_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, url: str, missing: list[str], said: str
+) -> None:
+    for name in [name for name in sys.modules if name.endswith(("asyncpg_driver", "psycopg_driver"))]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
 
     with pytest.raises(MissingExtra) as refused:
-        open_storage(read_url("postgresql://db/shop"), Options())
+        open_storage(read_url(url), Options())
 
-    assert str(refused.value) == "PostgreSQL needs asyncpg: pip install 'mainspring[postgres]'"
+    assert str(refused.value) == said

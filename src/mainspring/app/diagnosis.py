@@ -1,0 +1,271 @@
+"""Looking an installation over: its configuration, its database, its consumers. Nothing is changed by looking."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+from typing import Literal
+
+from mainspring.app.app import Mainspring
+from mainspring.app.config import FOREVER, NAMES, Options
+from mainspring.app.registration import Registration
+from mainspring.app.sources import Surroundings
+from mainspring.app.storages import Address, caveat, open_storage
+from mainspring.model.errors import MainspringError, SchemaMissing, SchemaTooNew
+from mainspring.model.views import GroupView
+from mainspring.storage.contract import Storage
+from mainspring.timing.duration import spell
+
+Grade = Literal["ok", "note", "warning", "error"]
+_PATIENCE = 9.0
+_HEARD_WITHIN = 3.0
+_MAGIC = b"SQLite format 3\x00"
+_WAL = 2
+"""What stands at byte 18 of a SQLite file that has a write-ahead log."""
+_ONLY_ON = {"durable": "sqlite", "pool_size": "postgresql"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. Only an error keeps work from being done."""
+
+    about: str
+    grade: Grade
+    summary: str
+    advice: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An option as people write it, and where it came from. Without secrets."""
+
+    option: str
+    value: str
+    source: str
+
+
+def values(options: Options, app: Mainspring | None = None) -> list[Value]:
+    """Every option with its value and its source, the database first where it is known."""
+    found = [Value(name, _written(_value(options, name), name), options.sources[name]) for name in NAMES]
+    if app is None:
+        return found
+    address = _parts(app)[0]
+    shown = f"sqlite:///{address.shown}" if address.engine == "sqlite" else address.shown
+    return [Value("url", shown, options.sources["url"]), *found]
+
+
+def of_surroundings(around: Surroundings) -> Iterator[Finding]:
+    """What there is to say of the environment and the file."""
+    for problem in around.problems:
+        yield Finding("configuration", "error", problem)
+    if not around.problems:
+        read = [around.file] if around.file else []
+        read += [setting.source for setting in around.environment.values()]
+        summary = f"read from {', '.join(read)}" if read else "no file and no variables, only arguments and defaults"
+        yield Finding("configuration", "ok", summary)
+    for other in around.unread:
+        summary = f"{other} has options too, and is not read: {around.file} comes first"
+        yield Finding("configuration", "warning", summary, f"move them into {around.file}")
+    for variable in around.empty:
+        summary = f"{variable} is empty, which counts as not set"
+        yield Finding("configuration", "note", summary, f"give it a value, or: unset {variable}")
+
+
+def of_installation() -> Finding:
+    """The release, and which of its extras are there."""
+    try:
+        extras = metadata("mainspring").get_all("Provides-Extra") or []
+        needs = requires("mainspring") or []
+    except PackageNotFoundError:
+        return Finding("installation", "note", "mainspring is not installed as a package", "pip install mainspring")
+    there = [extra for extra in extras if all(map(_is_installed, needs_of(extra, needs)))]
+    absent = [extra for extra in extras if extra not in there]
+    parts = [f"mainspring {version('mainspring')} on Python {platform.python_version()}"]
+    parts += [f"with {', '.join(there)}"] if there else []
+    parts += [f"without {', '.join(absent)}"] if absent else []
+    return Finding("installation", "ok", ", ".join(parts))
+
+
+def needs_of(extra: str, requirements: Sequence[str]) -> list[str]:
+    """The packages that an extra brings."""
+    marked = re.compile(rf"""^([\w.-]+).*\bextra == ["']{re.escape(extra)}["']""")
+    return [found[1] for found in map(marked.match, requirements) if found]
+
+
+async def of_app(app: Mainspring, spec: str | None, flags: str) -> list[Finding]:
+    """The database, and how it and the consumers in the code go together.
+
+    ``spec`` is MODULE:APP where the app was imported, ``flags`` what to type after a command to mean its database.
+    """
+    address, consumers = _parts(app)
+    findings = list(_of_idle_options(app.options, address))
+    if spec is not None:
+        findings.append(_of_registry(consumers, spec))
+    if address.engine == "memory":
+        return [*findings, Finding("database", "note", "memory:// is gone with the process: it is for tests")]
+    if (known := caveat(address)) is not None:
+        findings.append(Finding("sqlite", "note", known))
+    if address.engine == "sqlite" and (looked := _of_file(address)) is not None:
+        return [*findings, looked]
+    storage, _ = open_storage(address, app.options)  # not by the app's own door, which would migrate
+    groups = await _of_database(storage, app.options, address, flags, findings)
+    if spec is not None and groups is not None:
+        findings += _of_groups(app.options, consumers, groups, spec, flags)
+    return findings
+
+
+def _of_idle_options(options: Options, address: Address) -> Iterator[Finding]:
+    for option, engine in _ONLY_ON.items():
+        source = options.sources[option]
+        if engine != address.engine and source != "default":
+            yield Finding(option, "note", f"set by {source}, and without effect: the database is {address.engine}")
+
+
+def _of_registry(consumers: Sequence[Registration], spec: str) -> Finding:
+    if not consumers:
+        summary = f"{spec} has none: it can publish, and nothing can work"
+        return Finding("consumers", "note", summary, "write @app.consumer(…), or app.include() the module that does")
+    return Finding("consumers", "ok", f"{len(consumers)} in {spec}: {', '.join(each.group for each in consumers)}")
+
+
+def _of_file(address: Address) -> Finding | None:
+    """What ends the examination of a SQLite file before it is opened, since opening makes it and sets its mode."""
+    path = Path(address.target)
+    folder = path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        wrong = "may not be written to" if folder.is_dir() else "does not exist"
+        advice = f"SQLite makes files beside {path.name}: create the directory, or let this user write to it"
+        return Finding("database", "error", f"the directory {folder.absolute()} {wrong}", advice)
+    if not path.exists():
+        return Finding("database", "note", f"there is no file {path} yet: it is made when the app is first opened")
+    if not path.is_file() or not os.access(path, os.R_OK | os.W_OK):
+        wrong = "may not be read and written by this user" if path.is_file() else "is not a file"
+        return Finding("database", "error", f"{path} {wrong}", "is it the right path?")
+    return _of_header(path)
+
+
+def _of_header(path: Path) -> Finding | None:
+    with path.open("rb") as file:
+        header = file.read(20)
+    if header and not header.startswith(_MAGIC):
+        return Finding("database", "error", f"{path} is no SQLite database", "is it the right path?")
+    if not header or header[18] != _WAL:
+        return Finding("database", "note", f"{path} has no tables of ours yet: they are made when the app is opened")
+    return None
+
+
+async def _of_database(
+    storage: Storage, options: Options, address: Address, flags: str, findings: list[Finding]
+) -> Sequence[GroupView] | None:
+    """The declared groups, where all is well as far as there."""
+    about = "database"
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await storage.open()
+            await storage.ping()  # the first one connects
+            latency = await storage.ping() / timedelta(milliseconds=1)
+            findings.append(Finding("database", "ok", f"{address.shown} answered in {latency:.1f} ms"))
+            if address.engine == "postgresql":
+                findings.append(await _of_bell(storage))
+            about = "schema"
+            await storage.schema.check()
+            number = await storage.schema.version()
+            findings.append(Finding("schema", "ok", f"version {number}, which this release can work with"))
+            return (await storage.ledger.roster()).groups
+    except TimeoutError:
+        findings.append(Finding(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
+    except SchemaMissing as error:
+        findings.append(_of_schema(error, creates=options.auto_migrate or storage.migrates_itself, flags=flags))
+    except SchemaTooNew as error:
+        findings.append(Finding("schema", "error", str(error), "pip install --upgrade mainspring"))
+    except MainspringError as error:
+        advice = "is it running, and is that its address? May this host and this user connect?"
+        findings.append(Finding(about, "error", str(error), advice if about == "database" else ""))
+    finally:
+        await storage.close()
+    return None
+
+
+def _of_schema(error: SchemaMissing, *, creates: bool, flags: str) -> Finding:
+    state = "there are no tables yet" if error.found == 0 else f"version {error.found}, and {error.needed} is needed"
+    if creates:
+        return Finding("schema", "note", f"{state}: that is done when the app is opened")
+    return Finding("schema", "error", state, f"mainspring migrate{flags}")
+
+
+async def _of_bell(storage: Storage) -> Finding:
+    heard = asyncio.Event()
+    storage.doorbell.listen(lambda _group: heard.set())
+    try:
+        async with asyncio.timeout(_HEARD_WITHIN):
+            await heard.wait()
+    except TimeoutError:
+        summary = "no bell is heard, as behind a pooler: new work is found by looking, every half second"
+        return Finding("bell", "warning", summary, "for low latency, let workers connect to the server itself")
+    return Finding("bell", "ok", "NOTIFY is heard: workers are told of new work at once")
+
+
+def _of_groups(
+    options: Options, consumers: Sequence[Registration], groups: Sequence[GroupView], spec: str, flags: str
+) -> Iterator[Finding]:
+    names = options.names
+    declared = {names.shown(each.name): names.group(each) for each in groups if names.owns(each.name)}
+    unknown = [each.group for each in consumers if each.group not in declared]
+    if unknown:
+        summary = f"not declared yet, so nothing that is published reaches them: {', '.join(unknown)}"
+        yield Finding("groups", "warning", summary, f"mainspring declare {spec} (a worker does it when it starts)")
+    for each in consumers:
+        owner = declared[each.group].app if each.group in declared else options.name
+        if owner != options.name:
+            summary = (
+                f"group {each.group!r} belongs to app {owner!r} in this database, and this app is {options.name!r}"
+            )
+            yield Finding("groups", "error", summary, f"give {each.name} another group=…, or the app its old name")
+    known = {each.group for each in consumers}
+    left = [each.name for each in declared.values() if each.app == options.name and each.name not in known]
+    if left:
+        summary = f"declared, and not in the code any more: {', '.join(left)}; what is published still waits there"
+        yield Finding("groups", "note", summary, f"mainspring groups retire {left[0]}{flags}")
+    if not unknown and not left and consumers:
+        yield Finding("groups", "ok", "every consumer is declared")
+
+
+def _parts(app: Mainspring) -> tuple[Address, list[Registration]]:
+    # Of the same room: nobody outside needs the address, which may hold a password.
+    return app._address, list(app._consumers)  # noqa: SLF001
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _value(options: Options, name: str) -> object:
+    outer, _, inner = name.partition(".")
+    value: object = getattr(options, outer)
+    return getattr(value, inner) if inner else value
+
+
+def _written(value: object, name: str) -> str:
+    match value:
+        case None:
+            return FOREVER if name.startswith("retention.") else "none"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:_}"
+        case timedelta():
+            return spell(value)
+        case _:
+            return str(value)

@@ -1,0 +1,134 @@
+"""What a middleware is, and how several stand around one call: the first is the outermost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from uuid import UUID
+
+from mainspring.app.context import Context, Publishing
+from mainspring.app.names import Namespace, check_headers
+from mainspring.model.errors import BadOption
+from mainspring.model.message import Delivery, Draft
+from mainspring.runtime.handler import Around, Run
+
+Next = Callable[[], Awaitable[object]]
+"""Awaits the rest of the chain and the handler; returns what the handler returned."""
+Call = Callable[[Delivery, Run], object]
+"""A plain function, ready to be called."""
+
+
+class Outgoing:
+    """A message on its way out. Only its headers may be changed: the rest was checked already."""
+
+    __slots__ = ("headers", "key", "message_id", "payload", "topic")
+
+    def __init__(self, draft: Draft, names: Namespace) -> None:
+        self.topic: str = names.shown(draft.topic)
+        self.message_id: UUID = draft.id
+        self.key: str | None = draft.key
+        self.payload: bytes = draft.payload
+        self.headers: dict[str, str] = dict(draft.headers or {})
+
+    def __repr__(self) -> str:
+        """For people: which message."""
+        return f"<Outgoing {self.topic} {self.message_id}>"
+
+
+class Middleware:
+    """One behaviour around every publish, every handling, or both. Override what you need; the rest costs nothing."""
+
+    def publishing(self, message: Outgoing) -> AbstractContextManager[object]:
+        """A context manager around storing one message, in blocking code and in coroutines alike.
+
+        Headers may be added before it is stored; an exception refuses it, unless it was stored already.
+        """
+        return nullcontext(message)
+
+    async def handling(self, ctx: Context, call_next: Next) -> object:  # noqa: ARG002 - for those who override it
+        """Around one attempt: what it returns or raises is the attempt's outcome. The payload is not read yet."""
+        return await call_next()
+
+    def calling(self, ctx: Context) -> AbstractContextManager[object]:
+        """A context manager around a plain function, in the thread that it runs in: for what belongs to a thread.
+
+        Not around ``async def``, which ``handling`` is there for, and not in the processes of ``cpu=True``.
+        """
+        return nullcontext(ctx)
+
+
+def check_middleware(given: object) -> tuple[Middleware, ...]:
+    """The middleware as given, in order."""
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise BadOption(f"middleware={given!r} must be a list of Middleware, the outermost first")
+    for each in given:
+        if isinstance(each, type) and issubclass(each, Middleware):
+            raise BadOption(f"middleware has the class {each.__qualname__}: write {each.__qualname__}(…)")
+        if not isinstance(each, Middleware):
+            raise BadOption(f"middleware has {each!r}: it must be an instance of a subclass of Middleware")
+    return tuple(given)
+
+
+class PublishChain:
+    """The middleware that stands around publishing."""
+
+    def __init__(self, middleware: Sequence[Middleware], names: Namespace) -> None:
+        self._chain = [each for each in middleware if type(each).publishing is not Middleware.publishing]
+        self._names = names
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._chain)
+
+    @contextmanager
+    def around(self, drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
+        """Enter for every draft; gives them with the headers they were given."""
+        if not self._chain:
+            yield list(drafts)
+            return
+        outgoing = [Outgoing(draft, self._names) for draft in drafts]
+        with ExitStack() as stack:
+            for message in outgoing:
+                for middleware in self._chain:
+                    stack.enter_context(middleware.publishing(message))
+            yield [_with_headers(draft, message) for draft, message in zip(drafts, outgoing, strict=True)]
+
+
+def around(middleware: Sequence[Middleware], app: Publishing) -> Around | None:
+    """The middleware that stands around handling, as the runtime calls it; None when there is none."""
+    chain = [each for each in reversed(middleware) if type(each).handling is not Middleware.handling]
+    if not chain:
+        return None
+
+    def handle(run: Run, perform: Next) -> Awaitable[object]:
+        context = Context(app, run.delivery, run)
+        call = perform
+        for each in chain:
+            call = partial(each.handling, context, call)
+        return call()
+
+    return handle
+
+
+def inside(middleware: Sequence[Middleware], app: Publishing, call: Call) -> Call:
+    """The call of a plain function with the middleware around it that goes with it into its thread."""
+    chain = [each for each in middleware if type(each).calling is not Middleware.calling]
+    if not chain:
+        return call
+
+    def called(delivery: Delivery, run: Run) -> object:
+        context = Context(app, delivery, run)
+        with ExitStack() as stack:
+            for each in chain:
+                stack.enter_context(each.calling(context))
+            return call(delivery, run)
+
+    return called
+
+
+def _with_headers(draft: Draft, message: Outgoing) -> Draft:
+    if message.headers == (draft.headers or {}):
+        return draft
+    return replace(draft, headers=check_headers(message.headers))

@@ -1,0 +1,40 @@
+"""Saying in every log line which message it is about."""
+
+from __future__ import annotations
+
+import logging
+from contextvars import ContextVar
+
+from mainspring.app.context import Context
+from mainspring.app.middleware.chain import Middleware, Next
+
+_current: ContextVar[Context | None] = ContextVar("mainspring_context", default=None)
+
+
+class LogContext(Middleware):
+    """Lets log records know the message that is being handled, in coroutines and in threads.
+
+    ``LogContext.filter`` goes onto a logging handler. It gives every record ``group``, ``topic``, ``message_id``,
+    ``attempt`` and ``correlation_id``; they are None outside a handler.
+    """
+
+    class _Filter(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            ctx = _current.get()
+            record.group = None if ctx is None else ctx.group
+            record.topic = None if ctx is None else ctx.topic
+            record.message_id = None if ctx is None else str(ctx.message_id)
+            record.attempt = None if ctx is None else ctx.attempt
+            record.correlation_id = None if ctx is None else ctx.correlation_id
+            return True
+
+    filter: logging.Filter = _Filter()
+    """For ``handler.addFilter(LogContext.filter)``; it lets every record pass."""
+
+    async def handling(self, ctx: Context, call_next: Next) -> object:
+        """See ``Middleware.handling``."""
+        token = _current.set(ctx)
+        try:
+            return await call_next()
+        finally:
+            _current.reset(token)

@@ -1,0 +1,44 @@
+"""Handing exceptions to whoever collects them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+
+from mainspring.app.context import Context
+from mainspring.app.middleware.chain import Middleware, Next
+
+_logger = logging.getLogger("mainspring.reporting")
+
+
+class ReportErrors(Middleware):
+    """Calls ``report(error, ctx)`` for every exception a handler raises, and lets it go on as it was.
+
+    ``report`` may be async. What it raises itself is logged: a reporter that is away must not fail anyone's work. The
+    first attempts of a message may be left out by ``from_attempt``.
+    """
+
+    def __init__(self, report: Callable[[BaseException, Context], object], *, from_attempt: int = 1) -> None:
+        self._report = report
+        self._from_attempt = from_attempt
+
+    async def handling(self, ctx: Context, call_next: Next) -> object:
+        """See ``Middleware.handling``."""
+        try:
+            return await call_next()
+        except asyncio.CancelledError:
+            raise  # told to stop: a timeout, a cancellation, the end of the worker
+        except Exception as error:
+            if ctx.attempt >= self._from_attempt:
+                await self._tell(error, ctx)
+            raise
+
+    async def _tell(self, error: Exception, ctx: Context) -> None:
+        try:
+            answer = self._report(error, ctx)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            _logger.exception("the error of message %s could not be reported", ctx.message_id)

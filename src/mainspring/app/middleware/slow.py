@@ -1,0 +1,37 @@
+"""Naming handlers that take long."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from mainspring.app.context import Context
+from mainspring.app.middleware.chain import Middleware, Next
+from mainspring.app.options import length
+from mainspring.timing.duration import Duration, spell
+
+_logger = logging.getLogger("mainspring.slow")
+
+
+class SlowHandlers(Middleware):
+    """Times every attempt: tells ``report`` how long it took, and warns of those slower than ``over``."""
+
+    def __init__(
+        self, over: Duration | None = "10s", *, report: Callable[[Context, timedelta], object] | None = None
+    ) -> None:
+        self._over = None if over is None else length(over, "over")
+        self._report = report
+
+    async def handling(self, ctx: Context, call_next: Next) -> object:
+        """See ``Middleware.handling``."""
+        began = time.perf_counter()
+        try:
+            return await call_next()
+        finally:
+            took = timedelta(seconds=time.perf_counter() - began)
+            if self._report is not None:
+                self._report(ctx, took)
+            if self._over is not None and took > self._over:
+                _logger.warning("%s took %s for message %s", ctx.group, spell(took), ctx.message_id)

@@ -1,0 +1,241 @@
+"""Where options are set besides arguments: variables of the environment, and a TOML file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mainspring.app.config import FROM_TEXT, NAMES, READERS
+from mainspring.app.options import Setting, closest, nearest
+from mainspring.app.toml import Keys, TomlFile, find_files, read_file
+from mainspring.model.errors import BadOption
+
+PREFIX = "MAINSPRING_"
+URL = PREFIX + "URL"
+CONFIG = PREFIX + "CONFIG"
+_VARIABLES = {PREFIX + name.upper().replace(".", "_"): name for name in ("url", *NAMES)}
+_RESERVED = tuple(PREFIX + what for what in ("TEST_", "FAULT_", "BENCH_"))
+"""For tests and benchmarks, our own and others': none of them is ever an option."""
+# Kubernetes gives every process variables for every Service: one that is called mainspring must not stop the apps.
+_SERVICE = re.compile(
+    r"MAINSPRING(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=.*"
+    r"|MAINSPRING(_\w+)?_PORT=(tcp|udp|sctp)://.*"
+)
+_CREDENTIALS = re.compile(r"://\S*@")
+_RELATIVE = re.compile(r"(sqlite(?:\+\w+)?):///([^/:][^:]*)")
+
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is set around an app, validated; and what is wrong there, sentence by sentence."""
+
+    environment: Settings = field(default_factory=dict)
+    everywhere: Settings = field(default_factory=dict)
+    """The keys at the top of the file: they are for every app."""
+    apps: Mapping[str, Settings] = field(default_factory=dict)
+    """The tables ``[apps.<name>]`` of the file: each is for the app of that name."""
+    problems: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    """Variables that are there and say nothing, which is the same as not being there."""
+    file: str | None = None
+    """The file that was read, as it is shown."""
+    unread: tuple[str, ...] = ()
+    """Files that might have been read instead."""
+
+    def layers(self, name: object = None) -> tuple[Settings, Settings, Settings]:
+        """The settings for the app of this name [the one that is set here], lowest first."""
+        own = name or _value(self.environment, "name") or _value(self.everywhere, "name") or "app"
+        return self.everywhere, self.apps.get(str(own), {}), self.environment
+
+    def url(self, name: object = None) -> Setting | None:
+        """The database of that app, where one is set."""
+        return next((layer["url"] for layer in self.layers(name)[::-1] if "url" in layer), None)
+
+    def check(self) -> None:
+        """Raise BadOption when something is wrong: the first of it, and how to see the rest."""
+        if self.problems:
+            more = len(self.problems) - 1
+            rest = f" (and {more} more: `mainspring doctor` shows all)" if more else ""
+            raise BadOption(self.problems[0] + rest)
+
+
+def look_around(environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Surroundings:
+    """Read the variables and the file that count here and now. What is wrong is in the answer, not raised."""
+    variables = {
+        name: text for name, text in (os.environ if environ is None else environ).items() if name.startswith(PREFIX)
+    }
+    problems: list[str] = []
+    environment = dict(_environment(variables, problems))
+    everywhere: dict[str, Setting] = {}
+    apps: dict[str, dict[str, Setting]] = {}
+    try:
+        here = folder or Path.cwd()
+    except OSError:  # somebody has removed it
+        here = Path()
+    file: TomlFile | None = None
+    unread: list[Path] = []
+    try:
+        file, unread = _find(variables.get(CONFIG, "").strip(), here)
+    except BadOption as error:
+        problems.append(str(error))
+    if file is not None:
+        reading = _Reading(file, _shown(file.path, here), here, problems)
+        everywhere, apps = reading.everywhere(), reading.apps()
+    return Surroundings(
+        environment=environment,
+        everywhere=everywhere,
+        apps=apps,
+        problems=tuple(problems),
+        empty=tuple(sorted(name for name, text in variables.items() if not text.strip())),
+        file=None if file is None else _shown(file.path, here),
+        unread=tuple(_shown(path, here) for path in unread),
+    )
+
+
+def _environment(variables: Mapping[str, str], problems: list[str]) -> Iterator[tuple[str, Setting]]:
+    for variable, text in sorted(variables.items()):
+        if not text.strip() or variable == CONFIG or variable.startswith(_RESERVED):
+            continue
+        name = _VARIABLES.get(variable)
+        if name is not None:
+            try:
+                value = FROM_TEXT.get(name, str)(text)
+                yield name, Setting(_read(name, value, "environment", variable), variable)
+            except BadOption as error:
+                problems.append(str(error))
+        elif variable == PREFIX + "RETENTION":
+            fields = ", ".join(each for each in _VARIABLES if each.startswith(variable))
+            problems.append(f"environment: {variable} has a variable for each of its fields: {fields}")
+        elif not _SERVICE.fullmatch(f"{variable}={text}"):
+            problems.append(f"environment: {variable} is no option.{_suggested(variable)}")
+
+
+def _suggested(variable: str) -> str:
+    # Compared without what they all begin with, or each would be near.
+    near = nearest(variable.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in (CONFIG, *_VARIABLES)])
+    return f" Did you mean {PREFIX}{near}?" if near else f" The options are {', '.join(_VARIABLES)}"
+
+
+def _find(named: str, here: Path) -> tuple[TomlFile | None, list[Path]]:
+    """The file that counts, and those that would have counted without it."""
+    if named:
+        path = here / Path(named).expanduser()
+        try:
+            return read_file(path, _shown(path, here)), []
+        except BadOption as error:
+            raise BadOption(f"{CONFIG}={named!r}: {error}") from None
+    there = find_files(here)
+    for place, path in enumerate(there):
+        file = read_file(path, _shown(path, here))
+        if file is not None:
+            return file, [other for other in there[place + 1 :] if _is_ours(other)]
+    return None, []
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return read_file(path, path.name) is not None
+    except BadOption:
+        return True
+
+
+class _Reading:
+    """Goes through a file once, and notes what is wrong with the place it stands at."""
+
+    def __init__(self, file: TomlFile, shown: str, here: Path, problems: list[str]) -> None:
+        self._file = file
+        self._shown = shown
+        self._here = here
+        self._problems = problems
+
+    def everywhere(self) -> dict[str, Setting]:
+        """The keys for every app."""
+        return dict(self._table({name: value for name, value in self._file.table.items() if name != "apps"}, ()))
+
+    def apps(self) -> dict[str, dict[str, Setting]]:
+        """The keys for one app each."""
+        tables = self._file.table.get("apps", {})
+        if not isinstance(tables, dict):
+            self._note(("apps",), "apps holds a table for each app, as in [apps.shop]")
+            return {}
+        found: dict[str, dict[str, Setting]] = {}
+        for app, table in tables.items():
+            if isinstance(table, dict):
+                found[app] = dict(self._table(table, ("apps", app)))
+            else:
+                self._note(("apps", app), f"apps holds a table for each app, as in [apps.{app}]")
+        return found
+
+    def _table(self, table: Mapping[str, object], above: Keys) -> Iterator[tuple[str, Setting]]:
+        for key, value in table.items():
+            keys = (*above, key)
+            if key == "name" and above:
+                self._note(keys, f"the table is for the app of that name already: leave out name, or rename {above[1]}")
+            elif key == "retention" and isinstance(value, dict):
+                for inner, length in value.items():
+                    yield from self._setting((*keys, inner), f"retention.{inner}", length)
+            elif key == "retention":
+                self._note(keys, f'retention={value!r} must be a table, as in [retention] with done = "1d"')
+            else:
+                yield from self._setting(keys, key, value)
+
+    def _setting(self, keys: Keys, name: str, value: object) -> Iterator[tuple[str, Setting]]:
+        if name not in NAMES and name != "url":
+            self._note(keys, f"there is no option {name!r}.{_known(name)}")
+            return
+        line, column = self._file.place(keys)
+        try:
+            read = _read(name, value, f"{self._shown}, line {line}, column {column}", name)
+        except BadOption as error:
+            self._problems.append(str(error))
+            return
+        if name == "url":
+            read = _anchored(str(read), self._file.path.parent, self._here)
+        yield name, Setting(read, f"{self._shown}:{line}")
+
+    def _note(self, keys: Keys, what: str) -> None:
+        line, column = self._file.place(keys)
+        self._problems.append(f"{self._shown}, line {line}, column {column}: {what}")
+
+
+def _known(name: str) -> str:
+    names = sorted({each.partition(".")[0] for each in NAMES} | {"apps", "url"})
+    if name.startswith("retention."):
+        names = [each for each in NAMES if each.startswith("retention.")]
+    return closest(name, names) or f" There are {', '.join(names)}"
+
+
+def _read(name: str, value: object, where: str, spelled: str) -> object:
+    try:
+        return _url(value) if name == "url" else READERS[name](value)
+    except BadOption as error:
+        message = str(error)
+        # Every reader's sentence begins with the option, which has another name here.
+        rest = message.removeprefix(name) if message.startswith(name) else f": {message}"
+        raise BadOption(_CREDENTIALS.sub("://…@", f"{where}: {spelled}{rest}")) from None
+
+
+def _url(value: object) -> str:
+    if not isinstance(value, str):
+        raise BadOption(f"url must be text, as in 'sqlite:///shop.db', not {type(value).__qualname__}")
+    return value.strip()
+
+
+def _anchored(url: str, home: Path, here: Path) -> str:
+    """A relative SQLite path in a file is relative to the file, wherever the process was started."""
+    relative = _RELATIVE.fullmatch(url)
+    return url if relative is None or home == here else f"{relative[1]}:///{home / relative[2]}"
+
+
+def _value(settings: Settings, name: str) -> object:
+    setting = settings.get(name)
+    return None if setting is None else setting.value
+
+
+def _shown(path: Path, here: Path) -> str:
+    return path.name if path.parent == here else str(path)

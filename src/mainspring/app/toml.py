@@ -1,0 +1,180 @@
+"""The configuration file: where it is looked for, what is in it, and on which line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mainspring.model.errors import BadOption
+
+Keys = tuple[str, ...]
+OWN = "mainspring.toml"
+SHARED = "pyproject.toml"
+_TABLE: Keys = ("tool", "mainspring")
+# What may hold our table; reading all of a pyproject.toml for every app costs milliseconds.
+_HINT = re.compile(r"^[ \t]*(?:\[\s*)?[\"']?tool[\"']?\s*(?:[\]=]|\.\s*[\"']?mainspring\b)", re.MULTILINE)
+_OURS = re.compile(r"^[ \t]*\[\s*tool\s*\.\s*mainspring\b", re.MULTILINE)
+_PLACED = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\r]+|\#[^\n]*)
+  | (?P<line>\n)
+  | (?P<text>\"{3}(?:\\.|[^\\])*?\"{3,5} | '{3}.*?'{3,5} | "(?:\\.|[^"\\\n])*" | '[^'\n]*')
+  | (?P<mark>[\[\]{}=,.])
+  | (?P<word>[^\s\[\]{}=,.\#"']+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TomlFile:
+    """A file that was read: our part of it, and where its keys stand."""
+
+    path: Path
+    table: Mapping[str, object]
+    above: Keys
+    """The table it all stands in: none in a file of our own."""
+    places: Mapping[Keys, tuple[int, int]]
+
+    def place(self, keys: Keys) -> tuple[int, int]:
+        """The line and the column of a key; of the table it is in, where the key itself was not found."""
+        whole = (*self.above, *keys)
+        return next(
+            (self.places[whole[:end]] for end in range(len(whole), 0, -1) if whole[:end] in self.places), (1, 1)
+        )
+
+
+def find_files(start: Path) -> list[Path]:
+    """The files that may hold our options, the one that counts first.
+
+    Looked for in ``start`` and its parents up to the project's root, which is where a pyproject.toml or a .git is.
+    Without one, only in ``start``: what lies around in a directory above is nobody's project.
+    """
+    folders = (start, *start.parents)
+    root = next((place for place, folder in enumerate(folders) if _is_root(folder)), 0)
+    named = (folder / name for folder in folders[: root + 1] for name in (OWN, SHARED))
+    return [path for path in named if _is_there(path)]
+
+
+def read_file(path: Path, shown: str) -> TomlFile | None:
+    """What the file holds of ours; None for a pyproject.toml that holds nothing. Raises BadOption naming the place."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise BadOption(f"{shown}, line {line}: this is not UTF-8, as TOML has to be") from None
+    except OSError as error:
+        raise BadOption(f"{shown} cannot be read: {error.strerror}") from None
+    above = _TABLE if path.name == SHARED else ()
+    if above and not _HINT.search(text):
+        return None
+    try:
+        table = _parse(text, shown)
+    except BadOption:
+        if above and not _OURS.search(text):
+            return None  # broken, and not for us to say
+        raise
+    for key in above:
+        inner = table.get(key)
+        if not isinstance(inner, dict):
+            return None
+        table = inner
+    return TomlFile(path, table, above, positions(text))
+
+
+def _parse(text: str, shown: str) -> dict[str, object]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        placed = _PLACED.fullmatch(str(error))
+        if placed is None:
+            raise BadOption(f"{shown}: {error}") from None
+        line, column = (placed[2], placed[3]) if placed[2] else _place(text, len(text))
+        raise BadOption(f"{shown}, line {line}, column {column}: {placed[1]}") from None
+
+
+def positions(text: str) -> dict[Keys, tuple[int, int]]:
+    """Line and column of every key and table in a document that is known to be right."""
+    scanner = _Scanner()
+    for token in _TOKEN.finditer(text):
+        scanner.take(token)
+    return {keys: _place(text, offset) for keys, offset in scanner.found.items()}
+
+
+class _Scanner:
+    """Finds keys by going through the tokens; of values it only knows where they end."""
+
+    def __init__(self) -> None:
+        self.found: dict[Keys, int] = {}
+        self._table: Keys = ()
+        self._inside: list[Keys | None] = []  # the inline tables we are in, None for an array
+        self._parts: list[str] = []
+        self._first = 0
+        self._header = False
+        self._naming = True
+        self._current: Keys = ()
+
+    def take(self, token: re.Match[str]) -> None:
+        """Go one token further."""
+        kind, text = token.lastgroup, token[0]
+        if kind == "line":
+            self._parts = []
+            self._naming = self._naming or not self._inside
+        elif kind == "mark":
+            if self._naming:
+                self._in_name(text)
+            else:
+                self._in_value(text)
+        elif kind != "space" and self._naming:
+            self._first = self._first if self._parts else token.start()
+            self._parts.append(_plain(text))
+
+    def _in_name(self, mark: str) -> None:
+        if mark == "[":
+            self._header = True
+        elif mark == "]" and self._header:  # and a second one closes [[…]]
+            self._table, self._header = tuple(self._parts), False
+            self.found.setdefault(self._table, self._first)
+        elif mark == "=":
+            table = (self._inside and self._inside[-1]) or self._table
+            self._current = (*table, *self._parts)
+            self.found.setdefault(self._current, self._first)
+            self._parts, self._naming = [], False
+        elif mark == "}":  # an inline table that was empty
+            self._in_value(mark)
+
+    def _in_value(self, mark: str) -> None:
+        if mark in "{[":
+            self._inside.append(self._current if mark == "{" else None)
+            self._naming = mark == "{"
+        elif mark in "}]":
+            self._inside.pop()
+            self._naming = False
+        elif mark == ",":
+            self._naming = self._inside[-1] is not None
+
+
+def _plain(key: str) -> str:
+    import tomllib
+
+    return str(tomllib.loads(f"key = {key}")["key"]) if key[0] in "\"'" else key
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def _is_root(folder: Path) -> bool:
+    return _is_there(folder / SHARED) or _is_there(folder / ".git", file=False)
+
+
+def _is_there(path: Path, *, file: bool = True) -> bool:
+    try:
+        return path.is_file() if file else path.exists()
+    except OSError:  # a directory that we may not look into
+        return False

@@ -1,0 +1,111 @@
+"""``mainspring doctor``: what is set and by whom, what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mainspring.app.app import Mainspring
+from mainspring.app.config import Options
+from mainspring.app.diagnosis import Finding, Grade, Value, of_app, of_installation, of_surroundings, values
+from mainspring.app.sources import Surroundings, look_around
+from mainspring.cli.failures import Refused
+from mainspring.cli.loading import load_app
+from mainspring.cli.tables import STATE_STYLES, Column, print_json, print_table, say, stdout
+from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.words import many
+from mainspring.model.errors import MainspringError
+
+_GRADES: tuple[Grade, ...] = ("error", "warning", "note")
+
+
+async def doctor(
+    spec: Annotated[str | None, Parameter(metavar="MODULE:APP")] = None,
+    /,
+    *,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Check the configuration and the database, and say what to change. Changes nothing.
+
+    The exit code is 1 when there is an error, something that keeps work from being done.
+
+    Parameters
+    ----------
+    spec
+        The application: MODULE:APP, as in shop:app. Without one, only the environment and the file are looked at.
+    """
+    if spec is not None and target.app not in (None, spec):
+        raise Refused(f"{spec} and --app {target.app} are two applications: give one of them")
+    target = replace(target, app=spec or target.app)
+    # What is logged on the way is found and told below.
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())
+    around = look_around()
+    findings = [of_installation(), *of_surroundings(around)]
+    app: Mainspring | None = None
+    try:
+        app = None if around.problems else _find(target, around)
+    except MainspringError as error:
+        findings.append(Finding("application", "error", str(error)))
+    else:
+        if app is None:
+            findings.append(_absent(target, around))
+    if app is not None:
+        findings += await of_app(app, target.app, target.typed)
+    shown = _values(app, around)
+    ill = any(finding.grade == "error" for finding in findings)
+    if json:
+        print_json({"ok": not ill, "options": shown, "findings": findings})
+    else:
+        _print(shown, findings)
+    return int(ill)
+
+
+def _find(target: Target, around: Surroundings) -> Mainspring | None:
+    if target.app is not None:
+        if target.url or target.namespace or target.schema:
+            raise Refused("--url, --namespace and --schema go without an application, which has its own")
+        return load_app(target.app)
+    if target.url is None and around.url() is None:
+        return None
+    return Mainspring(target.url, namespace=target.namespace, schema=target.schema)
+
+
+def _values(app: Mainspring | None, around: Surroundings) -> list[Value]:
+    if around.problems:
+        return []  # no app has any values before they are right
+    return values(app.options if app is not None else Options.read({}, *around.layers()), app)
+
+
+def _absent(target: Target, around: Surroundings) -> Finding:
+    if around.problems:
+        what = target.app or "the database"
+        return Finding("application", "note", f"{what} is looked at once the configuration is right")
+    advice = "mainspring doctor MODULE:APP, or set MAINSPRING_URL, or url in mainspring.toml"
+    return Finding("database", "note", "none is named here: only the configuration was looked at", advice)
+
+
+def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
+    if options:
+        columns = (Column("option"), Column("value", elastic=True), Column("set by", elastic=True))
+        print_table(columns, [(each.option, each.value, each.source) for each in options])
+        if not stdout().is_terminal:
+            print()
+    columns = (Column("check"), Column("status"), Column("what was found", elastic=True, wraps=True))
+    print_table(columns, list(_lines(findings)))
+    counts = Counter(each.grade for each in findings)
+    worst = max((each.grade for each in findings), key=("ok", *_GRADES[::-1]).index)
+    said = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])
+    say(said or "all is well", style=STATE_STYLES[worst])
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str, str]]:
+    for finding in findings:
+        yield finding.about, finding.grade, finding.summary
+        if finding.advice:
+            yield "", "", f"→ {finding.advice}"

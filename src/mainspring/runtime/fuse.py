@@ -1,0 +1,65 @@
+"""A group that fails too often pauses itself, probes, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from mainspring.model.verdict import Bury, Done, Retry, Verdict
+from mainspring.runtime.complaints import Complaints
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.events import Recovered, Tripped
+from mainspring.timing.breaker import Breaker, Circuit
+from mainspring.timing.duration import spell
+
+
+class Fuse:
+    """The breaker of one group in one process: fewer hands while it is open, one while it probes."""
+
+    def __init__(self, group: str, policy: Breaker, freed: Callable[[str], None], log: Complaints, bus: Bus) -> None:
+        self._group = group
+        self._circuit = Circuit(policy)
+        self._freed = freed
+        self._log = log
+        self._bus = bus
+
+    def hands(self, hands: int) -> int:
+        """How many hands the group has now."""
+        return self._circuit.allows(time.monotonic(), hands)
+
+    @property
+    def paused_for(self) -> timedelta | None:
+        """How long the group still pauses; None while it works or probes."""
+        if self._circuit.state != "open":
+            return None
+        return timedelta(seconds=max(self._circuit.until - time.monotonic(), 0.0))
+
+    def judge(self, verdict: Verdict | None) -> bool:
+        """Count an attempt. True: the group pauses from now on."""
+        match verdict:
+            case Retry() | Bury():
+                failed = True
+            case Done():
+                failed = False
+            case _:
+                return False  # neither here nor there: cancelled, snoozed, handed back, lost
+        match self._circuit.record(time.monotonic(), failed=failed):
+            case "open":
+                self._trip()
+                return True
+            case "closed":
+                self._log.say(logging.WARNING, "%s: a probe succeeded, it goes on", self._group)
+                self._bus.emit(Recovered(self._group))
+                self._freed(self._group)
+        return False
+
+    def _trip(self) -> None:
+        pause = self._circuit.pause
+        self._log.say(
+            logging.ERROR, "%s: fails too often and pauses itself in this process for %s", self._group, spell(pause)
+        )
+        self._bus.emit(Tripped(self._group, self._circuit.policy.failures, pause))
+        asyncio.get_running_loop().call_later(pause.total_seconds(), self._freed, self._group)

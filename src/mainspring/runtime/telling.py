@@ -1,0 +1,27 @@
+"""From a verdict that was written to the event that says so."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from mainspring.model.message import Delivery
+from mainspring.model.verdict import Bury, Cancel, Done, Retry, Settlement, Snooze
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.events import Completed, Died, Dropped, Failed, Snoozed
+
+
+def tell(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
+    """Tell whoever wants to know what became of the delivery. Nothing is made for nobody."""
+    verdict = settlement.verdict
+    facts = (delivery.group, delivery.topic, delivery.message_id, delivery.key, delivery.attempt, settlement.took)
+    match verdict:
+        case Done(output) if bus.wants(Completed):
+            bus.emit(Completed(*facts, output))
+        case Retry(delay, failure) if bus.wants(Failed):
+            bus.emit(Failed(*facts, failure.error, failure.traceback, delay))
+        case Bury(failure) if bus.wants(Died):
+            bus.emit(Died(*facts, failure.error, failure.traceback))
+        case Snooze(delay, reason) if bus.wants(Snoozed):
+            bus.emit(Snoozed(*facts, delay if isinstance(delay, timedelta) else timedelta(), reason))
+        case Cancel(reason) if bus.wants(Dropped):
+            bus.emit(Dropped(*facts, reason))

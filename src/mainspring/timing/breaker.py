@@ -1,0 +1,100 @@
+"""A circuit breaker: when too much fails, stop trying, probe, go on."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from mainspring.timing.duration import Duration, duration
+
+State = Literal["closed", "open", "probing"]
+_LONGEST = 10
+"""How many times the first pause a pause may grow to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """When a group pauses itself: so many failures within so long, and at least ``share`` of all attempts."""
+
+    failures: int
+    within: timedelta
+    pause: timedelta
+    share: float
+
+    def __str__(self) -> str:
+        """For people and the registry."""
+        return f"{self.failures} failures in {self.within.total_seconds():g} s, pause {self.pause.total_seconds():g} s"
+
+
+def breaker(failures: int = 10, within: Duration = "1m", pause: Duration = "30s", share: float = 0.5) -> Breaker:
+    """Pause a group for ``pause`` after ``failures`` failed attempts ``within`` that time.
+
+    Only if they are at least ``share`` of its attempts in that time. Then one message is tried: if it succeeds the
+    group goes on, otherwise the pause doubles, to ten times the first at most. Counted in each process for itself.
+    """
+    if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:
+        raise ValueError(f"breaker(failures={failures!r}) must be a whole number from 1")
+    if not 0 < share <= 1:
+        raise ValueError(f"breaker(share={share!r}) must be more than 0 and at most 1")
+    span, rest = duration(within, of="within"), duration(pause, of="pause")
+    if span <= timedelta() or rest <= timedelta():
+        raise ValueError("breaker(within=…, pause=…) must both be longer than nothing")
+    return Breaker(failures, span, rest, share)
+
+
+class Circuit:
+    """The state of one group's breaker. Knows no clock: every call brings the monotonic time."""
+
+    def __init__(self, policy: Breaker) -> None:
+        self.policy: Breaker = policy
+        self.state: State = "closed"
+        self._window = policy.within.total_seconds()
+        self._attempts: deque[tuple[float, bool]] = deque()
+        self._failed = 0
+        self._pauses = 0
+        self.until: float = 0.0
+        """When an open circuit begins to probe."""
+
+    def allows(self, now: float, hands: int) -> int:
+        """How many may run at once now, of so many hands."""
+        if self.state == "open" and now >= self.until:
+            self.state = "probing"
+        if self.state == "closed":
+            return hands
+        return 0 if self.state == "open" else 1
+
+    def record(self, now: float, *, failed: bool) -> State | None:
+        """Count an attempt that ended; returns the state it led to, None when that did not change."""
+        if self.state == "open":
+            return None  # it had begun before
+        if self.state == "probing":
+            return self._open(now) if failed else self._close()
+        attempts = self._attempts
+        attempts.append((now, failed))
+        self._failed += failed
+        while attempts and attempts[0][0] <= now - self._window:
+            self._failed -= attempts.popleft()[1]
+        policy = self.policy
+        if failed and self._failed >= policy.failures and self._failed >= policy.share * len(attempts):
+            return self._open(now)
+        return None
+
+    @property
+    def pause(self) -> timedelta:
+        """How long the circuit stays open this time."""
+        return self.policy.pause * min(1 << max(self._pauses - 1, 0), _LONGEST)
+
+    def _open(self, now: float) -> State:
+        self._pauses += 1
+        self.state = "open"
+        self.until = now + self.pause.total_seconds()
+        self._attempts.clear()
+        self._failed = 0
+        return self.state
+
+    def _close(self) -> State:
+        self.state = "closed"
+        self._pauses = 0
+        return self.state
