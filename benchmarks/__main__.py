@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog] [--messages N] [--rounds N]``."""
+"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog,handles] [--messages N] [--rounds N]``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from operator import truediv
 from pathlib import Path
 
 import asyncpg
 import uvloop
 
-from benchmarks import backlog, bell, drain, raw_loop
+from benchmarks import backlog, bell, dispatch, drain, handles, raw_loop
 from benchmarks.server import postgres
 
 WANTED_SHARE = 0.25
@@ -75,6 +76,34 @@ async def behind(url: str, options: argparse.Namespace) -> None:
     await _drop(url, "bench_backlog")
 
 
+async def joined(url: str, options: argparse.Namespace) -> None:
+    """Publish in the caller's transaction, and the INSERT by hand through the same handle, in turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            "PostgreSQL": await handles.measure("PostgreSQL", url, "bench_handles", options.pairs),
+            "SQLite": await handles.measure("SQLite", str(Path(folder) / "bench.db"), "mainspring", options.pairs),
+        }
+    for database, measured in found.items():
+        for handle, publish, by_hand in measured:
+            ratio = by_hand / publish
+            print(
+                f"  {database:<10} {handle:<24} publish {publish:>5.0f} µs   by hand {by_hand:>5.0f} µs   "
+                f"ratio {ratio:.2f} (≥ {handles.WANTED}: {verdict(ratio >= handles.WANTED)})"
+            )
+    await _drop(url, "bench_handles")
+
+
+async def calls(_url: str, options: argparse.Namespace) -> None:
+    """A bare call through the executor, ours, and ours with three dependencies, in turns."""
+    took = await dispatch.measure(min(options.messages, 5_000), options.rounds * 10)
+    median = {kind: statistics.median(values) for kind, values in took.items()}
+    share = {kind: statistics.median(map(truediv, values, took["bare"])) for kind, values in took.items()}
+    kept = verdict(share["plain"] <= 1.05)
+    print(f"  bare call through the executor {median['bare']:>10.2f} µs")
+    print(f"  a handler with no dependency   {median['plain']:>10.2f} µs, {share['plain']:.2f} of it (≤ 1.05: {kept})")
+    print(f"  a handler with three           {median['three']:>10.2f} µs, {share['three']:.2f} of it")
+
+
 async def _drop(url: str, schema: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
@@ -85,7 +114,9 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "drain": ("Drain: claim, handle, settle", drains),
     "load": ("Under load", load),
     "idle": ("Idle pick-up", idle),
+    "dispatch": ("Dispatch: what injection costs", calls),
     "backlog": ("Claim with 1M future, 1M dead, 1M ready of another group, 1M ready on four levels", behind),
+    "handles": ("Publish in the caller's transaction, and the same rows by hand through the same handle", joined),
 }
 
 
@@ -110,6 +141,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pickups", type=int, default=200)
     parser.add_argument("--claims", type=int, default=500)
+    parser.add_argument("--pairs", type=int, default=1_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args()
     unknown = set(options.only) - set(SECTIONS)

@@ -8,15 +8,19 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 from mainspring.model.verdict import Bury, Cancel, Release, Retry, Settlement, Verdict
 from mainspring.runtime import judgement
 from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.elsewhere import elsewhere
+from mainspring.runtime.fuse import Fuse
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
+from mainspring.telemetry.bus import Bus
 from mainspring.timing.duration import spell
 
 STOP_TIMEOUT = "timeout"
@@ -25,7 +29,6 @@ STOP_CANCELLED = "cancelled"
 STOP_SHUTDOWN = "shutdown"
 
 _TURNS_BEFORE_YIELD = 50
-_CANCELLED_WHILE_RUNNING = "cancelled while running"
 
 
 class Executor:
@@ -44,12 +47,12 @@ class Executor:
         freed: Callable[[str], None],
         deaths: int,
         failures: Complaints,
+        bus: Bus,
     ) -> None:
         self.handler: Handler = handler
         self.group: str = handler.group
         self._settler = settler
         self._hands = hands
-        self._threads = threads
         self._freed = freed
         self._deaths = deaths
         self._failures = failures
@@ -62,6 +65,11 @@ class Executor:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
+        self._elsewhere = elsewhere(handler, threads, self._overrun)
+        self.fuse: Fuse | None = (
+            None if handler.breaker is None else Fuse(handler.group, handler.breaker, freed, failures, bus)
+        )
+        self._limit = None if handler.program else self._timeout  # a process begins to count when it is ready
 
     @property
     def free(self) -> int:
@@ -72,13 +80,17 @@ class Executor:
         """
         hands = self.handler.concurrency
         begun = len(self._queue) + len(self._running)
-        return min(hands - begun, 2 * hands - begun - self._unsettled)
+        free = min(hands - begun, 2 * hands - begun - self._unsettled)
+        return free if self.fuse is None else min(free, self.fuse.hands(hands) - begun)
 
     def put(self, runs: list[Run]) -> None:
         """Take deliveries to be run."""
         self._queue.extend(runs)
         self._quiet.clear()
-        self._wake_one()
+        if self.fuse is not None and self.fuse.paused_for is not None:
+            self.release_waiting()  # claimed while the breaker opened
+        else:
+            self._wake_one()
 
     def settled(self) -> None:
         """A verdict was answered for by the database."""
@@ -100,7 +112,7 @@ class Executor:
         return list(self._running)
 
     def interrupt(self, run: Run, reason: str) -> None:
-        """Ask a run to stop; an async handler is cancelled, a thread can only be told.
+        """Ask a run to stop; an async handler is cancelled, a process killed, a thread can only be told.
 
         It is told once: a second cancellation would hit its own cleaning up. Only the end of the worker insists.
         """
@@ -115,6 +127,13 @@ class Executor:
         self._closing = True
         for worker in self._workers:
             worker.cancel()
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+
+    async def ended(self) -> None:
+        """End the processes of a ``cpu=True`` consumer."""
+        if self._elsewhere is not None:
+            await self._elsewhere.ended()
 
     def _wake_one(self) -> None:
         if self._idle:
@@ -160,8 +179,10 @@ class Executor:
         if run.stop_reason is not None:
             verdict = self._after_stop(run, None)  # told to stop before it began
         else:
-            verdict = self._without_running(run) or await self._attempt(run, task, loop)
+            verdict = judgement.without_running(run.delivery, self._deaths) or await self._attempt(run, task, loop)
         self._running.discard(run)
+        if self.fuse is not None and self.fuse.judge(verdict):
+            self.release_waiting()
         if verdict is None:
             self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
         else:
@@ -171,11 +192,12 @@ class Executor:
 
     async def _attempt(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> Verdict | None:
         run.task = task
-        if self._timeout is None:
+        limit = self._limit
+        if limit is None:
             timer = None
         else:
-            run.deadline = time.monotonic() + self._timeout
-            timer = loop.call_later(self._timeout, self._overrun, run)
+            run.deadline = time.monotonic() + limit
+            timer = loop.call_later(limit, self._overrun, run)
         try:
             return await self._perform(run, task)
         finally:
@@ -184,12 +206,14 @@ class Executor:
                 timer.cancel()
 
     async def _perform(self, run: Run, task: asyncio.Task[None]) -> Verdict | None:
-        handler = self.handler
         try:
-            if handler.threaded:
-                result = await self._in_thread(run)
-            else:
+            handler = self.handler
+            if handler.around is not None:
+                result = await handler.around(run, partial(self._call, run))
+            elif self._elsewhere is None:
                 result = await cast("Awaitable[object]", handler.call(run.delivery, run))
+            else:
+                result = await self._elsewhere.perform(run)
             if run.stop_reason is None:
                 return judgement.of_result(result)
             return self._after_stop(run, judgement.of_result(result))
@@ -199,34 +223,17 @@ class Executor:
             _forget_cancellation(task)
             if run.stop_reason is not None:
                 return self._after_stop(run, None)
-            lone = RuntimeError("the handler raised CancelledError, but nobody had cancelled it")
-            lone.__cause__ = error
-            return self._failed(run, lone)
+            return self._failed(run, judgement.uncalled_for(error))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
             if run.stop_reason is not None:
                 return self._after_stop(run, None)
             return self._failed(run, error)
 
-    def _without_running(self, run: Run) -> Verdict | None:
-        delivery = run.delivery
-        if delivery.deaths >= self._deaths:
-            return judgement.poisonous(delivery)
-        if delivery.cancel_asked:
-            return Cancel(_CANCELLED_WHILE_RUNNING)
-        if delivery.expired:
-            return Cancel("expired before it could run")
-        return None
-
-    async def _in_thread(self, run: Run) -> object:
-        answer = self._threads.call(self.handler.call, run.delivery, run)
-        while not answer.done():
-            try:
-                await asyncio.wait([answer])
-            except asyncio.CancelledError:
-                # A thread cannot be killed: it was told, and its claim is kept until it returns.
-                if self._closing or run.stop_reason is None:
-                    raise
-        return answer.result()
+    def _call(self, run: Run) -> Awaitable[object]:
+        """What middleware stands around."""
+        if self._elsewhere is not None:
+            return self._elsewhere.perform(run)
+        return cast("Awaitable[object]", self.handler.call(run.delivery, run))
 
     def _overrun(self, run: Run) -> None:
         self.interrupt(run, STOP_TIMEOUT)
@@ -243,11 +250,12 @@ class Executor:
         """What becomes of a run that was asked to stop; ``verdict`` is what it returned, if it did."""
         match run.stop_reason:
             case "timeout":
-                return self._failed(run, judgement.TimedOut(f"it ran past its timeout of {self._timeout:g} s"))
+                assert self.handler.timeout is not None, "only a timeout can have passed"
+                return self._failed(run, judgement.overdue(self.handler.timeout))
             case "lost":
                 return None
             case "cancelled":
-                return verdict or Cancel(_CANCELLED_WHILE_RUNNING)
+                return verdict or Cancel(judgement.CANCELLED_WHILE_RUNNING)
             case _:
                 # What breaks while the worker stops is nobody's failure: hand it back, no attempt counted.
                 return verdict or Release()

@@ -10,6 +10,7 @@ from typing import Any
 
 from mainspring.model.message import Delivery, Keep
 from mainspring.timing.backoff import RetryPolicy
+from mainspring.timing.breaker import Breaker
 
 
 class Run:
@@ -57,11 +58,34 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """What the processes of a consumer run: names from the registry, never from a stored row (invariant 9).
+
+    ``entry`` is the module whose ``main(channel, lifeline)`` serves. The function is ``qualname`` in ``module``, which
+    is imported as ``source``, or run from the file ``source`` where it is a script.
+    """
+
+    entry: str
+    group: str
+    module: str
+    qualname: str
+    source: str
+    is_script: bool = False
+    prefix: str = ""
+    """What goes before stored names."""
+
+
+Around = Callable[[Run, Callable[[], Awaitable[object]]], Awaitable[object]]
+"""What stands around every attempt: it is given the run, and what performs it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handler:
     """A consumer as the runtime sees it: everything compiled, nothing left to look up.
 
     ``call`` decodes and runs. For an async handler it returns an awaitable; with ``threaded`` it is called in a
-    thread and returns the result itself. It raises ``Unreadable`` when the stored bytes do not fit.
+    thread and returns the result itself. It raises ``Unreadable`` when the stored bytes do not fit. With a
+    ``program`` it is called in a process that can be killed, and not here.
     """
 
     group: str
@@ -71,3 +95,6 @@ class Handler:
     concurrency: int = 10
     timeout: timedelta | None = None
     keep: Keep = "failures"
+    around: Around | None = None
+    breaker: Breaker | None = None
+    program: Program | None = None

@@ -16,7 +16,9 @@ from mainspring.model.views import GroupRuns
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.service import FOREVER, Service
+from mainspring.runtime.telling import tell
 from mainspring.storage.contract import Mailbox
+from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import Clock
 
 BATCH = 500
@@ -50,8 +52,10 @@ class Settler(Service):
         returns: Callable[[timedelta], None],
         complaints: Complaints,
         clock: Clock,
+        bus: Bus | None = None,
     ) -> None:
         super().__init__("settler", complaints, clock)
+        self._bus = bus or Bus()
         self._mailbox = mailbox
         self._hands = hands
         self._returns = returns
@@ -134,6 +138,8 @@ class Settler(Service):
 
     def _written(self, group: str, settlement: Settlement) -> None:
         run = self._hands.drop(settlement.claim)
+        if self._bus and run is not None:
+            tell(self._bus, run.delivery, settlement)
         match settlement.verdict:
             case Done():
                 self._tally(group)[0] += 1

@@ -11,9 +11,10 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from mainspring.model.errors import MainspringError, SchemaMissing, StorageUnavailable
+from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.views import Beat, Declaration
+from mainspring.runtime import child
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetcher import Fetcher
@@ -27,6 +28,7 @@ from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
 from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
+from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import Clock, SystemClock
 
 _logger = logging.getLogger("mainspring.worker")
@@ -50,7 +52,9 @@ class Worker:
         declarations: Sequence[Declaration],
         settings: WorkerSettings,
         clock: Clock | None = None,
+        bus: Bus | None = None,
     ) -> None:
+        self._bus = bus = bus or Bus()
         clock = clock or SystemClock()
         self._storage = storage
         self._declarations = declarations
@@ -58,11 +62,11 @@ class Worker:
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
         self._wakeup = Wakeup(storage.mailbox, storage.doorbell, settings.idle_poll, clock)
-        self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock)
+        self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock, bus)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers")
         self._executors = [
-            Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures)
+            Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures, bus)
             for handler in handlers
         ]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
@@ -100,6 +104,11 @@ class Worker:
 
     async def start(self) -> None:
         """Declare the groups and begin. What can only be a mistake is raised; what may pass is waited for."""
+        if child.serving():
+            raise Misuse(
+                "a worker was started while a process of a cpu=True consumer imported its module: put app.run(), or "
+                'whatever starts it, under `if __name__ == "__main__":`'
+            )
         self._loop = asyncio.get_running_loop()
         try:
             await self._prepare()
@@ -140,6 +149,11 @@ class Worker:
         """How every loop is getting on."""
         loops = (self._fetcher, self._settler, self._keeper, self._janitor)
         return {loop.name: loop.report() for loop in loops}
+
+    def pauses(self) -> Mapping[str, timedelta]:
+        """The groups whose breakers are open here, and for how long still."""
+        fuses = {executor.group: executor.fuse for executor in self._executors if executor.fuse is not None}
+        return {group: left for group, fuse in fuses.items() if (left := fuse.paused_for) is not None}
 
     async def _prepare(self) -> None:
         await self._storage.schema.check()
@@ -192,17 +206,20 @@ class Worker:
             for executor in self._executors:
                 executor.release_waiting()
             await self._settler.drained()
+            await self._bus.settled()
 
         if not await self._until(_LAST_WORDS, orderly()):
             self._name_the_unfinished()
         for loop in (self._fetcher, self._settler, self._janitor):
             loop.abandon()
         keeping = asyncio.create_task(self._keeper.stop())
+        ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
         with contextlib.suppress(MainspringError):
             await self._until(_FAREWELL, self._janitor.farewell())
         await keeping
         for executor in self._executors:
             executor.close()
+        await asyncio.gather(*ending)
         self._threads.close()
 
     async def _quiet(self) -> None:

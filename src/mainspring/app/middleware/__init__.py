@@ -1,4 +1,4 @@
-"""Middleware: one behaviour around every publish, every handling, or both; one per file."""
+"""Middleware: one behaviour around every publish and every handling; one per file."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import cast
 from uuid import UUID
 
 from mainspring.app.context import Context, Publishing
@@ -17,7 +18,7 @@ from mainspring.runtime.handler import Around, Run
 Next = Callable[[], Awaitable[object]]
 """Awaits the rest of the chain and the handler; returns what the handler returned."""
 Call = Callable[[Delivery, Run], object]
-"""A plain function, ready to be called."""
+"""A handler, ready to be called: a plain function gives its result, another what is to be awaited."""
 
 
 class Outgoing:
@@ -38,7 +39,7 @@ class Outgoing:
 
 
 class Middleware:
-    """One behaviour around every publish, every handling, or both. Override what you need; the rest costs nothing."""
+    """One behaviour around every publish and every handling. Override what you need; the rest costs nothing."""
 
     def publishing(self, message: Outgoing) -> AbstractContextManager[object]:
         """A context manager around storing one message, in blocking code and in coroutines alike.
@@ -52,9 +53,9 @@ class Middleware:
         return await call_next()
 
     def calling(self, ctx: Context) -> AbstractContextManager[object]:
-        """A context manager around a plain function, in the thread that it runs in: for what belongs to a thread.
+        """A context manager right around the handler, where it runs: a plain function's is entered in its thread.
 
-        Not around ``async def``, which ``handling`` is there for, and not in the processes of ``cpu=True``.
+        For what belongs to a thread or must be there synchronously. Not in the processes of ``cpu=True``.
         """
         return nullcontext(ctx)
 
@@ -112,20 +113,28 @@ def around(middleware: Sequence[Middleware], app: Publishing) -> Around | None:
     return handle
 
 
-def inside(middleware: Sequence[Middleware], app: Publishing, call: Call) -> Call:
-    """The call of a plain function with the middleware around it that goes with it into its thread."""
+def inside(middleware: Sequence[Middleware], app: Publishing, call: Call, *, threaded: bool) -> Call:
+    """The handler's call with the middleware that goes with it to where it runs."""
     chain = [each for each in middleware if type(each).calling is not Middleware.calling]
     if not chain:
         return call
 
-    def called(delivery: Delivery, run: Run) -> object:
+    def entered(delivery: Delivery, run: Run) -> ExitStack:
         context = Context(app, delivery, run)
         with ExitStack() as stack:
             for each in chain:
                 stack.enter_context(each.calling(context))
+            return stack.pop_all()
+
+    def called(delivery: Delivery, run: Run) -> object:
+        with entered(delivery, run):
             return call(delivery, run)
 
-    return called
+    async def awaited(delivery: Delivery, run: Run) -> object:
+        with entered(delivery, run):
+            return await cast("Awaitable[object]", call(delivery, run))
+
+    return called if threaded else awaited
 
 
 def _with_headers(draft: Draft, message: Outgoing) -> Draft:
