@@ -37,7 +37,13 @@ def postgres_database(request: pytest.FixtureRequest, worker_id: str) -> Iterato
         yield database
 
 
-@pytest.fixture(params=["memory", "sqlite", *(f"postgres-{server}" for server in SERVERS)])
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        *(f"{driver}-{server}" for server in SERVERS for driver in ("asyncpg", "psycopg")),
+    ]
+)
 def blank(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_database: Callable[[str], str]
 ) -> Callable[[str], Storage]:
@@ -50,10 +56,11 @@ def blank(
                 return MemoryStorage()
             case "sqlite":
                 return SqliteStorage(str(tmp_path / f"{name}.db"))
-            case _:
-                return PostgresStorage(postgres_database(server), schema=name)
+            case "asyncpg" | "psycopg":
+                return PostgresStorage(postgres_database(server), schema=name, driver=kind)
+        raise AssertionError(kind)
 
-    if kind == "postgres":
+    if server:
         _empty(postgres_database(server))
     return make
 

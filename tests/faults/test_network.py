@@ -22,10 +22,13 @@ def proxy(postgres_url: str) -> Iterator[Proxy]:
         yield made
 
 
-@pytest.fixture
-def scene(tmp_path: Path, proxy: Proxy, postgres_url: str, postgres_schema: str, seed: int) -> Iterator[Scene]:
-    """Workers reach the database through the proxy, the judge does not."""
-    with scene_on(tmp_path, seed, url=proxy.url, schema=postgres_schema, direct=postgres_url) as made:
+@pytest.fixture(params=["asyncpg", "psycopg"])
+def scene(
+    tmp_path: Path, proxy: Proxy, postgres_url: str, postgres_schema: str, seed: int, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
+    """Workers reach the database through the proxy, with either driver; the judge does not."""
+    url = proxy.url.replace("://", f"+{request.param}://")
+    with scene_on(tmp_path, seed, url=url, schema=postgres_schema, direct=postgres_url) as made:
         yield made
 
 

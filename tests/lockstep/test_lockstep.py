@@ -11,6 +11,7 @@ from psycopg import sql
 
 from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.driver import DriverName
 from mainspring.storage.sqlite import SqliteStorage
 from tests.lockstep.machine import Lockstep
 
@@ -44,10 +45,11 @@ class PostgresLockstep(Lockstep):
 
     url: str
     schema: str
+    driver: DriverName
 
     async def open_real(self) -> Storage:
         _empty(self.url, self.schema)
-        storage = PostgresStorage(self.url, schema=self.schema)
+        storage = PostgresStorage(self.url, schema=self.schema, driver=self.driver)
         await storage.open()
         await storage.schema.migrate()
         return storage
@@ -67,10 +69,14 @@ def test_sqlite_keeps_step_with_memory(tmp_path: Path, size: settings) -> None:
 
 
 @pytest.mark.timeout(7200)
-def test_postgres_keeps_step_with_memory(postgres_url: str, postgres_schema: str, size: settings) -> None:
+@pytest.mark.parametrize("by", ["asyncpg", "psycopg"])
+def test_postgres_keeps_step_with_memory(
+    postgres_url: str, postgres_schema: str, by: DriverName, size: settings
+) -> None:
     class Here(PostgresLockstep):
         url = postgres_url
         schema = postgres_schema
+        driver = by
 
     run_state_machine_as_test(Here, settings=size)
 

@@ -14,10 +14,15 @@
     │   ├── PayloadTooLarge
     │   └── Unencodable
     ├── Unreadable                  stored bytes that do not fit the handler's type
-    └── StorageError                the database said no
-        ├── StorageUnavailable          it cannot be reached now; trying again is right
-        ├── SchemaMissing               ``mainspring migrate`` has not been run
-        └── SchemaTooNew                the schema was changed by a newer, breaking release
+    ├── ProcessDied                 the process of a ``cpu=True`` handler ended before it had answered
+    ├── StorageError                the database said no
+    │   ├── StorageUnavailable          it cannot be reached now; trying again is right
+    │   ├── SchemaMissing               ``mainspring migrate`` has not been run
+    │   └── SchemaTooNew                the schema was changed by a newer, breaking release
+    └── Unmet (AssertionError)      a test within ``app.testing()`` did not see what it expected
+        ├── UnexpectedDeadLetter        a message was given up
+        ├── EndlessWork                 there was always more to run
+        └── StuckHandler                a handler waits for what never comes
 """
 
 from __future__ import annotations
@@ -57,10 +62,11 @@ class NotOpen(Misuse):
 class MissingExtra(Misuse, ImportError):
     """An optional package is not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
+    def __init__(self, package: str, extra: str, purpose: str, *, or_extra: str | None = None) -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f"{purpose} needs {package}: pip install 'mainspring[{extra}]'")
+        instead = "" if or_extra is None else f" or 'mainspring[{or_extra}]'"
+        super().__init__(f"{purpose} needs {package}: pip install 'mainspring[{extra}]'{instead}")
 
 
 class Rejected(MainspringError, ValueError):
@@ -87,6 +93,14 @@ class Unreadable(MainspringError):
     """Stored bytes that do not fit the handler's type."""
 
 
+class ProcessDied(MainspringError):
+    """The process of a ``cpu=True`` handler ended before it had answered. ``exit_code`` is negative for a signal."""
+
+    def __init__(self, exit_code: int | None, said: str) -> None:
+        self.exit_code = exit_code
+        super().__init__(said)
+
+
 class StorageError(MainspringError):
     """The database said no."""
 
@@ -98,11 +112,11 @@ class StorageUnavailable(StorageError):
 class SchemaMissing(StorageError):
     """The tables are not there, or not all of them."""
 
-    def __init__(self, found: int, needed: int) -> None:
+    def __init__(self, found: int, needed: int, told: str | None = None) -> None:
         self.found = found
         self.needed = needed
         state = "has no Mainspring schema" if found == 0 else f"is at schema version {found}, {needed} is needed"
-        super().__init__(f"the database {state}: run `mainspring migrate`, or open with auto_migrate=True")
+        super().__init__(told or f"the database {state}: run `mainspring migrate`, or open with auto_migrate=True")
 
 
 class SchemaTooNew(StorageError):
@@ -114,4 +128,29 @@ class SchemaTooNew(StorageError):
         super().__init__(
             f"the database is at schema version {found}, and this release knows up to {known}; "
             "a migration between them is marked breaking: upgrade mainspring on this node"
+        )
+
+
+class Unmet(MainspringError, AssertionError):
+    """A test within ``app.testing()`` did not see what it expected."""
+
+
+class UnexpectedDeadLetter(Unmet):
+    """A message was given up, and the test had not said that it would be. The handler's own error is the cause."""
+
+
+class EndlessWork(Unmet):
+    """There was always more to run: handlers that publish to each other, or to themselves."""
+
+
+class StuckHandler(Unmet):
+    """A handler waits for something that never comes. Its own timeout passes only as the test's clock is turned."""
+
+    def __init__(self, group: str, patience: float, where: str = "") -> None:
+        self.group = group
+        stands = f", and stands here:\n{where}" if where else ""
+        super().__init__(
+            f"{group} has not ended within {patience:g} s of real time{stands}\n"
+            "In a test give it what it waits for, or say app.testing(patience='30s') where it really takes so long. "
+            "To have it time out, call kit.elapse('31s') in what it waits for"
         )

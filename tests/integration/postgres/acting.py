@@ -1,7 +1,7 @@
 """What the tests on PostgreSQL do over and over."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
@@ -11,12 +11,14 @@ import asyncpg
 from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
 from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.driver import DriverName
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 else:
     Connection = asyncpg.Connection
 
+DRIVERS: tuple[DriverName, ...] = ("asyncpg", "psycopg")
 HOLD = timedelta(seconds=30)
 TOPIC = "orders.placed"
 
@@ -37,6 +39,13 @@ async def publish(storage: PostgresStorage, count: int = 1, **options: Any) -> l
 
 async def claim(storage: PostgresStorage, limit: int = 1000, group: str = "mail") -> list[Delivery]:
     return await storage.mailbox.claim([Want(group, limit, ALL_LEVELS)], "node", HOLD)
+
+
+async def dial(storage: PostgresStorage, settings: Mapping[str, str] | None = None) -> Connection:
+    """A connection as the storage opens it."""
+    made = await storage._gateway.dial(dict(settings or {}))
+    assert isinstance(made, asyncpg.Connection)
+    return made
 
 
 async def until(true: Callable[[], bool]) -> None:

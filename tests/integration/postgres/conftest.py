@@ -6,16 +6,25 @@ import asyncpg
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.driver import DriverName
 from tests.integration.postgres.acting import Connection
 
 
 @pytest.fixture
-async def make(postgres_url: str, postgres_schema: str) -> AsyncIterator[Callable[[], PostgresStorage]]:
+def driver() -> DriverName:
+    """The storage's driver. Where it matters, a file is marked to be run with every one."""
+    return "asyncpg"
+
+
+@pytest.fixture
+async def make(
+    postgres_url: str, postgres_schema: str, driver: DriverName
+) -> AsyncIterator[Callable[[], PostgresStorage]]:
     """Opens one more storage on the test's schema; all of them are closed afterwards."""
     made: list[PostgresStorage] = []
 
     def storage() -> PostgresStorage:
-        made.append(PostgresStorage(postgres_url, schema=postgres_schema))
+        made.append(PostgresStorage(postgres_url, schema=postgres_schema, driver=driver))
         return made[-1]
 
     yield storage

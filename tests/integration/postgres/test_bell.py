@@ -9,7 +9,9 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
-from tests.integration.postgres.acting import Connection, declare, draft, publish, until
+from tests.integration.postgres.acting import DRIVERS, Connection, declare, draft, publish, until
+
+pytestmark = pytest.mark.parametrize("driver", DRIVERS)
 
 SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mainspring'"

@@ -9,7 +9,7 @@ from mainspring.model.verdict import DONE, Release, Settlement
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
-from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, claim, declare, draft, publish
+from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, claim, declare, dial, draft, publish
 
 MINUTE = timedelta(minutes=1)
 
@@ -75,7 +75,7 @@ async def test_no_row_more_is_locked_than_is_taken(
             JoinedAsyncpg(connection),
             storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
         )
-        free = await storage._gateway.dial({})
+        free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
         await free.close()
 
@@ -93,7 +93,7 @@ async def test_a_paused_group_has_no_row_locked(
             JoinedAsyncpg(connection),
             storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
         )
-        free = await storage._gateway.dial({})
+        free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
         await free.close()
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
+import pytest
+
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
@@ -13,7 +15,9 @@ from mainspring.model.verdict import Failure as Why
 from mainspring.model.views import Retention
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import PostgresStorage
-from tests.integration.postgres.acting import TOPIC, Connection, claim, declare, draft, publish
+from tests.integration.postgres.acting import DRIVERS, TOPIC, Connection, claim, declare, draft, publish
+
+pytestmark = pytest.mark.parametrize("driver", DRIVERS)
 
 ROUNDS = 15
 BATCH = 60

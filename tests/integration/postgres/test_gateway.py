@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,13 @@ from mainspring.model.verdict import DONE, Retry, Settlement
 from mainspring.model.verdict import Failure as Why
 from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
-from tests.integration.postgres.acting import TOPIC, Connection, blocked, claim, declare, draft, publish
+from mainspring.storage.postgres.driver import DriverName
+from tests.faults.proxy import proxy_to
+from tests.integration.postgres.acting import DRIVERS, TOPIC, Connection, blocked, claim, declare, draft, publish
 from tests.services.pgbouncer import pgbouncer
 from tests.services.postgres import private_server
+
+pytestmark = pytest.mark.parametrize("driver", DRIVERS)
 
 SESSIONS = """
     SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mainspring' ORDER BY pid
@@ -24,9 +28,11 @@ SESSIONS = """
 
 
 @pytest.fixture
-async def hasty(postgres_url: str, postgres_schema: str, storage: PostgresStorage) -> AsyncIterator[PostgresStorage]:
+async def hasty(
+    postgres_url: str, postgres_schema: str, storage: PostgresStorage, driver: DriverName
+) -> AsyncIterator[PostgresStorage]:
     """A storage that waits for a third of a second at the most."""
-    hasty = PostgresStorage(postgres_url, schema=postgres_schema, timeout=timedelta(seconds=0.3))
+    hasty = PostgresStorage(postgres_url, schema=postgres_schema, timeout=timedelta(seconds=0.3), driver=driver)
     yield hasty
     await hasty.close()
 
@@ -68,6 +74,19 @@ async def test_a_cancelled_query_ends_its_connection(
     assert not set(before) & set(after)
 
 
+async def test_closing_ends_what_is_still_at_work(
+    storage: PostgresStorage, connection: Connection, another: Connection, postgres_schema: str
+) -> None:
+    async with connection.transaction():
+        await connection.execute(f"LOCK TABLE {postgres_schema}.subscription")
+        publishing = asyncio.create_task(publish(storage))
+        await blocked(another)
+        async with asyncio.timeout(2):
+            await storage.close()
+            with pytest.raises(StorageUnavailable):
+                await publishing
+
+
 async def test_a_query_without_an_answer_is_given_up_and_its_connection_ended(
     hasty: PostgresStorage, connection: Connection, postgres_schema: str
 ) -> None:
@@ -79,14 +98,28 @@ async def test_a_query_without_an_answer_is_given_up_and_its_connection_ended(
     await publish(hasty)
 
 
-async def test_a_server_that_accepts_and_never_answers_is_given_up() -> None:
+async def test_a_server_that_accepts_and_never_answers_is_given_up(driver: DriverName) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        storage = PostgresStorage(f"postgresql://postgres@127.0.0.1:{port}/none", timeout=timedelta(seconds=0.2))
+        storage = PostgresStorage(
+            f"postgresql://postgres@127.0.0.1:{port}/none", timeout=timedelta(seconds=0.2), driver=driver
+        )
 
         with pytest.raises(StorageUnavailable):
             await storage.ping()
         await storage.close()
+
+
+async def test_a_dead_network_takes_no_longer_than_the_timeout(postgres_url: str, driver: DriverName) -> None:
+    with proxy_to(postgres_url) as proxy:
+        storage = PostgresStorage(proxy.url, timeout=timedelta(seconds=0.3), driver=driver)
+        await storage.ping()
+
+        proxy.black_hole(also_new=True)
+        async with asyncio.timeout(2):
+            with pytest.raises(StorageUnavailable, match="in time"):
+                await storage.ping()
+            await storage.close()
 
 
 async def test_terminated_sessions_are_unavailable_once_and_then_replaced(
@@ -118,6 +151,29 @@ async def test_a_failed_declaration_leaves_nothing_behind(storage: PostgresStora
     assert [each.name for each in (await storage.ledger.roster()).groups] == ["mail"]
 
 
+async def test_a_day_has_24_hours_where_the_database_has_its_clocks_changed(
+    make: Callable[[], PostgresStorage], connection: Connection
+) -> None:
+    database = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {database} SET timezone TO 'Europe/Berlin'")
+    try:
+        storage = make()
+        await storage.schema.migrate()
+        await declare(storage)
+        storage.now = datetime(2026, 3, 28, 12, tzinfo=UTC)
+        await publish(storage, delay=timedelta(days=1))
+
+        storage.now += timedelta(hours=23, minutes=59)
+        early = await claim(storage)
+        storage.now += timedelta(minutes=1)
+        [delivery] = await claim(storage)
+    finally:
+        await connection.execute(f"ALTER DATABASE {database} RESET timezone")
+
+    assert early == []
+    assert delivery.due_at.isoformat() == "2026-03-29T12:00:00+00:00"
+
+
 async def test_nul_in_an_error_is_stored_spelled_out(storage: PostgresStorage) -> None:
     await declare(storage)
     await publish(storage)
@@ -130,9 +186,9 @@ async def test_nul_in_an_error_is_stored_spelled_out(storage: PostgresStorage) -
     assert (run.error, run.traceback) == ("bad \\x00 byte", "half \\ud83d character")
 
 
-async def test_a_server_that_was_killed_and_restarted_is_found_again(tmp_path: Path) -> None:
+async def test_a_server_that_was_killed_and_restarted_is_found_again(tmp_path: Path, driver: DriverName) -> None:
     with private_server(tmp_path) as server:
-        storage = PostgresStorage(server.url, timeout=timedelta(seconds=5))
+        storage = PostgresStorage(server.url, timeout=timedelta(seconds=5), driver=driver)
         await storage.schema.migrate()
         await declare(storage)
         await publish(storage)
@@ -154,9 +210,10 @@ async def test_through_a_pooler_everything_works_and_polling_is_announced_once(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     mode: str,
+    driver: DriverName,
 ) -> None:
     with pgbouncer(tmp_path, postgres_url, mode) as url, caplog.at_level(logging.WARNING):  # type: ignore[arg-type]
-        pooled = PostgresStorage(url, schema=postgres_schema)
+        pooled = PostgresStorage(url, schema=postgres_schema, driver=driver)
         pooled.doorbell.listen(lambda _: None)
         assert await pooled.schema.migrate() == []
         await declare(pooled)
@@ -174,8 +231,10 @@ async def test_through_a_pooler_everything_works_and_polling_is_announced_once(
     assert [record.getMessage()[:34] for record in caplog.records] == ["PostgreSQL is behind a pooler that"]
 
 
-async def test_a_password_is_in_no_error_and_no_log(postgres_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    away = PostgresStorage("postgresql://ann:canary%2Fsecret@127.0.0.1:1/shop", timeout=timedelta(seconds=1))
+async def test_a_password_is_in_no_error_and_no_log(driver: DriverName, caplog: pytest.LogCaptureFixture) -> None:
+    away = PostgresStorage(
+        "postgresql://ann:canary%2Fsecret@127.0.0.1:1/shop", timeout=timedelta(seconds=1), driver=driver
+    )
     away.doorbell.listen(lambda _: None)
     said: list[str] = []
     for operation in (away.ping(), away.mailbox.publish([draft()]), away.schema.migrate(), away.schema.version()):

@@ -9,7 +9,7 @@ import pytest
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
-from tests.integration.postgres.acting import Connection
+from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.filling import filled
 from tests.integration.postgres.plans import WANT, explain, settling
 
@@ -42,7 +42,7 @@ async def storage(loaded: str) -> AsyncIterator[PostgresStorage]:
 @pytest.fixture
 async def reserved(storage: PostgresStorage) -> AsyncIterator[Connection]:
     """A connection as the engine uses it for claiming and settling."""
-    connection = await storage._gateway.dial(RESERVED_SETTINGS)
+    connection = await dial(storage, RESERVED_SETTINGS)
     yield connection
     await connection.close(timeout=5)
 
@@ -50,7 +50,7 @@ async def reserved(storage: PostgresStorage) -> AsyncIterator[Connection]:
 @pytest.fixture
 async def shared(storage: PostgresStorage) -> AsyncIterator[Connection]:
     """A connection as the engine uses it for everything else."""
-    connection = await storage._gateway.dial(SHARED_SETTINGS)
+    connection = await dial(storage, SHARED_SETTINGS)
     yield connection
     await connection.close(timeout=5)
 

@@ -5,7 +5,7 @@ import pytest
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
-from tests.integration.postgres.acting import Connection
+from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import WANT, explain, settling
 
 HELD = f"ARRAY[{', '.join(map(str, range(1, 101)))}]::bigint[], array_fill(1, ARRAY[100])"
@@ -46,7 +46,7 @@ async def empty(storage: PostgresStorage, connection: Connection, postgres_schem
 async def test_a_reserved_plan_made_for_an_empty_table_uses_the_index_ever_after(
     empty: Names, storage: PostgresStorage, connection: Connection, name: str, arguments: str
 ) -> None:
-    reserved = await storage._gateway.dial(RESERVED_SETTINGS)
+    reserved = await dial(storage, RESERVED_SETTINGS)
     await reserved.execute(f"PREPARE hot AS {empty.sql(name)}")
     await explain(reserved, "hot", arguments)
 
@@ -69,7 +69,7 @@ async def test_a_reserved_plan_made_for_an_empty_table_uses_the_index_ever_after
 async def test_a_shared_plan_made_for_an_empty_table_uses_the_index_ever_after(
     empty: Names, storage: PostgresStorage, connection: Connection, name: str, arguments: str
 ) -> None:
-    shared = await storage._gateway.dial(SHARED_SETTINGS | {"plan_cache_mode": "force_generic_plan"})
+    shared = await dial(storage, SHARED_SETTINGS | {"plan_cache_mode": "force_generic_plan"})
     await shared.execute(f"PREPARE cold AS {empty.sql(name)}")
     await explain(shared, "cold", arguments)
 

@@ -1,20 +1,20 @@
-"""The storage on PostgreSQL, for production. Needs the extra ``postgres``; the scripts in here need no driver."""
+"""The storage on PostgreSQL, for production. Needs the extra ``postgres`` or ``psycopg``; the scripts need neither."""
 
 from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
 
-from mainspring.model.errors import BadOption, MissingExtra
+from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
-from mainspring.storage.postgres.controls import PostgresControls
 from mainspring.storage.postgres.ddl import ddl
-from mainspring.storage.postgres.ledger import PostgresLedger
-from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.doorbell import PostgresDoorbell
+from mainspring.storage.postgres.driver import DriverName, choose
+from mainspring.storage.postgres.gateway import PostgresGateway
 from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.upkeep import PostgresUpkeep
-from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
+from mainspring.storage.postgres.schema import PostgresSchema
+from mainspring.storage.postgres.scripts import scripts
+from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
 
 __all__ = ["PostgresStorage"]
 
@@ -30,8 +30,9 @@ class PostgresStorage:
     """``Storage`` on PostgreSQL 13 or newer, in a schema of its own.
 
     ``pool_size`` bounds the connections for publishing and reading; claiming, settling and the doorbell have one
-    each besides, opened when they are first used. No wait for the database is longer than ``timeout``. ``now`` is
-    one for all siblings, since the clock belongs to the database.
+    each besides, opened when they are first used. No wait for the database is longer than ``timeout``. Unless a
+    ``driver`` is named it is the first that is installed. ``now`` is one for all siblings, since the clock belongs
+    to the database.
     """
 
     migrates_itself: bool = False
@@ -43,30 +44,26 @@ class PostgresStorage:
         schema: str = "mainspring",
         pool_size: int = 4,
         timeout: timedelta = timedelta(seconds=10),
+        driver: DriverName | None = None,
         _clock: _HandClock | None = None,
     ) -> None:
         if pool_size < 1:
             raise BadOption(f"pool_size={pool_size!r}: publishing needs at least one connection")
         if timeout <= timedelta():
             raise BadOption(f"timeout={timeout!r} leaves the database no time to answer")
-        try:
-            from mainspring.storage.postgres.doorbell import PostgresDoorbell
-            from mainspring.storage.postgres.gateway import AsyncpgGateway
-            from mainspring.storage.postgres.schema import PostgresSchema
-        except ModuleNotFoundError as error:
-            if error.name != "asyncpg":
-                raise
-            raise MissingExtra("asyncpg", "postgres", "PostgreSQL") from None
         names = Names(schema)
         self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
         self._clock = _HandClock() if _clock is None else _clock
-        self._gateway = AsyncpgGateway(dsn, pool_size, timeout)
+        self._driver = driver
+        self._gateway = PostgresGateway(choose(driver), dsn, pool_size, timeout)
         gateway, clock = self._gateway, self._clock
-        self.scripts: PostgresMailbox = PostgresMailbox(names)
+        self.operations: Scripts = scripts(schema)
+        """For callers who run them in their own transaction."""
+        self.scripts: MailboxScripts = self.operations.mailbox
         self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, clock)
-        self.ledger: Ledger = SqlLedger(PostgresLedger(names), gateway, clock)
-        self.controls: Controls = SqlControls(PostgresControls(names), gateway, clock)
-        self.upkeep: Upkeep = SqlUpkeep(PostgresUpkeep(names), gateway, clock)
+        self.ledger: Ledger = SqlLedger(self.operations.ledger, gateway, clock)
+        self.controls: Controls = SqlControls(self.operations.controls, gateway, clock)
+        self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, clock)
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
@@ -92,7 +89,7 @@ class PostgresStorage:
     async def ping(self) -> timedelta:
         """See ``Storage.ping``."""
         start = time.perf_counter()
-        await self._gateway.run(_ping(self._names), "read")
+        await self._gateway.run(self.operations.ping(), "read")
         return timedelta(seconds=time.perf_counter() - start)
 
     def sibling(self) -> PostgresStorage:
@@ -102,6 +99,7 @@ class PostgresStorage:
             schema=self._names.schema,
             pool_size=self._pool_size,
             timeout=self._timeout,
+            driver=self._driver,
             _clock=self._clock,
         )
 
@@ -109,7 +107,3 @@ class PostgresStorage:
     def ddl(prefix: str = "mainspring") -> str:
         """All migrations for the schema ``prefix`` as one script, for those who apply them by hand."""
         return ddl(Names(prefix))
-
-
-def _ping(names: Names) -> Script[None]:
-    yield Statement(names.sql("ping"))

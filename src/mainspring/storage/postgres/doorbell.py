@@ -19,8 +19,8 @@ from mainspring.storage.script import Script, Statement
 from mainspring.storage.sql import Clocked
 
 if TYPE_CHECKING:
-    from mainspring.storage.postgres.gateway import AsyncpgGateway
-    from mainspring.storage.postgres.lines import Connection
+    from mainspring.storage.postgres.driver import Connection
+    from mainspring.storage.postgres.gateway import PostgresGateway
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class PostgresDoorbell:
     connection is opened anew for ever, and whoever listens is told that it may have missed something.
     """
 
-    def __init__(self, gateway: AsyncpgGateway, names: Names, owner: Clocked) -> None:
+    def __init__(self, gateway: PostgresGateway, names: Names, owner: Clocked) -> None:
         self._gateway = gateway
         self._names = names
         self._owner = owner
@@ -118,9 +118,9 @@ class PostgresDoorbell:
     async def _hold(self, connection: Connection) -> None:
         lost = asyncio.Event()
         try:
-            connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(self._names.channel, self._on_ring)
-            await connection.add_listener(self._names.proof_channel, self._on_proof)
+            async with asyncio.timeout(_HEARD_WITHIN):
+                ears = {self._names.channel: self._tell, self._names.proof_channel: self._on_proof}
+                await connection.listen(ears, lost.set)
             while not lost.is_set():
                 proven = await self._prove(connection)
                 if proven and self._mode == "poll":
@@ -140,7 +140,7 @@ class PostgresDoorbell:
         self._heard.clear()
         try:
             async with asyncio.timeout(_HEARD_WITHIN):
-                await connection.execute(self._names.sql("bell_ring"), self._names.proof_channel, self._token)
+                await connection.fetch(self._names.sql("bell_ring"), self._names.proof_channel, self._token)
                 await self._heard.wait()
         except TimeoutError:
             if self._mode == "notify":
@@ -148,12 +148,9 @@ class PostgresDoorbell:
             return False
         return True
 
-    def _on_proof(self, _connection: Any, _pid: int, _channel: str, payload: Any) -> None:
-        if payload == self._token:
+    def _on_proof(self, token: str) -> None:
+        if token == self._token:
             self._heard.set()
-
-    def _on_ring(self, _connection: Any, _pid: int, _channel: str, payload: Any) -> None:
-        self._tell(payload)
 
     def _tell(self, group: str) -> None:
         for rung in tuple(self._listeners):

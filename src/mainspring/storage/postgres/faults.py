@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import asyncpg
-
 from mainspring.model.errors import BadOption, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.migrate import migrations
+from mainspring.storage.postgres.driver import Refusal
 from mainspring.storage.postgres.names import PACKAGE
-
-DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
-"""What the driver raises; the internal error is what it has for a connection that was cut at a bad moment."""
 
 _TRY_AGAIN = frozenset(
     {
@@ -32,15 +28,13 @@ _POOLED = frozenset({"26000", "42P05"})
 _REFUSED_SETTING = frozenset({"08P01", "42704"})
 
 
-def translated(error: BaseException, secrets: tuple[str, ...]) -> StorageError:
-    """The error to raise instead of this one."""
-    if isinstance(error, asyncpg.PostgresError):
-        state = error.sqlstate or ""
-        if state in _NO_TABLES:
+def translated(error: BaseException, refusal: Refusal | None, secrets: tuple[str, ...]) -> StorageError:
+    """The error to raise instead of this one; ``refusal`` is what the driver takes it for."""
+    if refusal is not None:
+        if refusal.state in _NO_TABLES:
             return SchemaMissing(0, migrations(PACKAGE)[-1].number)
-        said = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({state})"
-        again = state in _TRY_AGAIN or state.startswith(_TRY_AGAIN_CLASSES) or is_outdated(error)
-        return StorageUnavailable(said) if again else StorageError(said)
+        said = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
+        return StorageUnavailable(said) if _passes(refusal) else StorageError(said)
     if isinstance(error, UnicodeError):
         return StorageError(f"a value cannot be stored: {_scrubbed(str(error), secrets)}")
     if isinstance(error, TimeoutError):
@@ -49,25 +43,27 @@ def translated(error: BaseException, secrets: tuple[str, ...]) -> StorageError:
     return StorageUnavailable(f"PostgreSQL cannot be reached: {said}")
 
 
-def is_lasting(error: asyncpg.PostgresError) -> bool:
+def is_lasting(refusal: Refusal | None) -> bool:
     """Whether the connection is good for nothing more after this."""
-    state = error.sqlstate or ""
-    return state in _POOLED or state == "25006" or state.startswith(("08", "57P")) or is_outdated(error)
+    if refusal is None:
+        return True
+    state, outdated = refusal
+    return outdated or state in _POOLED or state == "25006" or state.startswith(("08", "57P"))
 
 
-def is_outdated(error: BaseException) -> bool:
-    """Whether a prepared statement no longer fits the tables: a migration came in between."""
-    return isinstance(error, asyncpg.InvalidCachedStatementError)
-
-
-def is_pooled(error: BaseException) -> bool:
+def is_pooled(refusal: Refusal | None) -> bool:
     """Whether this shows that a pooler hands every transaction to another session."""
-    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _POOLED
+    return refusal is not None and refusal.state in _POOLED
 
 
-def is_refused_setting(error: BaseException) -> bool:
+def is_refused_setting(refusal: Refusal | None) -> bool:
     """Whether the other side took offence at a setting sent along with the connection."""
-    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _REFUSED_SETTING
+    return refusal is not None and refusal.state in _REFUSED_SETTING
+
+
+def _passes(refusal: Refusal) -> bool:
+    state, outdated = refusal
+    return outdated or state in _TRY_AGAIN or state.startswith(_TRY_AGAIN_CLASSES)
 
 
 def secrets_of(dsn: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: reserved connections for claiming and settling, a few shared ones for the rest."""
+"""PostgreSQL through either driver: reserved connections for claiming and settling, a few shared ones for the rest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import logging
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
-
-import asyncpg
+from typing import TypeVar
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.storage.postgres import faults
-from mainspring.storage.postgres.lines import Connection, Lines
+from mainspring.storage.postgres.driver import Connection, Driver, SettingsRefused
+from mainspring.storage.postgres.lines import Lines
 from mainspring.storage.script import Script
 from mainspring.storage.sql import Lane
 
@@ -20,12 +19,13 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_NAME = {"application_name": "mainspring"}
 # A role or a database may have been given another isolation: our statements are written for this one. Compiling
-# a statement costs more than any of ours runs for. The server notices by keepalive when this host has gone.
+# a statement costs more than any of ours runs for. In UTC a day has 24 hours, also when clocks are changed. The
+# server notices by keepalive when this host has gone.
 _ALWAYS = {
     "default_transaction_isolation": "read committed",
     "jit": "off",
+    "TimeZone": "UTC",
     "tcp_keepalives_idle": "15",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
@@ -37,8 +37,8 @@ SHARED_SETTINGS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_
 RESERVED_SETTINGS = SHARED_SETTINGS | {"plan_cache_mode": "force_generic_plan"}
 
 
-class AsyncpgGateway:
-    """``Gateway`` over asyncpg. Every wait has a deadline, and every error leaves as one of ours.
+class PostgresGateway:
+    """``Gateway`` for PostgreSQL. Every wait has a deadline, and every error leaves as one of ours.
 
     Connections are opened when first used, on the loop they are used on. A pooler that refuses our settings is
     taken as one that hands every transaction to another session: then nothing is prepared, every statement is
@@ -46,17 +46,20 @@ class AsyncpgGateway:
     (invariant 12).
     """
 
-    def __init__(self, dsn: str, pool_size: int, timeout: timedelta) -> None:
+    def __init__(self, driver: Driver, dsn: str, pool_size: int, timeout: timedelta) -> None:
         self.pooled: bool = False
+        self.errors: tuple[type[Exception], ...] = (*driver.errors, OSError, TimeoutError)
+        self._expected: tuple[type[Exception], ...] = (*self.errors, UnicodeError)
+        self._driver = driver
         self._dsn = dsn
         self._secrets = faults.secrets_of(dsn)
         self._patience = timeout.total_seconds()
         self._closed = False
         reserved = partial(self.dial, RESERVED_SETTINGS)
-        shared = Lines(partial(self.dial, SHARED_SETTINGS), pool_size)
+        shared = Lines(partial(self.dial, SHARED_SETTINGS), driver.refusal, pool_size)
         self._lanes: dict[Lane, Lines] = {
-            "claim": Lines(reserved, 1),
-            "settle": Lines(reserved, 1),
+            "claim": Lines(reserved, driver.refusal, 1),
+            "settle": Lines(reserved, driver.refusal, 1),
             "write": shared,
             "read": shared,
         }
@@ -68,41 +71,30 @@ class AsyncpgGateway:
         try:
             async with asyncio.timeout(self._patience), self._lanes[lane].line() as line:
                 return await line.run(script)
-        except (*faults.DRIVER, UnicodeError) as error:
+        except self._expected as error:
             raise self.translated(error) from self._cause(error)
 
     async def dial(self, settings: dict[str, str], *, unhurried: bool = False) -> Connection:
         """Open a connection with these settings, if settings are to be had. Raises what the driver raises."""
-        if not self.pooled:
-            limit = "0" if unhurried else str(int(self._patience * 1000))
-            try:
-                return await self._connect(_NAME | _ALWAYS | {"statement_timeout": limit} | settings)
-            except asyncpg.PostgresError as error:
-                if not faults.is_refused_setting(error):
-                    raise
-                self._go_pooled()
-        return await self._connect(_NAME, statement_cache_size=0)
-
-    async def _connect(self, settings: dict[str, str], **options: Any) -> Connection:
+        if self.pooled:
+            return await self._driver.connect(self._dsn, None, self._patience)
+        limit = "0" if unhurried else str(int(self._patience * 1000))
         try:
-            return await asyncpg.connect(
-                self._dsn,
-                timeout=self._patience,
-                server_settings=settings,
-                # No limit: a statement that is not kept would be planned for every call.
-                max_cacheable_statement_size=0,
-                # Kept for good: plans are pinned, and there are a few dozen of them.
-                max_cached_statement_lifetime=0,
-                **options,
+            return await self._driver.connect(
+                self._dsn, {**_ALWAYS, "statement_timeout": limit, **settings}, self._patience
             )
-        except (asyncpg.ClientConfigurationError, ValueError):
-            raise faults.unreadable() from None
+        except SettingsRefused:
+            connection = await self._driver.connect(self._dsn, None, self._patience)
+        # Only now: had the settings not been the reason, this would have failed as well.
+        self._go_pooled()
+        return connection
 
     def translated(self, error: BaseException) -> Exception:
         """The error to raise instead of the driver's."""
-        if faults.is_pooled(error):
+        refusal = self._driver.refusal(error)
+        if faults.is_pooled(refusal):
             self._go_pooled()
-        return faults.translated(error, self._secrets)
+        return faults.translated(error, refusal, self._secrets)
 
     def _cause(self, error: BaseException) -> BaseException | None:
         # A cause is printed along with its effect: none where it names what must not be named.

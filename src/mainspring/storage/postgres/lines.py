@@ -5,24 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-import asyncpg
-
-from mainspring.storage.postgres.faults import DRIVER, is_lasting
+from mainspring.storage.postgres.driver import Connection, Refusal
+from mainspring.storage.postgres.faults import is_lasting
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Script
-
-if TYPE_CHECKING:
-    Connection = asyncpg.Connection[asyncpg.Record]
-else:
-    Connection = asyncpg.Connection
 
 T = TypeVar("T")
 Dial = Callable[[], Awaitable[Connection]]
 """Opens one connection."""
-
-_GOODBYE = 1.0
+Read = Callable[[BaseException], Refusal | None]
+"""Tells what an error means: ``Driver.refusal``."""
 
 
 class Line:
@@ -32,8 +26,9 @@ class Line:
     what the server is still doing on it is unknown, and ending it makes the server forget.
     """
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, read: Read) -> None:
         self._dial = dial
+        self._read = read
         self._connection: Connection | None = None
 
     async def run(self, script: Script[T]) -> T:
@@ -41,27 +36,24 @@ class Line:
         connection = self._connection
         if connection is None or connection.is_closed():
             connection = self._connection = await self._dial()
-        transaction: Any = None
+        opened = False
         try:
             try:
                 statement = next(script)
                 while True:
-                    if transaction is None and type(statement) is Opening:
-                        transaction = connection.transaction()
-                        await transaction.start()
+                    if not opened and type(statement) is Opening:
+                        await connection.execute("BEGIN")
+                        opened = True
                     rows: Any = await connection.fetch(statement.sql, *statement.args)
                     statement = script.send(rows)
             except StopIteration as stop:
                 answer: T = stop.value
-            if transaction is not None:
-                await transaction.commit()
-        except asyncpg.PostgresError as error:
-            # The server has answered, so the two of us still agree on where we are.
-            if transaction is not None or is_lasting(error):
+            if opened:
+                await connection.execute("COMMIT")
+        except BaseException as error:
+            # Where the server has answered, the two of us still agree on where we are.
+            if opened or is_lasting(self._read(error)):
                 self.drop()
-            raise
-        except BaseException:
-            self.drop()
             raise
         return answer
 
@@ -74,14 +66,15 @@ class Line:
     async def close(self) -> None:
         """End the connection in good order."""
         connection, self._connection = self._connection, None
-        await hang_up(connection)
+        if connection is not None:
+            await connection.hang_up()
 
 
 class Lines:
     """A few lines, each lent to one script at a time; the one used last is lent first, so idle ones stay idle."""
 
-    def __init__(self, dial: Dial, size: int) -> None:
-        self._all = tuple(Line(dial) for _ in range(size))
+    def __init__(self, dial: Dial, read: Read, size: int) -> None:
+        self._all = tuple(Line(dial, read) for _ in range(size))
         self._free = list(self._all)
         self._turns = asyncio.Semaphore(size)
 
@@ -101,13 +94,3 @@ class Lines:
             if line not in self._free:
                 line.drop()
         await asyncio.gather(*(line.close() for line in self._all))
-
-
-async def hang_up(connection: Connection | None) -> None:
-    """End a connection in good order, or at once where the other side does not answer."""
-    if connection is None or connection.is_closed():
-        return
-    try:
-        await connection.close(timeout=_GOODBYE)
-    except DRIVER:
-        connection.terminate()

@@ -1,18 +1,26 @@
 """What the driver says becomes ours: whether trying again is right, and never a password."""
 
-import subprocess
-import sys
 from datetime import timedelta
 
 import asyncpg
+import psycopg
 import pytest
+from psycopg import errors
 
 from mainspring.model.errors import BadOption, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres import faults as said
+from mainspring.storage.postgres.driver import DriverName, choose
 
+DRIVERS: tuple[DriverName, ...] = ("asyncpg", "psycopg")
 SECRET = "s3cr3t/word"
 DSN = "postgresql://ann:s3cr3t%2Fword@127.0.0.1:1/shop"
+
+
+def translated(error: Exception, secrets: tuple[str, ...] = ()) -> Exception:
+    """In our words, by the driver whose error it is."""
+    driver = choose("psycopg" if isinstance(error, psycopg.Error) else "asyncpg")
+    return said.translated(error, driver.refusal(error), secrets)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +37,21 @@ DSN = "postgresql://ann:s3cr3t%2Fword@127.0.0.1:1/shop"
         asyncpg.ConnectionDoesNotExistError("closed in the middle"),
         asyncpg.InvalidCachedStatementError("cached plan"),
         asyncpg.InterfaceError("connection is closed"),
+        errors.AdminShutdown("terminating connection"),
+        errors.DeadlockDetected("deadlock detected"),
+        errors.QueryCanceled("statement timeout"),
+        errors.ReadOnlySqlTransaction("read only"),
+        psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"),
+        psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"),
+        psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already"),
+        psycopg.OperationalError('connection to server on socket "/tmp/x" failed: No such file or directory'),
+        psycopg.InterfaceError("the connection is closed"),
         ConnectionRefusedError(111, "refused"),
         TimeoutError(),
     ],
 )
 def test_what_passes_by_itself_is_unavailable(error: Exception) -> None:
-    assert type(said.translated(error, ())) is StorageUnavailable
+    assert type(translated(error)) is StorageUnavailable
 
 
 @pytest.mark.parametrize(
@@ -44,24 +61,34 @@ def test_what_passes_by_itself_is_unavailable(error: Exception) -> None:
         asyncpg.InvalidPasswordError("password authentication failed"),
         asyncpg.UniqueViolationError("duplicate key"),
         asyncpg.DataError("invalid input for query argument $1"),
+        errors.InsufficientPrivilege("permission denied"),
+        errors.UniqueViolation("duplicate key"),
+        psycopg.DataError("PostgreSQL text fields cannot contain NUL"),
+        psycopg.OperationalError('connection failed: FATAL:  password authentication failed for user "ann"'),
+        psycopg.OperationalError('connection failed: FATAL:  database "shop" does not exist'),
+        psycopg.OperationalError('connection failed: FATAL:  role "ann" does not exist'),
+        psycopg.OperationalError("connection failed: fe_sendauth: no password supplied"),
+        psycopg.OperationalError('connection failed: FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "ann"'),
         UnicodeEncodeError("utf-8", "\ud83d", 0, 1, "surrogates not allowed"),
     ],
 )
 def test_what_does_not_pass_is_an_error(error: Exception) -> None:
-    assert type(said.translated(error, ())) is StorageError
+    assert type(translated(error)) is StorageError
 
 
-def test_missing_tables_say_what_to_run() -> None:
-    error = said.translated(asyncpg.UndefinedTableError("relation does not exist"), ())
+@pytest.mark.parametrize("error", [asyncpg.UndefinedTableError("no relation"), errors.UndefinedTable("no relation")])
+def test_missing_tables_say_what_to_run(error: Exception) -> None:
+    ours = translated(error)
 
-    assert type(error) is SchemaMissing
-    assert "mainspring migrate" in str(error)
+    assert type(ours) is SchemaMissing
+    assert "mainspring migrate" in str(ours)
 
 
-def test_a_password_is_struck_out_as_written_and_as_meant() -> None:
+@pytest.mark.parametrize("kind", [asyncpg.PostgresError, errors.UniqueViolation, psycopg.OperationalError])
+def test_a_password_is_struck_out_as_written_and_as_meant(kind: type[Exception]) -> None:
     secrets = said.secrets_of(DSN)
 
-    error = said.translated(asyncpg.PostgresError(f"{SECRET} and s3cr3t%2Fword"), secrets)
+    error = translated(kind(f"{SECRET} and s3cr3t%2Fword"), secrets)
 
     assert "s3cr3t" not in str(error)
     assert "*** and ***" in str(error)
@@ -71,8 +98,9 @@ def test_a_password_in_a_parameter_is_a_secret_too() -> None:
     assert said.secrets_of("postgresql://host/shop?password=hush") == ("hush",)
 
 
-async def test_a_server_that_is_away_is_said_without_the_password() -> None:
-    storage = PostgresStorage(DSN)
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_server_that_is_away_is_said_without_the_password(driver: DriverName) -> None:
+    storage = PostgresStorage(DSN, driver=driver)
 
     with pytest.raises(StorageUnavailable) as caught:
         await storage.ping()
@@ -80,8 +108,9 @@ async def test_a_server_that_is_away_is_said_without_the_password() -> None:
     assert "s3cr3t" not in f"{caught.value!r} {caught.value.__cause__!r} {storage!r}"
 
 
-async def test_a_url_that_cannot_be_read_is_not_repeated() -> None:
-    storage = PostgresStorage("postgresql://ann:s3cr3t@ho st:port/shop")
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_url_that_cannot_be_read_is_not_repeated(driver: DriverName) -> None:
+    storage = PostgresStorage("postgresql://ann:s3cr3t@ho st:port/shop", driver=driver)
 
     with pytest.raises(BadOption) as caught:
         await storage.ping()
@@ -94,18 +123,3 @@ async def test_a_url_that_cannot_be_read_is_not_repeated() -> None:
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(BadOption):
         PostgresStorage(DSN, **options)  # type: ignore[arg-type]
-
-
-def test_without_the_driver_the_extra_is_named_and_the_scripts_still_load() -> None:
-    program = (
-        "import sys; sys.modules['asyncpg'] = None\n"
-        "from mainspring.storage.postgres.mailbox import PostgresMailbox\n"
-        "from mainspring.storage.postgres import PostgresStorage\n"
-        "PostgresStorage.ddl()\n"
-        "try: PostgresStorage('postgresql://host/shop')\n"
-        "except ImportError as error: print(error)\n"
-    )
-
-    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-
-    assert printed == "PostgreSQL needs asyncpg: pip install 'mainspring[postgres]'\n"

@@ -1,0 +1,205 @@
+"""The driver psycopg 3, made to behave as the storage expects of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import select
+import socket
+from collections.abc import Callable, Mapping
+from datetime import UTC
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import waiting
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict
+
+from mainspring.storage.postgres import psycopg_values as values
+from mainspring.storage.postgres.driver import NAME, Connection, Ears, Refusal, SettingsRefused
+from mainspring.storage.postgres.faults import unreadable
+
+T = TypeVar("T")
+_Row = tuple[Any, ...]
+
+# While it connects, libpq has words for us and no SQLSTATE. Whatever is not listed here, or is said in another
+# language than English, counts as a server that is away: then it is tried again, which is wrong but does no harm.
+_WORDS = (
+    (re.compile(r'database ".*" does not exist|no such database'), "3D000"),
+    (re.compile(r"password authentication failed|no password supplied"), "28P01"),
+    (
+        re.compile(r'authentication failed|pg_hba\.conf|role ".*" (does not exist|is not permitted)|no such user'),
+        "28000",
+    ),
+    (re.compile(r"permission denied for database"), "42501"),
+)
+
+
+class _Wire(psycopg.AsyncConnection[_Row]):
+    """psycopg's connection, without its patience.
+
+    A wait that is cancelled ends it. psycopg would rather save the connection: it asks the server to stop, over
+    another connection, and waits for ten seconds in all, on what may be a network that is down.
+    """
+
+    waits: bool = False
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        """Wait for what ``gen`` does on this connection."""
+        limit = {} if timeout is None else {"timeout": timeout}  # psycopg before 3.3 knows no such thing
+        self.waits = True
+        try:
+            return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, **limit)
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            self.pgconn.finish()
+            raise
+        finally:
+            self.waits = False
+
+
+class PsycopgConnection:
+    """``Connection`` over psycopg."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self._wire = wire
+        self._socket = wire.pgconn.socket
+        self._unread = select.poll()
+        self._unread.register(self._socket, select.POLLIN)
+        self._ears: Ears = {}
+        self._lost: Callable[[], None] | None = None
+
+    def is_closed(self) -> bool:
+        """See ``Connection.is_closed``. What an idle connection has to say is, nearly always, that it has ended."""
+        wire = self._wire
+        with contextlib.suppress(psycopg.OperationalError):
+            while not wire.closed and self._unread.poll(0):
+                wire.pgconn.consume_input()
+        return wire.closed
+
+    async def fetch(self, sql: str, /, *args: Any) -> list[_Row]:
+        """See ``Connection.fetch``."""
+        try:
+            cursor = await self._wire.execute(sql.encode(), args, binary=True)
+            return [] if cursor.rownumber is None else await cursor.fetchall()
+        finally:
+            self._attend()
+
+    async def execute(self, sql: str, /) -> None:
+        """See ``Connection.execute``."""
+        try:
+            await self._wire.execute(sql.encode(), prepare=False)
+        finally:
+            self._attend()
+
+    async def listen(self, ears: Ears, lost: Callable[[], None]) -> None:
+        """See ``Connection.listen``.
+
+        Not by psycopg's ``notifies()``, which keeps the connection to itself for as long as it listens.
+        """
+        self._ears, self._lost = ears, lost
+        self._wire.add_notify_handler(lambda said: ears[said.channel](said.payload))
+        for channel in ears:
+            await self.execute(f'LISTEN "{channel}"')
+
+    def _attend(self) -> None:
+        """Hear what is said between statements. A statement takes the place of this listener while it runs."""
+        if self._lost is None:
+            return
+        if self._wire.closed:
+            self._lost()
+            return
+        asyncio.get_running_loop().add_reader(self._socket, self._hear)
+        # Also now: what came along with the last answer will not make the socket readable again.
+        while said := self._wire.pgconn.notifies():
+            self._ears[said.relname.decode()](said.extra.decode())
+
+    def _hear(self) -> None:
+        # First this: at its end libpq closes the socket, and its number may be another's at once.
+        asyncio.get_running_loop().remove_reader(self._socket)
+        with contextlib.suppress(psycopg.OperationalError):
+            self._wire.pgconn.consume_input()
+        self._attend()
+
+    def major(self) -> int:
+        """See ``Connection.major``."""
+        return self._wire.info.server_version // 10_000
+
+    def terminate(self) -> None:
+        """See ``Connection.terminate``."""
+        wire = self._wire
+        if wire.closed:
+            return
+        if wire.waits:
+            # Its number must not be free for another while the loop still watches it: who waits will end it.
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._socket)) as same:
+                same.shutdown(socket.SHUT_RDWR)
+            return
+        if self._lost is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._lost()
+        wire.pgconn.finish()
+
+    async def hang_up(self) -> None:
+        """See ``Connection.hang_up``. libpq says goodbye without waiting for an answer."""
+        self.terminate()
+
+
+class PsycopgDriver:
+    """``Driver`` over psycopg 3."""
+
+    errors: tuple[type[Exception], ...] = (psycopg.Error,)
+
+    def __init__(self) -> None:
+        self._adapters = values.adapters(psycopg.adapters)
+
+    async def connect(self, dsn: str, settings: Mapping[str, str] | None, patience: float) -> Connection:
+        """See ``Driver.connect``."""
+        try:
+            given = conninfo_to_dict(dsn)
+            async with asyncio.timeout(patience):
+                wire = await _Wire.connect(
+                    dsn,
+                    autocommit=True,
+                    prepare_threshold=None if settings is None else 0,
+                    context=self._adapters,
+                    cursor_factory=psycopg.AsyncRawCursor,
+                    application_name=NAME,
+                    client_encoding="utf8",
+                    options=given.get("options") if settings is None else _options(given.get("options"), settings),
+                )
+        except (psycopg.ProgrammingError, UnicodeError):
+            raise unreadable() from None
+        except psycopg.OperationalError as error:
+            if settings is not None and _names_one(str(error), settings):
+                raise SettingsRefused from error
+            raise
+        if wire.info.timezone is not UTC:
+            values.in_utc(wire.adapters)
+        return PsycopgConnection(wire)
+
+    def refusal(self, error: BaseException) -> Refusal | None:
+        """See ``Driver.refusal``."""
+        if not isinstance(error, psycopg.Error):
+            return None
+        if error.sqlstate:
+            return Refusal(error.sqlstate, error.diag.source_function == "RevalidateCachedQuery")
+        if isinstance(error, psycopg.OperationalError):
+            said = str(error)
+            return next((Refusal(state) for words, state in _WORDS if words.search(said)), None)
+        if isinstance(error, psycopg.InterfaceError | psycopg.InternalError):
+            return None
+        return Refusal("22000")  # a value that psycopg itself would not send
+
+
+def _options(given: Any, settings: Mapping[str, str]) -> str:
+    """Settings as libpq takes them, after those of the URL or else of the environment."""
+    first = given or os.environ.get("PGOPTIONS", "")
+    ours = ("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in settings.items())
+    return " ".join((first, *ours)).strip()
+
+
+def _names_one(said: str, settings: Mapping[str, str]) -> bool:
+    # There is no SQLSTATE, and words are translated; names of settings are not.
+    return any(re.search(rf"\b{name}\b", said, re.IGNORECASE) for name in ("options", *settings))
