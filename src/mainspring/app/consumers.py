@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
-from mainspring.app import signature
+from mainspring.app import program, signature
+from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import KEEPS, Options
-from mainspring.app.envelope import Catalogue
+from mainspring.app.functions import is_reloaded
+from mainspring.app.middleware.chain import Middleware, check_middleware
 from mainspring.app.names import check_group, check_pattern
-from mainspring.app.options import choice, closest, given, length, refuse_unknown, whole
+from mainspring.app.options import choice, closest, flag, given, length, refuse_unknown, whole
 from mainspring.app.registration import Registration
 from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.message import Keep
 from mainspring.storage.routing import is_wild
 from mainspring.timing.backoff import MESSAGES, PRESETS, RetryPolicy
+from mainspring.timing.breaker import Breaker
 from mainspring.timing.duration import Duration
 
 # A worker never fetches more than its free hands, so this is also how much one process takes at a time. Coroutines
@@ -36,17 +38,30 @@ class ConsumerOptions(TypedDict, total=False):
     timeout: Duration | None
     """The time limit of one attempt [the app's]."""
     concurrency: int | None
-    """How many run at once in one process [100 for ``async def``, 10 for plain functions]."""
+    """How many run at once in one process [100 for ``async def``, 10 for plain functions, one per core for cpu]."""
     keep: Keep | None
     """How much history its deliveries leave [the app's]."""
+    breaker: Breaker | None
+    """When it pauses itself because too much fails, as in ``breaker(failures=10, within="1m")`` [never]."""
+    middleware: Sequence[Middleware] | None
+    """What stands around its attempts, inside the app's own middleware [nothing]."""
+    cpu: bool | None
+    """Run a plain function in processes of their own, killed when they run out of time [False]."""
 
 
 class Consumers:
     """The in-process registry. Handlers come from here and from nowhere else."""
 
-    def __init__(self, catalogue: Catalogue, options: Options, resolver: Resolver | None = None) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        options: Options,
+        resolver: Resolver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
         self._catalogue = catalogue
         self._resolver = resolver
+        self._middleware = middleware
         self._options = options
         self._registered: dict[str, Registration] = {}
 
@@ -77,7 +92,7 @@ class Consumers:
         """Check and remember a consumer; raises what is wrong with it."""
         registration = self._read(function, topics, given(options))
         other = self._registered.get(registration.group)
-        if other is not None and other.function is not function and not _is_reloaded(other.function, function):
+        if other is not None and other.function is not function and not is_reloaded(other.function, function):
             raise Conflict(
                 f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
                 "group=…, since two consumers of one group would each get half of its messages"
@@ -90,16 +105,20 @@ class Consumers:
             raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
         name = signature.handler_name(function)
         shape = signature.read(function, self._resolver)
-        threaded = shape.threaded
+        cpu = flag(options.get("cpu", False), "cpu")
+        if cpu:
+            program.check(function, name, is_async=not shape.threaded)
+        threaded = shape.threaded and not cpu
         group = check_group(options.get("group") or _default_group(function, name))
         patterns = tuple(dict.fromkeys(self._patterns(topics, shape, name)))
-        concurrency = options.get("concurrency", THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY)
+        most = program.cores() if cpu else THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY
+        concurrency = options.get("concurrency", most)
         return Registration(
             group=group,
             name=name,
             function=function,
             shape=shape,
-            decode=signature.payload_decoder(shape),
+            decode=signature.payload_decoder(shape, self._catalogue.decoder),
             topics=patterns,
             topic=self._catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
@@ -110,6 +129,9 @@ class Consumers:
             concurrency=whole(concurrency, "concurrency", least=1, most=10_000),
             keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
             threaded=threaded,
+            cpu=cpu,
+            breaker=_breaker(options.get("breaker")),
+            middleware=(*self._middleware, *check_middleware(options.get("middleware", ()))),
         )
 
     def _patterns(self, topics: tuple[Any, ...], shape: signature.Shape, name: str) -> Iterator[str]:
@@ -143,21 +165,17 @@ def check_options(options: Mapping[str, Any]) -> None:
     refuse_unknown(options, ConsumerOptions.__annotations__, "@app.consumer(…)")
 
 
-def _is_reloaded(before: Any, now: Any) -> bool:
-    """Whether this is the same consumer from a module or a notebook's cell loaded anew, not a second one."""
-    if signature.handler_name(before) != signature.handler_name(now):
-        return False
-    old, new = (getattr(inspect.unwrap(getattr(each, "consume", each)), "__code__", None) for each in (before, now))
-    if old is None or new is None or old is new:  # two closures of one function are two consumers
-        return False
-    return bool(old.co_filename != new.co_filename or old.co_firstlineno == new.co_firstlineno)
-
-
 def _default_group(function: Any, name: str) -> str:
     own = getattr(function, "__name__", None)
     if not isinstance(own, str) or not own.isidentifier():
         raise BadOption(f"{name} has no name of its own to be its group: give one, @app.consumer(…, group='receipts')")
     return own
+
+
+def _breaker(given: object) -> Breaker | None:
+    if given is None or isinstance(given, Breaker):
+        return given
+    raise BadOption(f"breaker={given!r} must be made by breaker(…), as in breaker(failures=10, within='1m')")
 
 
 def _policy(retry: object) -> RetryPolicy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Protocol, Unpack
@@ -92,6 +92,11 @@ class Context:
         return self._app.names.shown(self._delivery.group)
 
     @property
+    def content_type(self) -> str:
+        """What its payload is stored as, with its version if it is not the first: ``application/json; version=2``."""
+        return self._delivery.content_type
+
+    @property
     def key(self) -> str | None:
         """The key it was published under."""
         return self._delivery.key
@@ -170,9 +175,12 @@ class Context:
             return self._run.stopped.wait(seconds)
         raise Misuse("ctx.wait_cancelled() would block the event loop: an async handler is cancelled by itself")
 
-    async def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
+    def publish(
+        self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]
+    ) -> Coroutine[Any, Any, Receipt]:
         """Publish as ``app.publish`` does, carrying on the correlation and naming this message as the cause."""
-        return await self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
+        # No `async def`: where there is nothing to publish to, a plain function hears so although it cannot await.
+        return self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
 
     @property
     def sync(self) -> SyncContext:

@@ -193,7 +193,8 @@ class DeadLetters:
             names = ", ".join(map(self._names.shown, dead))
             raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
         to = wanted or dead[0]
-        fresh = self._envelope.draft(payload, MISSING, topic=self._names.shown(found.topic))
+        topic = self._names.shown(found.topic)
+        fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
         draft = Draft(
             fresh.id,
             found.topic,

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 from uuid import UUID
 
+from mainspring.app.catalogue import Catalogue
 from mainspring.app.identity import Identities
 from mainspring.app.names import Namespace, check_headers, check_name, check_topic
 from mainspring.app.options import choice, closest, length, refuse_unknown
-from mainspring.model.errors import BadOption, BadSignature, Conflict, PayloadTooLarge
+from mainspring.model.errors import BadOption, BadSignature, PayloadTooLarge
 from mainspring.model.message import Draft, Priority
-from mainspring.storage import codec
+from mainspring.storage.codec import with_version_of
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
@@ -60,37 +61,6 @@ _LEVELS = {level.name.lower(): level for level in Priority}
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Catalogue:
-    """Which type is published on which topic, as ``@app.message`` said."""
-
-    def __init__(self) -> None:
-        self._topics: dict[Any, str] = {}
-        self._types: dict[str, Any] = {}
-
-    def register(self, kind: Any, topic: str) -> None:
-        """Remember the type's topic. The same type again must say the same."""
-        check_topic(topic)
-        codec.decoder(kind)
-        before = self._topics.get(kind, topic)
-        if before != topic:
-            raise Conflict(f"{codec.spelled(kind)} is already the message of topic {before!r}: use another type")
-        other = self._types.get(topic)
-        if other is not None and _qualified(other) != _qualified(kind):
-            raise Conflict(
-                f"topic {topic!r} already has a message type, {_qualified(other)}: "
-                f"give {_qualified(kind)} another topic"
-            )
-        self._topics[kind] = topic
-        self._types[topic] = kind
-
-    def topic_of(self, kind: Any) -> str | None:
-        """The topic of a type, None when it has none."""
-        try:
-            return self._topics.get(kind)
-        except TypeError:  # an annotation that cannot be hashed was never registered
-            return None
-
-
 class Envelope:
     """Builds drafts. Everything that can be wrong with a message is found here, before anything is stored."""
 
@@ -111,14 +81,20 @@ class Envelope:
         topic: str | None = None,
         causation_id: UUID | None = None,
         call: str = "publish(…)",
+        instead_of: str | None = None,
     ) -> Draft:
-        """The draft of ``publish(message, payload, **options)``; ``topic`` is the one to take when no type has one."""
+        """The draft of ``publish(message, payload, **options)``; ``topic`` is the one to take when no type has one.
+
+        ``instead_of`` is the content type of a message that this one replaces: plain values are of its version.
+        """
         name, value = self._address(message, payload, topic)
-        body, content_type = codec.encode(value)
+        body, content_type = self._catalogue.encode(value, name)
+        if instead_of is not None and self._catalogue.topic_of(type(value)) is None:
+            content_type = with_version_of(content_type, instead_of)
         if len(body) > self._limit:
             raise PayloadTooLarge(name, len(body), self._limit)
         address = self._names.stored(name)
-        if not options:
+        if not options or (len(options) == 1 and "tx" in options):
             return Draft(self._identities.make(), address, body, content_type, group=group, causation_id=causation_id)
         if not options.keys() <= _KNOWN:
             refuse_unknown(options, _KNOWN, call)
@@ -242,7 +218,3 @@ def _homeless(message: object) -> str:
     if isinstance(message, type):
         return f"publish({message.__qualname__}) got the type: pass an instance, or a payload after it"
     return f"{kind} has no topic: put @app.message('your.topic') above it, or write publish('your.topic', message)"
-
-
-def _qualified(kind: Any) -> str:
-    return f"{getattr(kind, '__module__', '')}.{codec.spelled(kind)}"

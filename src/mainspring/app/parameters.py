@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from mainspring.app.context import Context
 from mainspring.app.depends import Depends, marker
+from mainspring.app.functions import handler_name
 from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadSignature
 
@@ -29,13 +30,6 @@ class Argument:
 
 
 Arguments = tuple[Argument, ...]
-
-
-def handler_name(function: Any) -> str:
-    """A handler or provider as people and the registry know it: module and qualified name."""
-    inner = inspect.unwrap(function)
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    return f"{getattr(inner, '__module__', '')}.{name}"
 
 
 def read(

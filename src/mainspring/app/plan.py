@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from mainspring.app import depends
 from mainspring.app.depends import Depends
-from mainspring.app.parameters import Argument, Arguments, handler_name, read
+from mainspring.app.functions import handler_name
+from mainspring.app.parameters import Argument, Arguments, read
 from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadSignature
 

@@ -9,8 +9,10 @@ from datetime import timedelta
 from typing import Any, Protocol, cast
 from uuid import UUID
 
+from mainspring.app.catalogue import Catalogue
 from mainspring.app.door import Door
-from mainspring.app.envelope import MISSING, Catalogue, Envelope, PublishOptions, read_identity
+from mainspring.app.envelope import MISSING, Envelope, PublishOptions, read_identity
+from mainspring.app.middleware.chain import PublishChain
 from mainspring.app.names import Namespace, check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
@@ -49,6 +51,7 @@ class Post:
         names: Namespace,
         clock: Clock,
         blocking: Blocking | None = None,
+        chain: PublishChain | None = None,
     ) -> None:
         self._door = door
         self._envelope = envelope
@@ -57,6 +60,7 @@ class Post:
         self.names = names
         self.clock = clock
         self._blocking = blocking
+        self._chain = chain or PublishChain((), names)
 
     async def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
         """See ``Mainspring.publish``."""
@@ -75,15 +79,15 @@ class Post:
         self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
     ) -> list[Receipt]:
         """See ``Mainspring.publish_many``."""
-        drafts = self._drafts(messages, spread, options)
         tx = options.get("tx")
-        if tx is None:
-            return await (await self._door.opening("app.publish_many()")).publisher.publish_many(drafts)
-        receipts: list[Receipt] = []
-        for batch in _batches(drafts):
-            script = self._transactions.scripts().publish(batch, self._door.now)
-            receipts += _receipts(batch, await self._transactions.run(tx, script))
-        return receipts
+        with self._chain.around(self._drafts(messages, spread, options)) as drafts:
+            if tx is None:
+                return await (await self._door.opening("app.publish_many()")).publisher.publish_many(drafts)
+            receipts: list[Receipt] = []
+            for batch in _batches(drafts):
+                script = self._transactions.scripts().publish(batch, self._door.now)
+                receipts += _receipts(batch, await self._transactions.run(tx, script))
+            return receipts
 
     async def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
         """See ``Mainspring.cancel``."""
@@ -128,16 +132,19 @@ class Post:
 
     def join(self, draft: Draft, tx: object) -> Receipt:
         """Store it in the caller's blocking transaction."""
-        script = self._transactions.scripts().publish([draft], self._door.now)
-        return _receipts([draft], self._transactions.run_blocking(tx, script))[0]
+        if not self._chain:
+            return self._join([draft], tx)[0]
+        with self._chain.around([draft]) as drafts:
+            return self._join(drafts, tx)[0]
 
     def join_many(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Receipt]:
         """Store many in the caller's blocking transaction."""
-        receipts: list[Receipt] = []
-        for batch in _batches(self._drafts(messages, spread, options)):
-            script = self._transactions.scripts().publish(batch, self._door.now)
-            receipts += _receipts(batch, self._transactions.run_blocking(options["tx"], script))
-        return receipts
+        with self._chain.around(self._drafts(messages, spread, options)) as drafts:
+            return [receipt for batch in _batches(drafts) for receipt in self._join(batch, options["tx"])]
+
+    def _join(self, drafts: Sequence[Draft], tx: object) -> list[Receipt]:
+        script = self._transactions.scripts().publish(drafts, self._door.now)
+        return _receipts(drafts, self._transactions.run_blocking(tx, script))
 
     def join_cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
         """Cancel in the caller's blocking transaction."""
@@ -145,6 +152,12 @@ class Post:
         return self._transactions.run_blocking(tx, script)
 
     async def _store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
+        if not self._chain:
+            return await self._store_now(draft, options, call)
+        with self._chain.around([draft]) as drafts:
+            return await self._store_now(drafts[0], options, call)
+
+    async def _store_now(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         tx = options.get("tx")
         if tx is None:
             opening = await self._door.opening(call)

@@ -9,11 +9,14 @@ from typing import Any
 
 from mainspring.app import signature
 from mainspring.app.context import Publishing
+from mainspring.app.middleware.chain import Middleware, around, inside
+from mainspring.app.program import program
 from mainspring.model.message import Keep
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Handler
 from mainspring.storage.codec import Decode
 from mainspring.timing.backoff import RetryPolicy
+from mainspring.timing.breaker import Breaker
 from mainspring.timing.duration import spell
 
 
@@ -34,17 +37,24 @@ class Registration:
     concurrency: int
     keep: Keep
     threaded: bool
+    cpu: bool = False
+    breaker: Breaker | None = None
+    middleware: tuple[Middleware, ...] = ()
 
     def handler(self, app: Publishing) -> Handler:
         """What the runtime runs."""
+        call = signature.compile_call(self.shape, self.decode, app)
         return Handler(
             group=app.names.stored(self.group),
-            call=signature.compile_call(self.shape, self.decode, app),
+            call=call if self.cpu else inside(self.middleware, app, call, threaded=self.threaded),
             retry=self.retry,
             threaded=self.threaded,
             concurrency=self.concurrency,
             timeout=self.timeout,
             keep=self.keep,
+            around=around(self.middleware, app),
+            breaker=self.breaker,
+            program=program(self.function, self.name, self.group, app.names.prefix) if self.cpu else None,
         )
 
     def declaration(self, app: Publishing, owner: str) -> Declaration:
@@ -59,6 +69,7 @@ class Registration:
                 "timeout": spell(self.timeout),
                 "concurrency": str(self.concurrency),
                 "keep": self.keep,
-                "kind": "thread" if self.threaded else "async",
+                **({} if self.breaker is None else {"breaker": str(self.breaker)}),
+                "kind": "process" if self.cpu else "thread" if self.threaded else "async",
             },
         )

@@ -10,8 +10,9 @@ from typing import Any
 from mainspring.app.classes import Consumer, message_of
 from mainspring.app.context import Context, Publishing
 from mainspring.app.depends import Depends
+from mainspring.app.functions import handler_name
 from mainspring.app.injection import Call, Injection
-from mainspring.app.parameters import ACCEPTED, Argument, Arguments, handler_name
+from mainspring.app.parameters import ACCEPTED, Argument, Arguments
 from mainspring.app.parameters import read as read_parameters
 from mainspring.app.plan import Plan, plan
 from mainspring.app.resolvers import Resolver
@@ -74,8 +75,8 @@ def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape
     )
 
 
-def payload_decoder(shape: Shape) -> Decode | None:
-    """What reads this handler's payloads, built once; None for a handler that takes none."""
+def payload_decoder(shape: Shape, decoder: Callable[[Any], Decode] = decoder) -> Decode | None:
+    """What reads this handler's payloads, built once by ``decoder``; None for a handler that takes none."""
     if shape.payload is None:
         return None
     try:

@@ -136,7 +136,21 @@ def test_bytes_for_a_typed_handler_are_unreadable() -> None:
     with pytest.raises(Unreadable) as refused:
         decoder(Order)(b"{}", BYTES)
 
-    assert str(refused.value) == ("content type 'application/octet-stream' is not JSON, and the handler asks for Order")
+    assert str(refused.value) == (
+        "content type 'application/octet-stream' is not decoded, and the handler asks for Order: annotate its payload "
+        "with bytes, or publish something else"
+    )
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/msgpack", "text/plain", "none such", "", ";", "application/json+zip"]
+)
+@pytest.mark.parametrize("annotation", [Order, dict, Any])
+def test_a_content_type_that_nobody_knows_is_unreadable(annotation: Any, content_type: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        decoder(annotation)(b'{"id":1}', content_type)
+
+    assert str(refused.value).startswith(f"no codec for content type {content_type!r} here, only for application/json")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,240 @@
+"""The catalogue of message types: their topics, codecs, versions and upcasters."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from mainspring.app.functions import handler_name, is_reloaded
+from mainspring.app.names import check_topic
+from mainspring.app.options import closest, whole
+from mainspring.model.errors import BadOption, BadSignature, Conflict, Unencodable
+from mainspring.storage import codec
+from mainspring.storage.codec import BYTES, JSON, Codec, Decode, Step, Versions
+
+_MOST_VERSIONS = 10_000
+_RAW = (bytes, bytearray, memoryview)
+
+
+class MessageType:
+    """One type as ``@app.message`` registered it: where it goes, and how it is written."""
+
+    def __init__(self, kind: Any, topic: str, own: Codec | None, version: int) -> None:
+        self.kind = kind
+        self.topic = topic
+        self.versions = Versions(codec.spelled(kind), JSON if own is None else own.content_type, version)
+        self._own = own
+
+    @property
+    def name(self) -> str:
+        """With its module."""
+        return f"{getattr(self.kind, '__module__', '')}.{self.versions.name}"
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is read and written as a type that nobody has registered."""
+        return self.versions.content_type == JSON
+
+    def encode(self, value: object) -> tuple[bytes, str]:
+        """The payload and its content type. Raises Unencodable."""
+        if self._own is None:
+            payload, media = codec.encode(value)
+            return payload, BYTES if media == BYTES else self.versions.content_type
+        try:
+            body: object = self._own.encode(value)
+        except Exception as error:
+            raise Unencodable(
+                f"codec {self.versions.media!r} cannot encode {type(value).__qualname__} for topic {self.topic!r}: "
+                f"{error if isinstance(error, Unencodable) else codec.told(error)}"
+            ) from error
+        if isinstance(body, _RAW):
+            return bytes(body), self.versions.content_type
+        raise Unencodable(
+            f"codec {self.versions.media!r} encoded {type(value).__qualname__} for topic {self.topic!r} as "
+            f"{type(body).__qualname__}: encode(…) must return bytes"
+        )
+
+
+class Catalogue:
+    """Which type is published on which topic and as what; and what reads it again."""
+
+    def __init__(self, codecs: Iterable[Codec] = ()) -> None:
+        self._codecs: dict[str, Codec] = {each.content_type: each for each in codecs}
+        self._types: dict[Any, MessageType] = {}
+        self._topics: dict[str, MessageType] = {}
+        self._read_as_plain: set[Any] = set()
+
+    def register(self, kind: Any, topic: str, own: str | None = None, version: int = 1) -> None:
+        """Remember the type, its topic, codec and version. The same type again must say the same."""
+        check_topic(topic)
+        whole(version, "version", least=1, most=_MOST_VERSIONS)
+        if version > 1 and _is_anybodys(kind):
+            raise BadOption(
+                f"version={version} of {codec.spelled(kind)}: a payload of any topic may be one, so only a class of "
+                "your own has versions"
+            )
+        fresh = MessageType(kind, topic, self._codec(own), version)
+        codec.decoder(kind, self._codecs, fresh.versions)
+        before = self._types.get(kind, fresh)
+        if before.topic != topic:
+            raise Conflict(f"{fresh.versions.name} is already the message of topic {before.topic!r}: use another type")
+        if before.versions.content_type != fresh.versions.content_type:
+            raise Conflict(
+                f"{fresh.versions.name} is already registered as {before.versions.content_type!r}, and now as "
+                f"{fresh.versions.content_type!r}: keep one @app.message(…)"
+            )
+        other = self._topics.get(topic, fresh)
+        if other.name != fresh.name:
+            raise Conflict(f"topic {topic!r} already has a message type, {other.name}: give {fresh.name} another topic")
+        if not fresh.plain and kind in self._read_as_plain:
+            raise Conflict(
+                f"a consumer of {fresh.versions.name} was registered before its @app.message(…, codec=…, version=…): "
+                "put @app.message above the type, so that it comes first"
+            )
+        self._types[kind] = self._topics[topic] = before
+
+    def add_upcaster(self, kind: Any, version: int, function: Any) -> None:
+        """Remember what brings one version of a type to the next; raises what is wrong with it."""
+        known = self._of(kind)
+        if known is None:
+            raise BadOption(
+                f"@app.upcaster({codec.spelled(kind)}, {version!r}): no such message type is registered; put "
+                "@app.message(topic, version=…) above it"
+            )
+        whole(version, "version", least=1, most=_MOST_VERSIONS)
+        _check_upcaster(function)
+        name, versions = handler_name(function), known.versions
+        if version >= versions.current:
+            raise BadOption(
+                f"upcaster {name} reads version {version} of {versions.name}, which is at version {versions.current}: "
+                f"write @app.message(…, version={version + 1}) above the type, or name an older version here"
+            )
+        before = versions.step(version)
+        if before is not None and before.function is not function and not is_reloaded(before.function, function):
+            raise Conflict(
+                f"version {version} of {versions.name} already has an upcaster, {before.name}: remove it, or let "
+                f"{name} read another version"
+            )
+        try:
+            codec.json_reader(kind)
+        except BadSignature as error:
+            raise BadSignature(f"upcaster {name} has no use: what it returns is read as JSON, and {error}") from error
+        versions.add(Step(version, function, name))
+
+    def check(self) -> None:
+        """Raise BadOption when a chain of upcasters has a gap: only when all are registered can it be seen."""
+        for each in self._topics.values():
+            versions, missing = each.versions, each.versions.missing
+            if missing is not None:
+                raise BadOption(
+                    f"{versions.name} has upcasters, but none from version {missing} to {missing + 1}, and it is at "
+                    f"version {versions.current}: write @app.upcaster({versions.name}, {missing}), or remove the ones "
+                    "from older versions"
+                )
+
+    def topic_of(self, kind: Any) -> str | None:
+        """The topic of a type, None when it has none."""
+        known = self._of(kind)
+        return None if known is None else known.topic
+
+    def type_of(self, topic: str) -> Any:
+        """The message type of a topic, None when it has none."""
+        known = self._topics.get(topic)
+        return None if known is None else known.kind
+
+    def encode(self, value: object, topic: str) -> tuple[bytes, str]:
+        """The payload and its content type: as the topic's message type, or else as the value's own."""
+        known = self._topics.get(topic)
+        if known is None and (known := self._types.get(type(value))) is not None and _is_anybodys(known.kind):
+            known = None
+        return codec.encode(value) if known is None else known.encode(value)
+
+    def decoder(self, annotation: Any) -> Decode:
+        """What reads payloads of this annotation. Raises BadSignature when nothing could."""
+        known = self._meant(annotation)
+        decode = codec.decoder(annotation, self._codecs, None if known is None else known.versions)
+        if known is None:
+            self._read_as_plain.update(filter(_is_hashable, _members(annotation)))
+        return decode
+
+    def _codec(self, own: object) -> Codec | None:
+        if own is None or own == JSON:
+            return None
+        if isinstance(own, str) and own in self._codecs:
+            return self._codecs[own]
+        known = [JSON, *self._codecs]
+        hint = closest(own, known) if isinstance(own, str) else ""
+        raise BadOption(
+            f"codec={own!r} is not the content type of a codec of this app.{hint} There are {', '.join(known)}: give "
+            "others to Mainspring(codecs=[…])"
+        )
+
+    def _of(self, kind: Any) -> MessageType | None:
+        # An annotation that cannot be hashed was never registered.
+        return self._types.get(kind) if _is_hashable(kind) else None
+
+    def _meant(self, annotation: Any) -> MessageType | None:
+        """The one message type that an annotation is about."""
+        found = [known for each in _members(annotation) if (known := self._of(each)) and not _is_anybodys(each)]
+        return found[0] if len(found) == 1 else None
+
+
+def read_codecs(given: object) -> tuple[Codec, ...]:
+    """The codecs of an app, checked; raises BadOption for what is none."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise BadOption(f"codecs={given!r} must be a list of codecs, as in codecs=[MsgpackCodec()]")
+    codecs: dict[str, Codec] = {}
+    for each in given:
+        if isinstance(each, type):
+            raise BadOption(f"codecs holds the class {each.__qualname__}: make one, {each.__qualname__}(…)")
+        if not isinstance(each, Codec) or not callable(each.encode) or not callable(each.decoder):
+            raise BadOption(f"codecs holds {each!r}: a codec has content_type, encode(value) and decoder(annotation)")
+        own = codec.check_content_type(each.content_type, f"the content type of {type(each).__qualname__}")
+        if own in codecs:
+            raise BadOption(f"codecs holds two for content type {own!r}: keep one, since it is found by that")
+        codecs[own] = each
+    return tuple(codecs.values())
+
+
+def _check_upcaster(function: Any) -> None:
+    if not callable(function) or inspect.isclass(function):
+        raise BadSignature(f"@app.upcaster(…) goes above a function, not {function!r}")
+    name = handler_name(function)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise BadSignature(f"upcaster {name} must be a plain function, `def`, that returns the next version")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C: nothing can be said of it
+        return
+    try:
+        signature.bind({})
+    except TypeError as error:
+        raise BadSignature(
+            f"upcaster {name} is called with the older payload alone, as in `def upgrade(old: dict) -> dict`: {error}"
+        ) from error
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The types that a payload of this annotation may be: what is inside ``Annotated``, and each of a union."""
+    if get_origin(annotation) is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, types.UnionType):
+        for each in get_args(annotation):
+            yield from _members(each)
+    else:
+        yield annotation
+
+
+def _is_anybodys(kind: Any) -> bool:
+    """Whether a value of it need not be this message: a dict, a number, a list of something."""
+    return getattr(kind, "__module__", "builtins") in ("builtins", "typing")
+
+
+def _is_hashable(kind: Any) -> bool:
+    try:
+        hash(kind)
+    except TypeError:
+        return False
+    return True
