@@ -1,13 +1,13 @@
-"""Calling a handler with what it needs: made in order before it, closed in reverse after it."""
+"""Calling a handler with what it needs: the plan written out as a function, once, and compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+import linecache
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mainspring.app.context import Context, Publishing
-from mainspring.app.plan import SCOPE, Plan, Step
+from mainspring.app.plan import CONTEXT, PAYLOAD, SCOPE, Plan, Step
 from mainspring.app.resolvers import Resolver
 from mainspring.model.message import Delivery
 from mainspring.runtime.handler import Run
@@ -15,118 +15,85 @@ from mainspring.storage.codec import Decode
 
 Call = Callable[[Delivery, Run], Any]
 
-
-class Injection:
-    """A handler with its plan. Nothing is looked up when it is called; only what must be closed costs a scope."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        plan: Plan,
-        decode: Decode | None,
-        app: Publishing,
-        resolver: Resolver | None,
-    ) -> None:
-        self._function = function
-        self._decode = decode
-        self._app = app
-        self._resolver = resolver
-        self._steps: tuple[Step, ...] = tuple(plan.steps)
-        self._places = plan.places
-        self._names = plan.names
-        self._context = plan.context
-        self._resolves = plan.resolves
-        self._scoped = plan.closes or plan.resolves
-
-    def call(self, *, blocking: bool) -> Call:
-        """What the runtime calls: it returns the handler's coroutine, or for a plain function its result."""
-        if blocking:
-            return self._run_scoped if self._scoped else self._run
-        return self._await_scoped if self._scoped else self._await
-
-    # The four of them differ in what they await and close, and in nothing else.
-
-    async def _await(self, delivery: Delivery, run: Run) -> Any:
-        values = self._start(delivery, run)
-        for step in self._steps:
-            value = _make(step, values)
-            values.append(await value if step.awaits else value)
-        return await self._handle(values)
-
-    def _run(self, delivery: Delivery, run: Run) -> Any:
-        values = self._start(delivery, run)
-        for step in self._steps:
-            values.append(_make(step, values))
-        return self._handle(values)
-
-    async def _await_scoped(self, delivery: Delivery, run: Run) -> Any:
-        values = self._start(delivery, run)
-        failure: BaseException | None = None
-        result: Any = None
-        async with AsyncExitStack() as stack:
-            if self._resolver is not None and self._resolves:
-                values[SCOPE] = await stack.enter_async_context(self._resolver.scope(values[1]))
-            for step in self._steps:
-                if step.resolves is not None:
-                    value = await values[SCOPE](step.resolves)
-                elif step.closes:
-                    manager = _make(step, values)
-                    value = await stack.enter_async_context(manager) if step.awaits else stack.enter_context(manager)
-                else:
-                    value = _make(step, values)
-                    if step.awaits:
-                        value = await value
-                values.append(value)
-            try:
-                result = await self._handle(values)
-            except BaseException as error:
-                failure = error
-                raise
-        if failure is not None:
-            raise failure  # a provider may clean up after a failure, not make it undone
-        return result
-
-    def _run_scoped(self, delivery: Delivery, run: Run) -> Any:
-        values = self._start(delivery, run)
-        failure: BaseException | None = None
-        result: Any = None
-        with ExitStack() as stack:
-            if self._resolver is not None and self._resolves:
-                values[SCOPE] = stack.enter_context(self._resolver.scope_blocking(values[1]))
-            for step in self._steps:
-                if step.resolves is not None:
-                    value = values[SCOPE](step.resolves)
-                else:
-                    value = _make(step, values)
-                    if step.closes:
-                        value = stack.enter_context(value)
-                values.append(value)
-            try:
-                result = self._handle(values)
-            except BaseException as error:
-                failure = error
-                raise
-        if failure is not None:
-            raise failure
-        return result
-
-    def _start(self, delivery: Delivery, run: Run) -> list[Any]:
-        decode = self._decode
-        if decode is None:
-            return [None, Context(self._app, delivery, run) if self._context else None, None]
-        payload = decode(delivery.payload, delivery.content_type)
-        return [payload, Context(self._app, delivery, run, payload) if self._context else None, None]
-
-    def _handle(self, values: list[Any]) -> Any:
-        positional = [values[place] for place in self._places]
-        if not self._names:
-            return self._function(*positional)
-        return self._function(*positional, **{name: values[place] for name, place in self._names})
+_FIRST = SCOPE + 1
+_NAMES = {PAYLOAD: "message", CONTEXT: "context"}
 
 
-def _make(step: Step, values: list[Any]) -> Any:
-    if step.names:
-        return step.make(
-            *[values[place] for place in step.places], **{name: values[place] for name, place in step.names}
-        )
-    return step.make(*[values[place] for place in step.places])
+def compile_plan(
+    function: Callable[..., Any],
+    plan: Plan,
+    decode: Decode | None,
+    app: Publishing,
+    resolver: Resolver | None,
+    *,
+    blocking: bool,
+    handler: str,
+) -> Call:
+    """What the runtime calls: it returns the handler's coroutine, or for a plain function its result.
+
+    It is made in order before the handler and closed in reverse after it, when the handler has returned or raised. A
+    provider may clean up after a failure, not make it undone.
+    """
+    text = "\n".join(_written(plan, decode is not None, blocking=blocking)) + "\n"
+    place = f"<the call of {handler}>"
+    world: dict[str, Any] = {"function": function, "decode": decode, "Context": Context, "app": app}
+    if resolver is not None:
+        world["scope"] = resolver.scope_blocking if blocking else resolver.scope
+    for number, step in enumerate(plan.steps, _FIRST):
+        world[f"make_{number}"] = step.make
+        world[f"asked_{number}"] = step.resolves
+    # Our own text: nothing in it comes from outside but the names of parameters, which are names.
+    exec(compile(text, place, "exec"), world)  # noqa: S102
+    # So that a traceback shows the line.
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+    call: Call = world["call"]
+    return call
+
+
+def _written(plan: Plan, decodes: bool, *, blocking: bool) -> Iterator[str]:  # noqa: FBT001
+    wait, define = ("", "def") if blocking else ("await ", "async def")
+    yield f"{define} call(delivery, run):"
+    indent = "    "
+    if decodes:
+        yield f"{indent}message = decode(delivery.payload, delivery.content_type)"
+    if plan.context:
+        yield f"{indent}context = Context(app, delivery, run{', message' if decodes else ''})"
+    scoped = plan.closes or plan.resolves
+    if scoped:
+        yield f"{indent}failure = result = None"
+    if plan.resolves:
+        yield f"{indent}{'with' if blocking else 'async with'} scope(context) as get:"
+        indent += "    "
+    for number, step in enumerate(plan.steps, _FIRST):
+        value = _name(number)
+        if step.resolves is not None:
+            yield f"{indent}{value} = {wait}get(asked_{number})"
+        elif step.closes:
+            yield f"{indent}{'async with' if step.awaits else 'with'} {_made(number, step)} as {value}:"
+            indent += "    "
+        else:
+            yield f"{indent}{value} = {'await ' if step.awaits else ''}{_made(number, step)}"
+    call = f"{wait}function({_arguments(plan.places, plan.names)})"
+    if not scoped:
+        yield f"{indent}return {call}"
+        return
+    yield f"{indent}try:"
+    yield f"{indent}    result = {call}"
+    yield f"{indent}except BaseException as error:"
+    yield f"{indent}    failure = error"
+    yield f"{indent}    raise"
+    yield "    if failure is not None:"
+    yield "        raise failure"
+    yield "    return result"
+
+
+def _made(number: int, step: Step) -> str:
+    return f"make_{number}({_arguments(step.places, step.names)})"
+
+
+def _arguments(places: tuple[int, ...], names: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join([*map(_name, places), *(f"{name}={_name(place)}" for name, place in names)])
+
+
+def _name(place: int) -> str:
+    return _NAMES.get(place) or f"made_{place}"

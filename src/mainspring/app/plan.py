@@ -18,6 +18,9 @@ from mainspring.model.errors import BadSignature
 PAYLOAD, CONTEXT, SCOPE = 0, 1, 2
 """The first places of what a dispatch has made: the decoded payload, the context, the resolver's scope."""
 
+MOST_CLOSING = 16
+"""How many things one dispatch may have to close: each is a block in a block, and Python limits their depth."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -61,6 +64,12 @@ class _Planning:
 
     def plan(self, arguments: Arguments) -> Plan:
         self._plan.places, self._plan.names = self._placed(arguments, self._handler)
+        closing = sum(step.closes for step in self._plan.steps)
+        if closing > MOST_CLOSING:
+            raise BadSignature(
+                f"{self._handler} has {closing} providers that yield, and {MOST_CLOSING} is the most: let one of them "
+                "yield several things"
+            )
         return self._plan
 
     def _placed(self, arguments: Arguments, asker: str) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:

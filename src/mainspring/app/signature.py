@@ -11,7 +11,7 @@ from mainspring.app.classes import Consumer, message_of
 from mainspring.app.context import Context, Publishing
 from mainspring.app.depends import Depends
 from mainspring.app.functions import handler_name
-from mainspring.app.injection import Call, Injection
+from mainspring.app.injection import Call, compile_plan
 from mainspring.app.parameters import ACCEPTED, Argument, Arguments
 from mainspring.app.parameters import read as read_parameters
 from mainspring.app.plan import Plan, plan
@@ -70,7 +70,7 @@ def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape
         annotation=message or Any if payload is None else payload.annotation,
         context=None if context is None else context.name,
         threaded=threaded,
-        plan=None if simple else plan(arguments, blocking=threaded, resolver=resolver, handler=name),
+        plan=None if simple else plan(arguments, blocking=threaded, resolver=resolver, handler=handler_name(function)),
         resolver=resolver,
     )
 
@@ -92,7 +92,9 @@ def compile_call(shape: Shape, decode: Decode | None, app: Publishing) -> Call:
     """
     function = shape.function
     if shape.plan is not None:
-        return Injection(function, shape.plan, decode, app, shape.resolver).call(blocking=shape.threaded)
+        return compile_plan(
+            function, shape.plan, decode, app, shape.resolver, blocking=shape.threaded, handler=handler_name(function)
+        )
     if decode is None:
         return _without_payload(function, shape, app)
     if shape.context is None:

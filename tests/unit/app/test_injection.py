@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import inspect
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -322,6 +324,36 @@ def test_what_cannot_be_served_is_said_at_registration(handler: Any, message: st
         Mainspring("memory://").consumer("orders.placed")(handler)
 
     assert str(refused.value) == message
+
+
+def test_more_closing_than_python_can_nest_is_refused() -> None:
+    def many(count: int) -> Any:
+        async def handler(order: Order, **_: Any) -> list[str]:
+            return [*journal.lines]
+
+        parameters = [inspect.Parameter("order", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Order)]
+        for number in range(count):
+            wanted = Annotated[str, Depends(cursor, cached=False)]
+            parameters.append(inspect.Parameter(f"c{number}", inspect.Parameter.KEYWORD_ONLY, annotation=wanted))
+        handler.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return handler
+
+    assert len(call(many(16))) == 17
+    assert journal.lines.count("cursor closed") == 16
+    with pytest.raises(BadSignature, match="has 17 providers that yield, and 16 is the most"):
+        call(many(17))
+
+
+def test_a_traceback_shows_the_call_that_was_written_out() -> None:
+    def broken() -> int:
+        raise LookupError("no such setting")
+
+    async def handler(order: Order, found: Annotated[int, Depends(broken)]) -> None: ...
+
+    with pytest.raises(LookupError) as raised:
+        call(handler)
+
+    assert "made_3 = make_3()" in "".join(traceback.format_exception(raised.value))
 
 
 def test_another_librarys_depends_is_told_apart() -> None:
