@@ -34,6 +34,15 @@ async def test_a_beat_renews_everything_but_the_start(storage: Storage) -> None:
     assert (worker.started_at, worker.beat_at) == (NOON, NOON + MINUTE)
 
 
+async def test_the_roster_shows_whose_breakers_are_open(storage: Storage) -> None:
+    await storage.upkeep.beat(Beat("node-1", "shop", "host", 1, ("mailer", "charge"), 0, "poll", {}, ("charge",)))
+    opened = (await storage.ledger.roster()).workers[0].tripped
+    await storage.upkeep.beat(Beat("node-1", "shop", "host", 1, ("mailer", "charge"), 0, "poll"))
+
+    assert opened == ("charge",)
+    assert (await storage.ledger.roster()).workers[0].tripped == ()
+
+
 async def test_what_workers_did_is_added_up_by_group(storage: Storage) -> None:
     await declare(storage, "mailer")
     await declare(storage, "analytics")

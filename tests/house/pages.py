@@ -34,7 +34,7 @@ def excuses(page: Path) -> list[str]:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Python, console and TOML blocks of a page, in order."""
+    """Python, SQL, console and TOML blocks of a page, in order."""
     found: list[Block] = []
     lines = page.read_text().splitlines()
     excuse: str | None = None
@@ -52,7 +52,7 @@ def blocks(page: Path) -> list[Block]:
         while at < len(lines) and not re.fullmatch(rf" *{fence[0]}{{{len(fence)},}} *", lines[at]):
             at += 1
         code = "\n".join(line.removeprefix(indent) for line in lines[first:at]) + "\n"
-        if language in {"python", "console", "sh", "toml"}:
+        if language in {"python", "sql", "console", "sh", "toml"}:
             found.append(Block(language, first + 1, code, excuse))
         excuse = None
         at += 1
@@ -60,7 +60,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(block: Block) -> list[str]:
-    """The `mainspring` commands of a console block, continued lines joined."""
+    """The commands of a console block that are ours, or Flask's or Django's, continued lines joined."""
     return [command for command, _ in dialogue(block)]
 
 
@@ -71,7 +71,7 @@ def dialogue(block: Block) -> list[tuple[str, list[str]]]:
     for line in block.code.replace("\\\n", " ").splitlines():
         if line.startswith("$ "):
             typed = line[2:].strip()
-            if re.match(r"(\w+=\S+ )*mainspring\b", typed):
+            if re.match(r"(\w+=\S+ )*(mainspring|flask|python manage\.py)\b", typed):
                 found.append((typed, []))
         elif found and typed == found[-1][0] and line.strip() and "…" not in line:
             found[-1][1].append(line.strip())

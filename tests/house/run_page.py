@@ -3,10 +3,12 @@
     python -m tests.house.run_page PAGE
 
 Tracebacks name the page and its lines. `await` may stand at the top of a block, as in `python -m asyncio`.
-A block that begins with a file's name, `# shop.py` or `# mainspring.toml`, is saved under that name.
+A block that begins with a file's name, `# shop.py` or `# mainspring.toml`, is saved under that name. One in a folder,
+`# orders/models.py`, is only saved: what the page does later imports it.
 A service (`mainspring worker`) is told to stop when it has said every line that the page shows, or anything at all
 where the page shows none, and must then end in good order.
-The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands.
+The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands, and SQL is
+run there, each block as one script.
 """
 
 import ast
@@ -22,9 +24,12 @@ from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import psycopg
+
 from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
 
-_ENDLESS = re.compile(r"\bmainspring (worker|dashboard|top)\b")
+_ENDLESS = re.compile(r"\b(mainspring (worker|dashboard|top)|mainspring_worker)\b")
+_FILE = re.compile(r"# ((?:\w+/)*\w+\.(?:py|toml))\n")
 _PATIENCE = 60.0
 
 
@@ -38,10 +43,15 @@ def main(page: Path) -> None:
         for written in blocks(page):
             if written.excuse is not None:
                 continue
-            block = replace(written, code=written.code.replace(PLACEHOLDER, server))
-            _save(block)
+            # Also behind the name of a driver, as SQLAlchemy writes it.
+            tail, meant = PLACEHOLDER.removeprefix("postgresql"), server.removeprefix("postgresql")
+            block = replace(written, code=written.code.replace(tail, meant))
+            if _save(block):
+                continue
             if block.language == "python":
                 _execute(block, page, module, runner)
+            elif block.language == "sql":
+                _query(block, page, server)
             else:
                 for command, answer in dialogue(block):
                     status = _serve(command, answer) if _ENDLESS.search(command) else _type(command)
@@ -49,9 +59,15 @@ def main(page: Path) -> None:
                         sys.exit(f"{page}:{block.line}: `{command}` ended with {status}")
 
 
-def _save(block: Block) -> None:
-    if title := re.match(r"# (\w+\.(?:py|toml))\n", block.code):
-        Path(title[1]).write_text(block.code)
+def _save(block: Block) -> bool:
+    """Save what has a file's name; whether that is all there is to do."""
+    title = _FILE.match(block.code)
+    if title is None:
+        return False
+    path = Path(title[1])
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(block.code)
+    return len(path.parts) > 1
 
 
 def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runner) -> None:
@@ -61,6 +77,14 @@ def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio
         runner.run(types.FunctionType(code, module.__dict__)())
     else:
         exec(code, module.__dict__)
+
+
+def _query(block: Block, page: Path, server: str) -> None:
+    try:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(block.code.encode())
+    except psycopg.Error as error:
+        sys.exit(f"{page}:{block.line}: {error}")
 
 
 def _type(command: str) -> int:

@@ -1,4 +1,4 @@
-"""Every block of Python in the documentation runs, and so does every `mainspring` command."""
+"""Every block of Python and SQL in the documentation runs, and so does every `mainspring` command."""
 
 import os
 import subprocess
@@ -16,11 +16,11 @@ MOST_EXCUSES = 5
 
 
 def _has_something_to_run(page: Path) -> bool:
-    return any(block.language == "python" or commands(block) for block in blocks(page) if not block.excuse)
+    return any(block.language in {"python", "sql"} or commands(block) for block in blocks(page) if not block.excuse)
 
 
 def _names_postgres(page: Path) -> bool:
-    return any(PLACEHOLDER in block.code for block in blocks(page) if not block.excuse)
+    return any(PLACEHOLDER in block.code or block.language == "sql" for block in blocks(page) if not block.excuse)
 
 
 def _run(page: str, folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":

@@ -144,7 +144,8 @@ class Namespace:
         """The same worker with names as the user wrote them."""
         if not self.prefix:
             return view
-        return replace(view, app=self.shown(view.app), groups=tuple(map(self.shown, view.groups)))
+        groups, tripped = (tuple(map(self.shown, each)) for each in (view.groups, view.tripped))
+        return replace(view, app=self.shown(view.app), groups=groups, tripped=tripped)
 
 
 def _check_segments(topic: object, what: str) -> list[str]:

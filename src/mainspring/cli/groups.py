@@ -54,6 +54,9 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     print_table(columns, rows)
     if tally.parked:
         say(f"{many(tally.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
+    tripped = Counter(group for each in alive for group in each.tripped)
+    for group, count in tripped.items():
+        say(f"{group} fails too often: its breaker is open in {many(count, 'worker')} of {workers[group]}")
     for each in found:
         if each.paused_at is not None:
             why = f": {each.pause_reason}" if each.pause_reason else ""

@@ -30,7 +30,7 @@ def sql(
     dialect: Literal["postgres", "sqlite"] = "postgres",
     schema: Annotated[str, Parameter(name=["--schema", "--prefix"], metavar="NAME")] = "mainspring",
 ) -> int:
-    """Print the tables as one SQL script, to be reviewed and run by hand. Connects to nothing.
+    """Print the tables and functions as one SQL script, to be reviewed and run by hand. Connects to nothing.
 
     Parameters
     ----------

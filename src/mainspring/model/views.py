@@ -162,6 +162,8 @@ class WorkerView:
     bell: str
     started_at: datetime
     beat_at: datetime
+    tripped: tuple[str, ...] = ()
+    """The groups whose breakers are open in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,8 @@ class Beat:
     in_hand: int
     bell: str
     runs: Mapping[str, GroupRuns] = field(default_factory=dict)
+    tripped: tuple[str, ...] = ()
+    """The groups whose breakers are open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,54 @@ from __future__ import annotations
 
 import random
 import traceback
+from collections.abc import Collection
 from datetime import timedelta
 
-from mainspring.model.errors import Unreadable
+from mainspring.model.errors import ProcessDied, Unreadable
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, FailureKind, Retry, Snooze, Verdict
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.duration import duration
 
+CANCELLED_WHILE_RUNNING = "cancelled while running"
 _ERROR_LIMIT = 2_000
 _TRACEBACK_LIMIT = 16_000
 
 
 class TimedOut(TimeoutError):
     """The handler ran past its timeout. ``retry_on`` and ``give_up_on`` know it as TimeoutError."""
+
+
+class Reported(Exception):
+    """What a handler raised in another process: its failure in words, and the names of its class and all above it."""
+
+    def __init__(self, failure: Failure, kinds: Collection[str]) -> None:
+        super().__init__(failure.error)
+        self.failure = failure
+        self.kinds = kinds
+
+
+def without_running(delivery: Delivery, deaths: int) -> Verdict | None:
+    """What becomes of a delivery whose handler need not be called; None: call it. ``deaths`` are too many."""
+    if delivery.deaths >= deaths:
+        return poisonous(delivery)
+    if delivery.cancel_asked:
+        return Cancel(CANCELLED_WHILE_RUNNING)
+    if delivery.expired:
+        return Cancel("expired before it could run")
+    return None
+
+
+def overdue(limit: timedelta) -> TimedOut:
+    """The error of a handler that was stopped at its time limit."""
+    return TimedOut(f"it ran past its timeout of {limit.total_seconds():g} s")
+
+
+def uncalled_for(error: BaseException) -> RuntimeError:
+    """The error of a handler that lets CancelledError out although nobody has cancelled it."""
+    lone = RuntimeError("the handler raised CancelledError, but nobody had cancelled it")
+    lone.__cause__ = error
+    return lone
 
 
 def of_result(result: object) -> Verdict:
@@ -44,8 +78,11 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
 
     What cannot be read is tried again like anything else: a newer worker may be able to (invariant 10).
     """
-    failure = Failure(_kind(error), _say(error), _trace(error))
-    if not policy.forgives(error):
+    if isinstance(error, Reported):
+        failure, forgiven = error.failure, _forgives(policy, error.kinds)
+    else:
+        failure, forgiven = failure_of(error), policy.forgives(error)
+    if not forgiven:
         return Bury(failure)
     delay = policy.next_delay(
         delivery.attempt,
@@ -56,6 +93,16 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
     return Bury(failure) if delay is None else Retry(delay, failure)
 
 
+def failure_of(error: BaseException) -> Failure:
+    """An error in words that are safe to store."""
+    return Failure(_kind(error), _say(error), _trace(error))
+
+
+def kind_name(kind: type[BaseException]) -> str:
+    """A type of exception as it is named between processes: its module and qualified name."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def poisonous(delivery: Delivery) -> Verdict:
     """Bury what has killed its processes, without decoding it."""
     return Bury(
@@ -64,6 +111,13 @@ def poisonous(delivery: Delivery) -> Verdict:
             f"{delivery.deaths} worker processes died while holding it; its payload was not read again",
         )
     )
+
+
+def _forgives(policy: RetryPolicy, kinds: Collection[str]) -> bool:
+    """As ``policy.forgives``, for an error of which only the names of its class and of all above it came here."""
+    if any(kind_name(each) in kinds for each in policy.give_up_on):
+        return False
+    return not policy.retry_on or any(kind_name(each) in kinds for each in policy.retry_on)
 
 
 def _kind(error: BaseException) -> FailureKind:
@@ -83,8 +137,8 @@ def _say(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str | None:
-    if isinstance(error, TimedOut | Unreadable):
-        return None
+    if isinstance(error, TimedOut | Unreadable | ProcessDied):
+        return None  # it says all: the traceback would show only our own code
     return _shortened("".join(traceback.format_exception(error)), _TRACEBACK_LIMIT)
 
 

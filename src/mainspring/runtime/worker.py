@@ -269,6 +269,7 @@ class Worker:
             len(self._hands),
             self._storage.doorbell.mode,
             self._settler.tallies(),
+            tuple(self.pauses()),
         )
 
     def _rung(self, group: str) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from mainspring.model.errors import Conflict, SchemaMissing, SchemaTooNew, StorageError
 from mainspring.model.views import Declaration
+from mainspring.storage.migrate import migrations
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.names import PACKAGE, Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import TOPIC, Connection, blocked, claim, declare, draft
 
@@ -108,8 +109,9 @@ async def test_many_starters_migrate_at_once_and_one_of_them_does_it(make: Calla
 
     applied = await asyncio.gather(*(each.schema.migrate() for each in storages))
 
-    assert sorted(applied) == [[], [], [], [], [], ["0001_mailbox", "0002_publish_from_sql"]]
-    assert await storages[0].schema.version() == 2
+    every = [each.name for each in migrations(PACKAGE)]
+    assert sorted(applied) == [[], [], [], [], [], every]
+    assert await storages[0].schema.version() == len(every) > 1
 
 
 async def test_without_tables_every_operation_says_what_to_run(make: Callable[[], PostgresStorage]) -> None:

@@ -25,8 +25,8 @@ async def test_a_new_file_is_at_version_zero_until_it_is_migrated(path: str) -> 
     again = await storage.schema.migrate()
     await storage.schema.check()
 
-    assert (before, await storage.schema.version()) == (0, 1)
-    assert (applied, again) == (["0001_mailbox"], [])
+    assert (before, await storage.schema.version()) == (0, 2)
+    assert (applied, again) == (["0001_mailbox", "0002_breakers"], [])
     await storage.close()
 
 
@@ -39,7 +39,7 @@ async def test_many_starters_in_one_process_are_safe(path: str) -> None:
 
     applied = await asyncio.gather(*map(start, starters))
 
-    assert sorted(applied) == [*[[]] * 7, ["0001_mailbox"]]
+    assert sorted(applied) == [*[[]] * 7, ["0001_mailbox", "0002_breakers"]]
     for storage in starters:
         await storage.close()
 

@@ -60,6 +60,7 @@ class MemoryUpkeep:
                 bell=beat.bell,
                 started_at=now if known is None else known.started_at,
                 beat_at=now,
+                tripped=beat.tripped,
             )
             for group, runs in beat.runs.items():
                 state.count(beat.worker, group, runs.handled, runs.failed)

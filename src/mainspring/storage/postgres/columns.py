@@ -39,6 +39,26 @@ def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
     return turned or tuple([] for _ in range(width))
 
 
+def of_draft(draft: Draft) -> tuple[Any, ...]:
+    """The first fourteen parameters of ``publish_one.sql``."""
+    return (
+        draft.topic,
+        draft.content_type,
+        draft.group,
+        int(draft.priority),
+        draft.id,
+        draft.payload,
+        None if draft.headers is None else to_json(draft.headers),
+        draft.key,
+        draft.delay or None,
+        draft.at,
+        draft.expires_in,
+        draft.expires_at,
+        None if draft.correlation_id is None else clean(draft.correlation_id),
+        draft.causation_id,
+    )
+
+
 def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
     """The first fifteen parameters of ``publish.sql``. Of drafts under one id the first counts."""
     unique: dict[Any, Draft] = {}

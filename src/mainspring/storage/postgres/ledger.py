@@ -116,5 +116,5 @@ def _group(row: Row) -> GroupView:
 
 
 def _worker(row: Row) -> WorkerView:
-    name, app, host, pid, groups, *rest = row
-    return WorkerView(name, app, host, pid, tuple(groups), *rest)
+    name, app, host, pid, groups, in_hand, bell, started, beat, tripped = row
+    return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped))

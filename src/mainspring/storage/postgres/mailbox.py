@@ -29,7 +29,10 @@ class PostgresMailbox:
         """See ``Mailbox.publish``."""
         if not drafts:
             return Published(frozenset())
-        rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, now))
+        if len(drafts) == 1:
+            rows = yield Statement(self._sql("publish_one"), (*columns.of_draft(drafts[0]), self._channel, now))
+        else:
+            rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, now))
         return Published(frozenset(row[0] for row in rows))
 
     def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: Now) -> Script[list[Delivery]]:

@@ -59,6 +59,7 @@ class PostgresUpkeep:
                 list(beat.runs),
                 [each.handled for each in runs],
                 [each.failed for each in runs],
+                list(beat.tripped),
                 now,
             ),
         )

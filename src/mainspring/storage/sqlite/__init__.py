@@ -10,19 +10,15 @@ from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
-from mainspring.storage.script import Script
-from mainspring.storage.sql import SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
-from mainspring.storage.sqlite.controls import SqliteControls
+from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
 from mainspring.storage.sqlite.gateway import SqliteGateway
 from mainspring.storage.sqlite.joined import JoinedSqlite, refuse_autocommit
-from mainspring.storage.sqlite.ledger import SqliteLedger
-from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.schema import SqliteSchema, ddl
-from mainspring.storage.sqlite.upkeep import SqliteUpkeep
+from mainspring.storage.sqlite.scripts import scripts
 
-__all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit"]
+__all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit", "wal_reset_bug"]
 
 _OLDEST = (3, 35, 0)
 _WAL_RESET_FIXED = (3, 51, 3)
@@ -59,13 +55,14 @@ class SqliteStorage:
         self._opened = False
         self._gateway = gateway = _shared.gateway
         sql = _shared.dialect
-        self.scripts: SqliteMailbox = SqliteMailbox(sql)
-        """The mailbox's scripts, for callers who run them in their own transaction."""
+        self.operations: Scripts = scripts(sql)
+        """For callers who run them in their own transaction."""
+        self.scripts: MailboxScripts = self.operations.mailbox
         self._bell = SqliteDoorbell(gateway, sql)
         self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, _shared)
-        self.ledger: Ledger = SqlLedger(SqliteLedger(sql), gateway, _shared)
-        self.controls: Controls = SqlControls(SqliteControls(sql), gateway, _shared)
-        self.upkeep: Upkeep = SqlUpkeep(SqliteUpkeep(sql), gateway, _shared)
+        self.ledger: Ledger = SqlLedger(self.operations.ledger, gateway, _shared)
+        self.controls: Controls = SqlControls(self.operations.controls, gateway, _shared)
+        self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, _shared)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = SqliteSchema(gateway, sql)
 
@@ -84,13 +81,14 @@ class SqliteStorage:
             return
         self._opened = True
         try:
-            await self._gateway.open(self._empty())
+            await self._gateway.open(self.operations.ping())
         except BaseException:
             self._opened = False
             raise
         if not self._shared.mentioned:
             self._shared.mentioned = True
-            _mention_wal_reset()
+            if (known := wal_reset_bug()) is not None:
+                _log.info("%s", known)
 
     async def close(self) -> None:
         """See ``Storage.close``. What was asked for before is still done."""
@@ -103,7 +101,7 @@ class SqliteStorage:
     async def ping(self) -> timedelta:
         """See ``Storage.ping``."""
         start = time.perf_counter()
-        await self._gateway.run(self._empty(), "read")
+        await self._gateway.run(self.operations.ping(), "read")
         return timedelta(seconds=time.perf_counter() - start)
 
     def sibling(self) -> SqliteStorage:
@@ -115,9 +113,6 @@ class SqliteStorage:
         """All migrations as one script, with their bookkeeping."""
         _refuse_prefix(prefix)
         return ddl(prefix)
-
-    def _empty(self) -> Script[object]:
-        return (yield self._shared.dialect("ping"))
 
 
 def _refuse(path: str, prefix: str) -> None:
@@ -136,10 +131,12 @@ def _refuse_prefix(prefix: str) -> None:
         raise BadOption(f"prefix={prefix!r} is not a plain name of letters, digits and underscores, at most 40")
 
 
-def _mention_wal_reset() -> None:
-    if sqlite3.sqlite_version_info < _WAL_RESET_FIXED:
-        _log.info(
-            "SQLite %s has the WAL-reset bug: several processes that write to one file at once may, rarely, damage it; "
-            "a single process is safe. SQLite 3.51.3 mends it: use a Python that is linked with it, or PostgreSQL",
-            sqlite3.sqlite_version,
-        )
+def wal_reset_bug() -> str | None:
+    """What to know about this SQLite where several processes write to one file; None when there is nothing."""
+    if sqlite3.sqlite_version_info >= _WAL_RESET_FIXED:
+        return None
+    return (
+        f"SQLite {sqlite3.sqlite_version} has the WAL-reset bug: several processes that write to one file at once may, "
+        "rarely, damage it; a single process is safe. SQLite 3.51.3 mends it: use a Python that is linked with it, or "
+        "PostgreSQL"
+    )

@@ -32,12 +32,19 @@ class Clock:
 
     def turn(self, now: datetime | None) -> Script[int]:
         """What time it is, for a script that will write: the first statement takes the write lock."""
+        yield Statement(self._mark, (self.marking(now),))
         if now is not None:
-            yield Statement(self._mark, (0,))
             return micros(now)
-        yield Statement(self._mark, (max(self._host(), self._highest),))
         rows = yield self._read
         return self._raised(rows[0][0])
+
+    def marking(self, now: datetime | None) -> int:
+        """What to mark at least, for a statement that marks and reads at once."""
+        return 0 if now is not None else max(self._host(), self._highest)
+
+    def told(self, stored: int, now: datetime | None) -> int:
+        """What time it is, from what such a statement has read."""
+        return micros(now) if now is not None else self._raised(stored)
 
     def mark(self, at: int, now: datetime | None) -> Script[None]:
         """Store ``at`` if the mark is far enough behind it."""

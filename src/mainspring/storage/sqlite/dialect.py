@@ -28,7 +28,7 @@ class Dialect:
 
     def __init__(self, prefix: str, host: Callable[[], int] = host_clock) -> None:
         self.prefix = prefix
-        self._clock = Clock(self("clock_read").sql, self("clock_mark").sql, host)
+        self.clock: Clock = Clock(self("clock_read").sql, self("clock_mark").sql, host)
 
     def __call__(self, name: str, *args: Any) -> Statement:
         """The statement in ``sql/<name>.sql`` with these parameters."""
@@ -40,6 +40,8 @@ class Dialect:
         Every statement gives up the interpreter lock and has to get it back from a busy event loop, so a
         statement per row would cost far more than its row.
         """
+        if len(rows) == 1:
+            return list((yield self(name, *rows[0])))
         returned: list[Row] = []
         start = 0
         for size in _SIZES:
@@ -51,15 +53,15 @@ class Dialect:
 
     def read_clock(self, now: datetime | None) -> Script[int]:
         """What time it is, in microseconds; writes nothing."""
-        return self._clock.read(now)
+        return self.clock.read(now)
 
     def turn_clock(self, now: datetime | None) -> Script[int]:
         """What time it is, in microseconds, from the first statement of a script that will write."""
-        return self._clock.turn(now)
+        return self.clock.turn(now)
 
     def mark_clock(self, at: int, now: datetime | None) -> Script[None]:
         """Remember ``at``, which ``read_clock`` has said, because something will be written after all."""
-        return self._clock.mark(at, now)
+        return self.clock.mark(at, now)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from mainspring.model.errors import BadHandle, SchemaMissing
 from mainspring.storage.migrate import migrations
@@ -11,48 +12,89 @@ from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.connections import translated
 from mainspring.storage.sqlite.dialect import PACKAGE
 
+_LEGACY = -1
+"""What ``autocommit`` of Python 3.12 says where ``isolation_level`` decides."""
+
 
 class JoinedSqlite:
     """``script.Connection`` over a caller's connection. Never commits, and leaves its settings as they are."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        refuse_autocommit(connection)
-        self._connection = connection
+        self._cursor = refuse_autocommit(connection)
 
     def execute(self, statement: Statement) -> Sequence[Row]:
         """Run it in the caller's transaction and return its rows, empty where it has none."""
-        connection = self._connection
         try:
-            cursor = connection.cursor(sqlite3.Cursor)
+            return rows(self._cursor, statement)
         except sqlite3.ProgrammingError as error:
             raise _unusable(error) from error
-        cursor.row_factory = None
-        # A cursor cannot have its own, and our text is text whatever the caller makes of its own.
-        factory, connection.text_factory = connection.text_factory, str
-        try:
-            return cursor.execute(*statement).fetchall()
         except sqlite3.Error as error:
-            raise _explained(error, connection) from error
-        finally:
-            connection.text_factory = factory
-            cursor.close()
+            file = _file(self._cursor)
+            raise missing(error, file) or translated(error, file, "") from error
 
 
-def refuse_autocommit(connection: sqlite3.Connection) -> None:
-    """Raise BadHandle unless what is written now stays uncommitted until the caller commits it."""
+def opened(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    """A cursor whose rows are plain tuples, whatever the connection makes of its own."""
+    cursor = connection.cursor(sqlite3.Cursor)
+    cursor.row_factory = None
+    return cursor
+
+
+def rows(cursor: sqlite3.Cursor, statement: Statement) -> Sequence[Row]:
+    """The statement's rows. Our text is text, whatever the connection makes of its own."""
+    connection = cursor.connection
+    factory = connection.text_factory
+    if factory is str:
+        return cursor.execute(*statement).fetchall()
+    connection.text_factory = str  # a cursor cannot have its own
     try:
-        connection.cursor(sqlite3.Cursor).close()
+        return cursor.execute(*statement).fetchall()
+    finally:
+        connection.text_factory = factory
+
+
+def refuse_autocommit(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    """Raise BadHandle unless what is written now stays uncommitted until the caller commits it; a cursor if so."""
+    try:
+        cursor = opened(connection)
     except sqlite3.ProgrammingError as error:
         raise _unusable(error) from error
-    if connection.in_transaction:
-        return
-    # Until 3.12 isolation_level decides alone; since then it does only where autocommit leaves it to.
-    autocommit = getattr(connection, "autocommit", -1)
-    if autocommit is True or (autocommit is not False and connection.isolation_level is None):
+    if setting := commits_by_itself(connection):
         raise BadHandle(
             "this sqlite3 connection commits every statement by itself: execute BEGIN first, or connect without "
-            f"{'autocommit=True' if autocommit is True else 'isolation_level=None'}"
+            f"{setting}"
         )
+    return cursor
+
+
+def commits_by_itself(connection: Any) -> str | None:
+    """The setting that makes it so, None where the caller decides. Also for connections that are like sqlite3's."""
+    if connection.in_transaction:
+        return None
+    # Until 3.12 isolation_level decides alone; since then it does only where autocommit leaves it to.
+    autocommit = getattr(connection, "autocommit", _LEGACY)
+    if autocommit is True:
+        return "autocommit=True"
+    return "isolation_level=None" if autocommit is not False and connection.isolation_level is None else None
+
+
+def begins_before_writing(connection: Any) -> bool:
+    """Whether it begins only before it writes, so that a savepoint may come to be the whole transaction."""
+    return getattr(connection, "autocommit", _LEGACY) == _LEGACY and connection.isolation_level is not None
+
+
+def missing(error: BaseException, file: str | None) -> SchemaMissing | None:
+    """Say which file it is that has no tables, None where the error is another."""
+    if "no such table" not in str(error):
+        return None
+    # The app's own database may well be in order.
+    return SchemaMissing(
+        0,
+        migrations(PACKAGE)[-1].number,
+        f"the database {file or ':memory:'!r} that tx= is connected to has no Mainspring tables ({error}): run "
+        "`mainspring migrate` or open the app once; or it is another file than the app's, and only one file can be "
+        "one transaction",
+    )
 
 
 def _unusable(error: sqlite3.ProgrammingError) -> BadHandle:
@@ -64,27 +106,6 @@ def _unusable(error: sqlite3.ProgrammingError) -> BadHandle:
     return BadHandle(f"this sqlite3 connection cannot be used: {error}")
 
 
-def _explained(error: sqlite3.Error, connection: sqlite3.Connection) -> BaseException:
-    file = _file(connection)
-    if "no such table" not in str(error):
-        return translated(error, file, "")
-    missing = SchemaMissing(0, migrations(PACKAGE)[-1].number)
-    # The same error, in words that fit: the app's own database may well be in order.
-    text = (
-        f"the database {file!r} of this sqlite3 connection has no Mainspring tables ({error}): run `mainspring "
-        "migrate` or open the app once; or it is another file than the app's, and only one file can be one transaction"
-    )
-    missing.args = (text,)
-    return missing
-
-
-def _file(connection: sqlite3.Connection) -> str:
-    cursor = connection.cursor(sqlite3.Cursor)
-    cursor.row_factory = None
-    factory, connection.text_factory = connection.text_factory, str
-    try:
-        rows = cursor.execute("PRAGMA database_list").fetchall()
-    finally:
-        connection.text_factory = factory
-        cursor.close()
-    return next((file for _, name, file in rows if name == "main" and file), ":memory:")
+def _file(cursor: sqlite3.Cursor) -> str:
+    found = rows(cursor, Statement("PRAGMA database_list"))
+    return next((file for _, name, file in found if name == "main" and file), ":memory:")

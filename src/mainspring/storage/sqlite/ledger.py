@@ -242,5 +242,7 @@ def _group(row: Row, patterns: list[str]) -> GroupView:
 
 
 def _worker(row: Row) -> WorkerView:
-    (name, app, host, pid, groups, in_hand, bell, started, beat) = row
-    return WorkerView(name, app, host, pid, read_names(groups), in_hand, bell, instant(started), instant(beat))
+    (name, app, host, pid, groups, in_hand, bell, started, beat, tripped) = row
+    return WorkerView(
+        name, app, host, pid, read_names(groups), in_hand, bell, instant(started), instant(beat), read_names(tripped)
+    )

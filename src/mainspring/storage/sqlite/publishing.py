@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from mainspring.model.message import Draft, Published
 from mainspring.storage.routing import matches
-from mainspring.storage.script import Script
+from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.values import after, mapping, micros, names
+from mainspring.storage.sqlite.values import after, mapping, micros, names, read_pairs
 
 Routes = dict[str, list[str]]
 """The groups of each topic, sorted."""
 
+_NOTHING = Published(frozenset())
+
 
 def publish(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
     """Store what is new of the drafts, and a delivery for each of their groups."""
+    return _publish_one(sql, drafts[0], now) if len(drafts) == 1 else _publish_many(sql, drafts, now)
+
+
+def _publish_one(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Published]:
+    """In as few statements as there can be: in a caller's transaction each has its price."""
+    raw, topic = draft.id.bytes, draft.topic if draft.group is None else None
+    ((stored_at, is_known, found),) = yield sql("publish_begin_one", sql.clock.marking(now), topic, raw)
+    at = sql.clock.told(stored_at, now)
+    if is_known:
+        return _NOTHING
+    groups = _routes([topic], read_pairs(found))[topic] if topic is not None else (draft.group or "",)
+    message, copies, parked = _message(raw, draft, len(groups), at), *_addressed(raw, draft, groups, at)
+    yield sql("publish_message_one", *message)
+    yield from sql.many("publish_delivery", copies) if copies else sql.many("publish_parked", parked)
+    return Published(frozenset((draft.id,)))
+
+
+def _publish_many(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
     if not drafts:
-        return Published(frozenset())
+        return _NOTHING
     at = yield from sql.turn_clock(now)
     fresh: dict[bytes, Draft] = {}
     for draft in drafts:
@@ -28,21 +48,16 @@ def publish(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Scri
     routes = yield from routed(sql, {draft.topic for draft in fresh.values() if draft.group is None})
     # All of it is reckoned before anything is written: in a caller's transaction nobody would roll it back.
     messages: list[tuple[Any, ...]] = []
-    copies: dict[bytes, list[tuple[Any, ...]]] = {}
-    parked: dict[bytes, tuple[Any, ...]] = {}
+    addressed: dict[bytes, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {}
     for raw, draft in fresh.items():
         groups = routes[draft.topic] if draft.group is None else (draft.group,)
         messages.append(_message(raw, draft, len(groups), at))
-        asked = micros(draft.at) if draft.at is not None else after(at, draft.delay) if draft.delay else at
-        due, priority, key = max(asked, at), int(draft.priority), draft.key
-        if groups:
-            copies[raw] = [(raw, group, priority, due, asked, at, key) for group in groups]
-        else:
-            parked[raw] = (raw, draft.topic, key, priority, due, asked, at, at)
+        addressed[raw] = _addressed(raw, draft, groups, at)
     returned = yield from sql.many("publish_message", messages)
     stored = {row[0] for row in returned}
-    yield from sql.many("publish_delivery", [row for raw, rows in copies.items() if raw in stored for row in rows])
-    yield from sql.many("publish_parked", [row for raw, row in parked.items() if raw in stored])
+    kept = [each for raw, each in addressed.items() if raw in stored]
+    yield from sql.many("publish_delivery", [row for copies, _ in kept for row in copies])
+    yield from sql.many("publish_parked", [row for _, parked in kept for row in parked])
     return Published(frozenset(fresh[raw].id for raw in stored))
 
 
@@ -50,8 +65,22 @@ def routed(sql: Dialect, topics: Collection[str]) -> Script[Routes]:
     """Find the groups of each topic: one delivery per group, however many of its patterns match."""
     if not topics:
         return {}
-    subscriptions = yield sql("publish_routes", names(topics))
+    return _routes(topics, (yield sql("publish_routes", names(topics))))
+
+
+def _routes(topics: Collection[str], subscriptions: Iterable[Row]) -> Routes:
     return {topic: sorted({group for pattern, group in subscriptions if matches(pattern, topic)}) for topic in topics}
+
+
+def _addressed(
+    raw: bytes, draft: Draft, groups: Sequence[str], at: int
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of its deliveries, or the one of a message that is parked."""
+    asked = micros(draft.at) if draft.at is not None else after(at, draft.delay) if draft.delay else at
+    due, priority, key = max(asked, at), int(draft.priority), draft.key
+    if groups:
+        return [(raw, group, priority, due, asked, at, key) for group in groups], []
+    return [], [(raw, draft.topic, key, priority, due, asked, at, at)]
 
 
 def _message(raw: bytes, draft: Draft, copies: int, at: int) -> tuple[Any, ...]:

@@ -49,7 +49,10 @@ class SqliteUpkeep:
         sql = self._sql
         at = yield from sql.turn_clock(now)
         served = names(beat.groups)
-        yield sql("beat_worker", beat.worker, beat.app, beat.host, beat.pid, served, beat.in_hand, beat.bell, at)
+        tripped = names(beat.tripped)
+        yield sql(
+            "beat_worker", beat.worker, beat.app, beat.host, beat.pid, served, beat.in_hand, beat.bell, at, tripped
+        )
         for group, runs in beat.runs.items():
             yield sql("beat_tally", beat.worker, group, runs.handled, runs.failed)
         yield sql("beat_served", served, at)

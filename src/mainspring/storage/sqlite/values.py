@@ -15,6 +15,7 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_mapping = msgspec.json.Decoder(dict[str, str]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
 def micros(instant: datetime) -> int:
@@ -63,6 +64,11 @@ def names(values: Iterable[str]) -> str:
 def read_names(text: str) -> tuple[str, ...]:
     """A kept list of names."""
     return _decode_names(text)
+
+
+def read_pairs(text: str) -> list[tuple[str, str]]:
+    """Rows of two texts, gathered by ``json_group_array``."""
+    return _decode_pairs(text)
 
 
 def mapping(values: Mapping[str, str]) -> str:

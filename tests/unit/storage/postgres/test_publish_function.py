@@ -6,17 +6,16 @@ from mainspring import Options
 from mainspring.storage.migrate import migrations
 from mainspring.storage.postgres.names import PACKAGE
 
-_STATEMENT = (files(PACKAGE) / "sql" / "publish.sql").read_text(encoding="utf-8")
-_HEAD = "FUNCTION mainspring.publish_batch("
-_DEFINING = [each for each in migrations(PACKAGE) if _HEAD in each.text]
+_CALL = "mainspring.publish_one("
+_DEFINING = [each for each in migrations(PACKAGE) if "FUNCTION mainspring.publish" in each.text]
 
 
-def test_the_function_publishes_by_the_very_statement_of_the_library() -> None:
-    newest = _DEFINING[-1].text
+def test_the_library_and_the_function_store_one_message_by_the_same_call() -> None:
+    statement = (files(PACKAGE) / "sql" / "publish_one.sql").read_text(encoding="utf-8")
+    newest = [each.text for each in _DEFINING if "FUNCTION mainspring.publish_checked(" in each.text][-1]
 
-    said = newest[newest.index(_HEAD) :].split("RETURN QUERY\n", 1)[1].split(";\nEND\n", 1)[0]
-
-    assert said == _STATEMENT, "sql/publish.sql has changed: replace mainspring.publish_batch in a new migration"
+    assert f"SELECT {_CALL}" in statement
+    assert f"PERFORM FROM {_CALL}" in newest
 
 
 def test_the_functions_can_be_created_in_a_database_of_any_encoding() -> None:
@@ -30,6 +29,7 @@ def test_older_releases_work_on_a_schema_that_has_the_functions() -> None:
 
 def test_the_limit_of_payloads_is_one_number_in_python_and_sql() -> None:
     limit = Options().payload_limit
+    [limited] = [each.text for each in migrations(PACKAGE) if "TABLE mainspring.setting" in each.text]
 
-    assert f"payload_limit integer NOT NULL DEFAULT {limit} " in _DEFINING[0].text
-    assert f"(SELECT setting.payload_limit FROM mainspring.setting), {limit})" in _DEFINING[0].text
+    assert f"payload_limit integer NOT NULL DEFAULT {limit} " in limited
+    assert f"(SELECT setting.payload_limit FROM mainspring.setting), {limit})" in limited

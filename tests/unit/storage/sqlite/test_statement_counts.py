@@ -16,6 +16,7 @@ from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
 
 HOLD = timedelta(seconds=30)
 CLOCK = {"clock_read": [(NOON,)], "clock_mark": ()}
+MAILER = '[["orders.placed", "mailer"]]'
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def drafts(count: int) -> list[Draft]:
     return [Draft(uuid4(), "orders.placed", b"{}") for _ in range(count)]
 
 
-@pytest.mark.parametrize(("messages", "inserts"), [(1, 1), (4, 1), (5, 2), (16, 1), (256, 1), (500, 8)])
+@pytest.mark.parametrize(("messages", "inserts"), [(2, 2), (4, 1), (5, 2), (16, 1), (256, 1), (500, 8)])
 def test_a_batch_is_published_in_a_few_inserts(mailbox: SqliteMailbox, messages: int, inserts: int) -> None:
     batch = drafts(messages)
     # Asked again and again, the stand-in returns the same ids: the batch's own.
@@ -56,22 +57,43 @@ def test_a_batch_is_published_in_a_few_inserts(mailbox: SqliteMailbox, messages:
     assert len(published.stored) == messages
 
 
-def test_publishing_duplicates_writes_no_delivery(mailbox: SqliteMailbox) -> None:
-    connection = Counting({**CLOCK, "publish_routes": [("orders.placed", "mailer")], "publish_message": ()})
+def test_one_message_is_published_in_three_statements(mailbox: SqliteMailbox) -> None:
+    connection = Counting({"publish_begin_one": [(NOON, 0, MAILER)], "publish_message_one": (), "publish_delivery": ()})
 
     published = drive(connection, mailbox.publish(drafts(1), None))
 
-    assert connection.asked == ["clock_mark", "clock_read", "publish_routes", "publish_message"]
+    assert connection.asked == ["publish_begin_one", "publish_message_one", "publish_delivery"]
+    assert len(published.stored) == 1
+
+
+def test_publishing_one_duplicate_writes_nothing(mailbox: SqliteMailbox) -> None:
+    connection = Counting({"publish_begin_one": [(NOON, 1, MAILER)]})
+
+    published = drive(connection, mailbox.publish(drafts(1), None))
+
+    assert connection.asked == ["publish_begin_one"]
+    assert published.stored == frozenset()
+
+
+def test_publishing_duplicates_writes_no_delivery(mailbox: SqliteMailbox) -> None:
+    connection = Counting({**CLOCK, "publish_routes": [("orders.placed", "mailer")], "publish_message": ()})
+
+    published = drive(connection, mailbox.publish(drafts(2), None))
+
+    assert connection.asked == ["clock_mark", "clock_read", "publish_routes", *["publish_message"] * 2]
     assert published.stored == frozenset()
 
 
 def test_publishing_straight_to_a_group_reads_no_subscriptions(mailbox: SqliteMailbox) -> None:
-    draft = Draft(uuid4(), "orders.placed", b"{}", group="mailer")
-    connection = Counting({**CLOCK, "publish_message": [(draft.id.bytes,)], "publish_delivery": ()})
+    one, other = (Draft(uuid4(), "orders.placed", b"{}", group="mailer") for _ in range(2))
+    first = Counting({"publish_begin_one": [(NOON, 0, "[]")], "publish_message_one": (), "publish_delivery": ()})
+    both = Counting({**CLOCK, "publish_message": [(one.id.bytes,)], "publish_delivery": ()})
 
-    drive(connection, mailbox.publish([draft], None))
+    drive(first, mailbox.publish([one], None))
+    drive(both, mailbox.publish([one, other], None))
 
-    assert connection.asked == ["clock_mark", "clock_read", "publish_message", "publish_delivery"]
+    assert first.statements[0].args == (NOON, None, one.id.bytes)
+    assert both.asked == ["clock_mark", "clock_read", *["publish_message"] * 2, "publish_delivery"]
 
 
 @pytest.mark.parametrize("operation", ["publish", "settle", "cancel"])
@@ -187,7 +209,7 @@ def test_rerouting_nothing_costs_one_statement(sql: Dialect) -> None:
 
 def test_the_prefix_is_in_every_statement() -> None:
     draft = drafts(1)[0]
-    connection = Counting({"clock_read": [(NOON,)]}, prefix="shop")
+    connection = Counting({"publish_begin_one": [(NOON, 0, "[]")]}, prefix="shop")
 
     drive(connection, SqliteMailbox(Dialect("shop", lambda: NOON)).publish([draft], None))
 

@@ -1,10 +1,10 @@
--- $1 worker, $2 app, $3 host, $4 pid, $5 groups, $6 in hand, $7 bell; $8 groups, $9 handled, $10 failed; $11 now.
+-- $1 worker, $2 app, $3 host, $4 pid, $5 groups, $6 in hand, $7 bell; $8 groups, $9 handled, $10 failed; $11 tripped; $12 now.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($11::timestamptz, statement_timestamp()) AS now
+    SELECT coalesce($12::timestamptz, statement_timestamp()) AS now
 ),
 seen AS (
-    INSERT INTO mainspring.worker (name, app, host, pid, groups, in_hand, bell, started_at, beat_at)
-    SELECT $1, $2, $3, $4, $5::text[], $6, $7, clock.now, clock.now
+    INSERT INTO mainspring.worker (name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped)
+    SELECT $1, $2, $3, $4, $5::text[], $6, $7, clock.now, clock.now, $11::text[]
     FROM clock
     ON CONFLICT (name) DO UPDATE
     SET app = excluded.app,
@@ -13,6 +13,7 @@ seen AS (
         groups = excluded.groups,
         in_hand = excluded.in_hand,
         bell = excluded.bell,
+        tripped = excluded.tripped,
         beat_at = excluded.beat_at
 ),
 counted AS (

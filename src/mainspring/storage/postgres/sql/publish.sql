@@ -19,7 +19,9 @@ WITH kind AS MATERIALIZED (
 draft AS MATERIALIZED (
     SELECT
         d.*, kind.topic, kind.content_type, kind.priority, kind.groups, clock.now,
-        coalesce(d.at, clock.now + coalesce(d.delay, '0')) AS scheduled_for
+        -- By its seconds: a day has 24 hours here, also where the caller's zone changes its clocks in between.
+        coalesce(d.at, clock.now + coalesce(make_interval(secs => extract(epoch FROM d.delay)::float8), '0'))
+            AS scheduled_for
     FROM
         unnest(
             $5::integer[], $6::uuid[], $7::bytea[], $8::text[], $9::text[], $10::interval[], $11::timestamptz[],
@@ -37,7 +39,7 @@ fresh AS (
     )
     SELECT
         id, topic, key, payload, content_type, headers, correlation_id, causation_id, now,
-        coalesce(expires_at, now + expires_in), cardinality(groups)
+        coalesce(expires_at, now + make_interval(secs => extract(epoch FROM expires_in)::float8)), cardinality(groups)
     FROM draft
     ORDER BY id
     -- Sent again after a lost reply it changes nothing (invariant 1).

@@ -32,19 +32,22 @@ removed AS (
     DELETE FROM mainspring.delivery
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('done', 'bury', 'cancel')))
 ),
--- width_bucket finds the place of a seq in $1 by bisection: every row has its own delay without a join.
+-- width_bucket finds the place of a seq in $1 by bisection: every row has its own delay without a join. A delay goes by its
+-- seconds: a day has 24 hours, whatever the session's zone does to its clocks.
 retried AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = coalesce($12::timestamptz, statement_timestamp()) + ($6::interval[])[width_bucket(seq, $1::bigint[])]
+        due_at = coalesce($12::timestamptz, statement_timestamp())
+            + make_interval(secs => extract(epoch FROM ($6::interval[])[width_bucket(seq, $1::bigint[])])::float8)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes = 'retry'))
 ),
 forgiven AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = coalesce($12::timestamptz, statement_timestamp()) + ($6::interval[])[width_bucket(seq, $1::bigint[])],
+        due_at = coalesce($12::timestamptz, statement_timestamp())
+            + make_interval(secs => extract(epoch FROM ($6::interval[])[width_bucket(seq, $1::bigint[])])::float8),
         -- epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
         attempt = greatest(attempt - 1, 0)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('snooze', 'release')))

@@ -1,1 +1,2 @@
-SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at FROM mainspring_worker ORDER BY name
+SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped
+FROM mainspring_worker ORDER BY name

@@ -1,0 +1,129 @@
+"""Inside a process of a ``cpu=True`` consumer: one message after another, until the worker hangs up."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from mainspring.runtime import judgement, wire
+from mainspring.runtime.handler import Handler, Program, Run
+
+MAIN = "__mp_main__"
+"""What a script is called in here, as in the processes of ``multiprocessing``: its main guard must not hold."""
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_serving: list[Program] = []  # a process is or is not one of these from its first moment on: that is no state of ours
+
+
+def serving() -> bool:
+    """Whether this is such a process, where no worker may be started."""
+    return bool(_serving)
+
+
+def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> None:
+    """Find the handler once, then answer for one message at a time. Returns when the worker has hung up."""
+    _die_with_the_worker(lifeline)
+    _leave_signals_to_the_worker()
+    os.set_inheritable(channel, False)  # noqa: FBT003
+    with socket.socket(fileno=channel) as line:
+        if (first := _receive(line)) is None:
+            return
+        briefing = wire.briefing(first)
+        _serving.append(briefing.program)
+        try:
+            handler = _prepare(briefing, find)
+        except BaseException as error:  # noqa: BLE001 - whatever its module does, the worker is told
+            line.sendall(wire.framed(_failed(error, briefing.program)))
+            return
+        line.sendall(wire.framed(wire.Ready()))
+        while (body := _receive(line)) is not None:
+            line.sendall(wire.framed(wire.Ready()))  # from here on a death is this message's own
+            answer = _answer(handler, wire.errand(body), briefing.program)
+            _flush()  # the next message may be the one that kills this process
+            line.sendall(wire.framed(answer))
+
+
+def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Handler:
+    sys.argv[:] = map(os.fsdecode, briefing.arguments)
+    handler = find(briefing.program)
+    if briefing.log_level is not None:
+        # Nothing happens where the application has set up its own logging, which is why it is imported first.
+        logging.basicConfig(level=briefing.log_level, format=_LOG_FORMAT, datefmt="%H:%M:%S")
+    return handler
+
+
+def _answer(handler: Handler, errand: wire.Errand, program: Program) -> wire.Answer:
+    run = Run(errand.delivery, handler, math.inf)
+    run.started = time.monotonic()
+    if errand.seconds is not None:
+        run.deadline = run.started + errand.seconds
+    try:
+        result = contextvars.copy_context().run(handler.call, errand.delivery, run)
+        return wire.outcome(judgement.of_result(result))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the handler's answer
+        return _failed(error, program)
+
+
+def _failed(error: BaseException, program: Program) -> wire.Failed:
+    # The worker knows the classes of its script by another module's name.
+    here = (MAIN if program.is_script else program.source) + "."
+    names = [judgement.kind_name(each) for each in type(error).__mro__ if issubclass(each, BaseException)]
+    own = [f"{program.module}.{name.removeprefix(here)}" for name in names if name.startswith(here)]
+    return wire.Failed(judgement.failure_of(error), [*names, *own])
+
+
+def _receive(line: socket.socket) -> bytes | None:
+    header = _exactly(line, wire.HEADER)
+    return None if header is None else _exactly(line, wire.length(header))
+
+
+def _exactly(line: socket.socket, count: int) -> bytes | None:
+    body = bytearray()
+    while len(body) < count:
+        try:
+            chunk = line.recv(count - len(body))
+        except ConnectionError:
+            return None
+        if not chunk:
+            return None
+        body += chunk
+    return bytes(body)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or nobody reads it
+            stream.flush()
+
+
+def _leave_signals_to_the_worker() -> None:
+    # Supervisors signal every process there is; only the worker knows whether this one may finish. A handler that does
+    # nothing, unlike SIG_IGN, is not inherited by what a handler starts itself.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: None)
+
+
+def _die_with_the_worker(lifeline: int) -> None:
+    """End at once when the worker is gone: nobody would hear the answer, and another runs the message anew."""
+    os.set_inheritable(lifeline, False)  # noqa: FBT003
+    threading.Thread(target=_watch, args=(lifeline,), name="mainspring-lifeline", daemon=True).start()
+    if sys.platform == "linux":
+        import fcntl
+
+        # The kernel sends SIGIO, which ends the whole group even while a C call holds the interpreter.
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _watch(lifeline: int) -> None:
+    os.read(lifeline, 1)  # nothing is ever written to it
+    os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -1,0 +1,98 @@
+"""Runs off the worker's loop: in a thread, which can only be told to stop, or in a process, which can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from mainspring.runtime.handler import Handler, Program, Run
+from mainspring.runtime.processes import Processes
+from mainspring.runtime.threads import Threads
+
+Overrun = Callable[[Run], None]
+
+
+class Elsewhere(Protocol):
+    """Where a consumer's plain function runs."""
+
+    async def perform(self, run: Run) -> object:
+        """Run it and return what the handler did; raises what it raised."""
+        ...
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        ...
+
+    async def ended(self) -> None:
+        """End what was started, and wait until it has ended."""
+        ...
+
+
+def elsewhere(handler: Handler, threads: Threads, overrun: Overrun) -> Elsewhere | None:
+    """Where this handler runs; None: on the loop."""
+    if handler.program is not None:
+        limit = None if handler.timeout is None else handler.timeout.total_seconds()
+        return InProcess(handler.program, limit, overrun)
+    return InThread(handler, threads) if handler.threaded else None
+
+
+class InThread:
+    """A thread cannot be killed: it was told, and its claim is kept until it returns."""
+
+    def __init__(self, handler: Handler, threads: Threads) -> None:
+        self._handler = handler
+        self._threads = threads
+        self._closing = False
+
+    async def perform(self, run: Run) -> object:
+        """Run it in a thread, to its end."""
+        answer = self._threads.call(self._handler.call, run.delivery, run)
+        while not answer.done():
+            try:
+                await asyncio.wait([answer])
+            except asyncio.CancelledError:
+                if self._closing or run.stop_reason is None:
+                    raise
+        return answer.result()
+
+    def close(self) -> None:
+        """Leave the threads alone with what they are at."""
+        self._closing = True
+
+    async def ended(self) -> None:
+        """Nothing: the threads are everybody's."""
+
+
+class InProcess:
+    """A process can be killed: whoever cancels the run ends the process."""
+
+    def __init__(self, program: Program, limit: float | None, overrun: Overrun) -> None:
+        self._processes = Processes(program)
+        self._limit = limit
+        self._overrun = overrun
+
+    async def perform(self, run: Run) -> object:
+        """Run it in a process, within the limit."""
+        loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+
+        def begin() -> float | None:
+            # Only now: to start a process and to import a library is not the handler's time.
+            if self._limit is not None:
+                for timer in timers:  # of a process that had died in its sleep
+                    timer.cancel()
+                timers.append(loop.call_later(self._limit, self._overrun, run))
+            return self._limit
+
+        try:
+            return await self._processes.run(run.delivery, begin)
+        finally:
+            for timer in timers:
+                timer.cancel()
+
+    def close(self) -> None:
+        """Nothing: every wait for a process can be cancelled."""
+
+    async def ended(self) -> None:
+        """End the idle processes by asking, the others by force."""
+        await self._processes.close()

@@ -1,0 +1,219 @@
+"""Processes for ``cpu=True`` handlers: spawned, reused, and killed when their answer is not wanted any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from mainspring.model.errors import ProcessDied
+from mainspring.model.message import Delivery
+from mainspring.model.verdict import Verdict
+from mainspring.runtime import wire
+from mainspring.runtime.handler import Program
+from mainspring.runtime.judgement import Reported
+from mainspring.runtime.spawning import how_it_ended, interpreter
+
+STARTUP = 60.0
+"""Seconds in which a new process must have imported its handler. They do not count against the handler's timeout."""
+_ENDING = 0.5
+"""Seconds in which an idle process may end by itself, running its exit handlers."""
+_LETTING_GO = 2.0
+"""Seconds to wait for a killed process: longer only if the kernel itself is stuck with it."""
+_LOOK = 1.0
+"""Seconds between looks at a busy process: what it forked may keep the channel open behind its death."""
+
+
+class Process:
+    """One process, asked one thing at a time. It leads a process group: what it starts is killed with it."""
+
+    def __init__(self, program: Program) -> None:
+        self.ready: bool = False
+        self._channel, theirs = socket.socketpair()
+        watched, self._lifeline = os.pipe()
+        self._channel.setblocking(False)  # noqa: FBT003
+        self._open = True
+        self._looking: asyncio.TimerHandle | None = None
+        given = (theirs.fileno(), watched)
+        # The path comes first: without it our own package might not be found.
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {program.entry} import main; main{given}"
+        try:
+            self._child = subprocess.Popen(  # noqa: S603 - our own entry
+                [*interpreter(), "-c", code], stdin=subprocess.DEVNULL, pass_fds=given, process_group=0
+            )
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(watched)
+
+    async def ask(self, what: wire.Briefing | wire.Errand | None = None, *, during: str = "") -> wire.Answer:
+        """Send it something and wait for an answer; raises ProcessDied, saying how, where none will come."""
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(_LOOK, self._look, loop)
+        try:
+            if what is not None:
+                await loop.sock_sendall(self._channel, wire.framed(what))
+            header = await self._receive(loop, wire.HEADER)
+            return wire.answer(await self._receive(loop, wire.length(header)))
+        except (OSError, EOFError):
+            # It is dying, which a signal does not change any more; what it has started may live.
+            self.kill()
+            await self.gone()
+            raise ProcessDied(self._child.returncode, f"{_ended(self._child.returncode)}{during}") from None
+        except msgspec.MsgspecError as error:
+            raise ProcessDied(None, f"the process answered what is no answer, and was killed: {error}") from None
+        finally:
+            self._looking.cancel()
+
+    def hang_up(self) -> None:
+        """Let it end by itself, when it is idle."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+
+    def kill(self) -> None:
+        """End it and everything it has started, whatever they are at."""
+        if self._child.returncode is None:  # until it is waited for, its number is nobody else's
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+
+    async def gone(self, patience: float = _LETTING_GO) -> bool:
+        """Wait until it has ended. False: it has not, within the time given."""
+        until, pause = time.monotonic() + patience, 0.001
+        while self._child.poll() is None:
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        self.close()
+        return True
+
+    async def _receive(self, loop: asyncio.AbstractEventLoop, count: int) -> bytes:
+        body = bytearray()
+        while len(body) < count:
+            chunk = await loop.sock_recv(self._channel, count - len(body))
+            if not chunk:
+                raise EOFError
+            body += chunk
+        return bytes(body)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        # It is looked at and not waited for: its group is killed under its number, which must stay its own till then.
+        if os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            self._looking = loop.call_later(_LOOK, self._look, loop)
+        else:
+            self.hang_up()  # ends the waiting in ``ask``
+
+    def close(self) -> None:
+        """Let go of what connects us to it."""
+        if self._open:
+            self._open = False
+            self._channel.close()
+            os.close(self._lifeline)
+
+
+class Processes:
+    """The processes of one consumer: as many as its executor uses at once, started when they are needed.
+
+    One process runs one message at a time, so a message that kills its process takes no other with it (invariant 15).
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._idle: list[Process] = []
+        self._all: set[Process] = set()
+
+    async def run(self, delivery: Delivery, begin: Callable[[], float | None]) -> Verdict:
+        """Handle it in a process; ``begin`` is called when one is ready, and says how many seconds there are.
+
+        Raises ProcessDied, or Reported for what the handler raised. Cancelled, it kills the process.
+        """
+        while (answer := await self._serve(self._take(), delivery, begin)) is None:
+            pass
+        match answer:
+            case wire.Outcome():
+                return wire.verdict(answer)
+            case wire.Failed(failure, kinds):
+                raise Reported(failure, kinds)
+            case wire.Ready():
+                raise ProcessDied(None, "the process answered out of turn")
+
+    async def close(self) -> None:
+        """End all of them; those that do not end by themselves are killed."""
+        for process in self._all:
+            if process in self._idle:
+                process.hang_up()
+            else:
+                process.kill()
+        self._idle.clear()
+        await asyncio.gather(*(self._end(process) for process in list(self._all)))
+
+    def _take(self) -> Process:
+        if self._idle:
+            return self._idle.pop()
+        process = Process(self._program)
+        self._all.add(process)
+        return process
+
+    async def _serve(
+        self, process: Process, delivery: Delivery, begin: Callable[[], float | None]
+    ) -> wire.Answer | None:
+        """What the process answers; None when it had died in its sleep, for which no message is to blame."""
+        reused, begun = process.ready, False
+        try:
+            if not reused:
+                await self._prepare(process)
+            await process.ask(wire.Errand(delivery, begin()))
+            begun = True
+            answer = await process.ask()
+        except BaseException as error:
+            process.kill()
+            await self._forget(process)
+            if reused and not begun and isinstance(error, ProcessDied):
+                return None
+            raise
+        self._idle.append(process)
+        return answer
+
+    async def _prepare(self, process: Process) -> None:
+        source = self._program.source
+        root = logging.getLogger()
+        briefing = wire.Briefing(
+            self._program, [os.fsencode(each) for each in sys.argv], root.level if root.handlers else None
+        )
+        try:
+            async with asyncio.timeout(STARTUP):
+                answer = await process.ask(briefing, during=f" while it imported {source}")
+        except TimeoutError:
+            raise ProcessDied(
+                None, f"the process was killed: it had not imported {source} after {STARTUP:g} s"
+            ) from None
+        if isinstance(answer, wire.Failed):
+            raise Reported(answer.failure, answer.kinds)
+        process.ready = True
+
+    async def _end(self, process: Process) -> None:
+        if not await process.gone(_ENDING):
+            process.kill()
+        await self._forget(process)
+
+    async def _forget(self, process: Process) -> None:
+        if await process.gone():
+            self._all.discard(process)
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "the process hung up, and cannot be killed"
+    hint = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
+    return f"the process {how_it_ended(code)}{hint}"
