@@ -148,6 +148,13 @@ class ClassSender:
         return self._app.blocking.send(self._registration, payload, options)
 
 
+def registration_of(registered: Any) -> Registration | None:
+    """What was registered as this consumer, function or class; None for what is no consumer."""
+    if isinstance(registered, type):
+        registered = registered.__dict__.get("mainspring")
+    return registered._registration if isinstance(registered, Consumed | ClassSender) else None  # noqa: SLF001
+
+
 class Registrar(Protocol):
     """What ``@app.consumer(…)`` returns: it takes the function and gives back its registered twin; a class stays."""
 

@@ -19,25 +19,26 @@ _SAME_SIGNAL = 0.1
 """Seconds within which a repeated signal is the same one."""
 
 
-def run(worker: AbstractAsyncContextManager[Worker]) -> bool:
+def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:
     """Work until told to stop: the first SIGTERM or SIGINT lets handlers finish, the second does not.
 
-    False: nobody said so, the worker gave up by itself.
+    ``line`` leads to a parent process: when that is gone, it counts as told. False: nobody said so, the worker gave up
+    by itself.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(serve(worker))
+        return runner.run(serve(worker, line))
 
 
-async def serve(worker: AbstractAsyncContextManager[Worker]) -> bool:
+async def serve(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:
     """The same on a loop that runs already."""
     async with worker as working:
-        with _stopped_by_signals(working) as asked:
+        with _stopped_by_signals(working, line) as asked:
             await working.finished()
             return bool(asked)
 
 
 @contextlib.contextmanager
-def _stopped_by_signals(worker: Worker) -> Iterator[list[asyncio.Task[None]]]:
+def _stopped_by_signals(worker: Worker, line: int | None) -> Iterator[list[asyncio.Task[None]]]:
     loop = asyncio.get_running_loop()
     asked: list[asyncio.Task[None]] = []
     last = -_SAME_SIGNAL
@@ -52,15 +53,25 @@ def _stopped_by_signals(worker: Worker) -> Iterator[list[asyncio.Task[None]]]:
         _logger.info("%s: %s", number.name, "stopping at once" if again else "stopping when handlers have finished")
         asked.append(asyncio.ensure_future(worker.stop_now() if again else worker.stop()))
 
+    def left_alone(line: int) -> None:
+        loop.remove_reader(line)
+        if not asked:  # a parent that ends while we are stopping wants no more haste
+            _logger.info("the parent process is gone: stopping when handlers have finished")
+            asked.append(asyncio.ensure_future(worker.stop()))
+
     installed = []
     for number in _SIGNALS:
         # Only the main thread of a POSIX process hears signals here; elsewhere the caller stops the worker.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, told, number)
             installed.append(number)
+    if line is not None:
+        loop.add_reader(line, left_alone, line)  # nothing is ever said on it but its end
     try:
         yield asked
     finally:
+        if line is not None:
+            loop.remove_reader(line)
         for number in installed:
             loop.remove_signal_handler(number)
 

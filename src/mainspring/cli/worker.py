@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from mainspring.app import runner
-from mainspring.app.app import Mainspring
-from mainspring.cli.failures import Refused
+from mainspring.app.announcing import announced, log_to_stderr
+from mainspring.app.parent import Parent
+from mainspring.cli.failures import FAILED, Refused
 from mainspring.cli.loading import load_app
 
-_LOOK = 0.05
+_MOST_PROCESSES = 1000
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -27,7 +25,9 @@ def worker(
     *,
     group: Annotated[tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="")] = (),
     dev: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    processes: Annotated[int, Parameter(name=["--processes", "-p"], metavar="N")] = 1,
     log_level: Level = "info",
+    line: Annotated[int | None, Parameter(show=False)] = None,
 ) -> int:
     """Consume messages until told to stop.
 
@@ -42,46 +42,36 @@ def worker(
         Serve only this group; may be given several times.
     dev
         Create or upgrade the tables first.
+    processes
+        How many worker processes to keep running; those that die are replaced.
     log_level
         How much to log on stderr.
+    line
+        The way to the parent of several processes.
     """
+    if not 1 <= processes <= _MOST_PROCESSES:
+        raise Refused(f"--processes {processes} must be between 1 and {_MOST_PROCESSES}")
+    if processes > 1:
+        return _keep_several(processes, _again(app, group, log_level, dev=dev), log_level)
     loaded = load_app(app)
-    _log_to_stderr(log_level)
-    if not runner.run(_announced(loaded, app, group, dev=dev)):
+    log_to_stderr(log_level)
+    if not runner.run(announced(loaded, app, group, line, migrate=dev), line):
         raise Refused(f"the worker of {app} gave up by itself; the log says why")
     return 0
 
 
-@asynccontextmanager
-async def _announced(app: Mainspring, spec: str, groups: tuple[str, ...], *, dev: bool) -> AsyncIterator[Any]:
-    if dev:
-        await app.migrate()
-    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    async with app.worker(groups=groups or None) as working:
-        telling = asyncio.create_task(_tell(working, f"{spec}, {loop}"))
-        try:
-            yield working
-        finally:
-            telling.cancel()
-            with suppress(asyncio.CancelledError):
-                await telling
-    _line(f"mainspring worker stopped: {spec}, process {os.getpid()}")
+def _again(app: str, groups: tuple[str, ...], log_level: str, *, dev: bool) -> list[str]:
+    """The same command for one process of several, up to the number of its line."""
+    chosen = [word for group in groups for word in ("--group", group)]
+    switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
+    # Modules of the current directory come first for the application, not for us, if that is so here.
+    safe = [] if sys.path[0] in ("", str(Path.cwd())) else ["-P"]
+    return [*safe, "-m", "mainspring.cli", "worker", app, *chosen, *switches, "--log-level", log_level, "--line"]
 
 
-async def _tell(working: Any, what: str) -> None:
-    while not working.ready:  # noqa: ASYNC110
-        await asyncio.sleep(_LOOK)  # readiness may come hours later, when a database does
-    _line(f"mainspring worker ready: {what}, process {os.getpid()}")
-
-
-def _line(text: str) -> None:
-    # A service's output is read while it runs, often through a pipe.
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def _log_to_stderr(level: str) -> None:
-    # Nothing happens where the application has set up its own logging, which is why it is imported first.
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"
-    )
+def _keep_several(processes: int, command: list[str], log_level: str) -> int:
+    log_to_stderr(log_level)
+    ending = asyncio.run(Parent(command, processes).run())
+    if ending.reason is not None:
+        raise Refused(ending.reason)
+    return 0 if ending.well else FAILED

@@ -60,6 +60,7 @@ def test_a_child_that_is_killed_is_replaced_and_work_goes_on(shell: Shell) -> No
 def test_the_first_signal_stops_all_children_in_good_order(shell: Shell) -> None:
     with shell.started("worker", "shop:app", "-p", 3) as worker:
         children = {ready(worker) for _ in range(3)}
+        groups = {os.getpgid(child) for child in children}
         began = time.monotonic()
 
         ended = stop(worker)
@@ -67,6 +68,7 @@ def test_the_first_signal_stops_all_children_in_good_order(shell: Shell) -> None
     assert ended.code == 0
     assert {int(each) for each in re.findall(r"worker stopped: shop:app, process (\d+)", ended.out)} == children
     assert ended.err.count("SIGTERM: stopping when handlers have finished") == 3
+    assert groups == children  # so that a terminal's Ctrl-C does not reach them twice
     assert time.monotonic() - began < 25
 
 

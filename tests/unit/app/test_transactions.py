@@ -8,7 +8,10 @@ from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadHandle
 from mainspring.storage.script import Script, Statement
 
-ACCEPTED = "pass asyncpg.Connection, sqlite3.Connection"
+ACCEPTED = (
+    "pass asyncpg.Connection, psycopg.Connection, psycopg.AsyncConnection, sqlite3.Connection, a SQLAlchemy Session, a "
+    "SQLAlchemy AsyncSession, a SQLAlchemy Connection, a SQLAlchemy AsyncConnection, django.db.connection"
+)
 
 
 def made(module: str, name: str) -> Any:
@@ -22,9 +25,19 @@ def nothing() -> Script[None]:
 
 async def test_a_wrong_handle_names_what_is_accepted() -> None:
     with pytest.raises(BadHandle) as refused:
+        await Transactions("sqlite", None).run(7, nothing())
+
+    assert str(refused.value) == f"tx=builtins.int is not a handle Mainspring can join: {ACCEPTED}"
+
+
+async def test_a_text_is_a_handle_only_where_django_knows_it() -> None:
+    with pytest.raises(BadHandle) as refused:
         await Transactions("sqlite", None).run("connection", nothing())
 
-    assert str(refused.value) == f"tx=builtins.str is not a handle Mainspring can join: {ACCEPTED}"
+    assert str(refused.value) == (
+        "tx='connection' is a text, and only the alias of one of Django's databases may be one, in a process where "
+        f"Django is set up: {ACCEPTED}"
+    )
 
 
 async def test_a_blocking_handle_belongs_to_the_blocking_call() -> None:

@@ -1,0 +1,82 @@
+"""``cpu=True``: from a registered function to the program that its processes run."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mainspring.model.errors import BadSignature, Misuse
+from mainspring.runtime.handler import Program
+
+ENTRY = "mainspring.app.entry"
+_WHY = "a process of a cpu=True consumer imports its module and looks for it there"
+
+
+def cores() -> int:
+    """How many processes can compute at once: the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def check(function: Any, name: str, *, is_async: bool) -> None:
+    """Raise BadSignature for what cannot run in a process of its own. The module may not be complete yet."""
+    if is_async:
+        raise BadSignature(
+            f"{name} is `async def` and has cpu=True: a process runs plain functions. Write `def`, or remove cpu=True"
+        )
+    inner: Any = inspect.unwrap(function)
+    if not (inspect.isroutine(inner) or inspect.isclass(inner)) or inspect.ismethod(inner):
+        raise BadSignature(
+            f"{name} has cpu=True and is no function of its own but {function!r}: {_WHY}. Write a function at module "
+            "level that calls it"
+        )
+    if "<" in inner.__qualname__:
+        raise BadSignature(
+            f"{name} has cpu=True and stands inside a function: {_WHY}. Define it at module level, with `def`"
+        )
+    if _source(inner.__module__) is None:
+        raise BadSignature(
+            f"{name} has cpu=True and stands in {inner.__module__!r}, which no other process can import, as in a "
+            f"notebook or under `python -c`: {_WHY}. Put it into a file of its own and import that"
+        )
+
+
+def program(function: Callable[..., Any], name: str, group: str, prefix: str) -> Program:
+    """What the processes of this consumer run; raises Misuse when they would not find it."""
+    inner: Any = inspect.unwrap(function)
+    module, qualname = inner.__module__, inner.__qualname__
+    try:
+        found = locate(sys.modules[module], qualname)
+    except (KeyError, AttributeError):
+        found = None
+    source = _source(module)
+    if source is None or found is None or inspect.unwrap(found) is not inner:
+        raise Misuse(
+            f"{name} has cpu=True, and {qualname!r} in module {module} is something else now: {_WHY}. Give it a name "
+            "of its own"
+        )
+    return Program(ENTRY, group, module, qualname, source[0], is_script=source[1], prefix=prefix)
+
+
+def locate(module: ModuleType, qualname: str) -> Any:
+    """What stands under this qualified name; raises AttributeError when nothing does."""
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _source(module: str) -> tuple[str, bool] | None:
+    """Where another process gets the module from: its name, or its file and True; None where it cannot."""
+    loaded = sys.modules.get(module)
+    spec = getattr(loaded, "__spec__", None)
+    if module != "__main__":
+        return None if spec is None else (module, False)
+    if spec is not None and spec.name != "__main__":  # python -m shop
+        return spec.name, False
+    file = getattr(loaded, "__file__", None)
+    return (str(Path(file).resolve()), True) if file is not None and Path(file).is_file() else None
