@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar
 from uuid import UUID
@@ -23,7 +24,7 @@ from mainspring.model.views import (
     RunView,
     Tally,
 )
-from mainspring.storage.contract import Keyed
+from mainspring.storage.contract import Keyed, Schema
 from mainspring.storage.script import Script
 
 T = TypeVar("T")
@@ -82,6 +83,19 @@ class UpkeepScripts(Protocol):
     def farewell(self, worker: str) -> Script[None]: ...
     def reroute(self, limit: int, now: Now) -> Script[int]: ...
     def prune(self, retention: Retention, limit: int, now: Now) -> Script[Pruned]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """Every operation of one dialect, for whoever brings a gateway to run them on."""
+
+    mailbox: MailboxScripts
+    ledger: LedgerScripts
+    controls: ControlsScripts
+    upkeep: UpkeepScripts
+    ping: Callable[[], Script[object]]
+    schema: Callable[[Gateway], Schema]
+    """The tables as they are seen through a gateway within a transaction of somebody else's."""
 
 
 class Clocked(Protocol):

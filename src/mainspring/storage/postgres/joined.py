@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from mainspring.model.errors import BadHandle, SchemaMissing
-from mainspring.storage.migrate import migrations
-from mainspring.storage.postgres.names import PACKAGE
+from mainspring.model.errors import BadHandle
+from mainspring.storage.postgres.joining import explained
+from mainspring.storage.refusals import autocommitting, closed
 from mainspring.storage.script import Row, Statement
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ else:
 class JoinedAsyncpg:
     """``AsyncConnection`` over a connection that is the caller's: it neither begins nor ends anything.
 
-    Errors of the driver pass as they are. It is the caller's transaction, and whoever retries it after a
-    serialization failure or a deadlock looks for the driver's own error. Only missing tables are said in our
-    words, since nobody but us knows what to do about them.
+    Errors of the driver pass as they are, but for those that ``joining`` explains.
     """
 
     def __init__(self, connection: Handle) -> None:
@@ -36,24 +34,33 @@ class JoinedAsyncpg:
         """Run it within the caller's transaction."""
         try:
             rows: Sequence[Row] = await self._connection.fetch(statement.sql, *statement.args)
-        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
-            raise SchemaMissing(0, migrations(PACKAGE)[-1].number) from error
+        except asyncpg.PostgresError as error:
+            # In a failed transaction nobody can be asked for the database's name any more.
+            database = getattr(getattr(self._connection, "_params", None), "database", None)
+            if told := explained(error, error.sqlstate, database):
+                raise told from error
+            raise
         return rows
 
 
 def refuse_autocommit(connection: Handle) -> None:
     """Raise BadHandle unless what runs on this connection now will be committed, or not, by the caller."""
     try:
-        closed = connection.is_closed()
+        gone = connection.is_closed()
     except asyncpg.InterfaceError:  # a pool's connection that has been given back
-        closed = True
-    if closed:
-        raise BadHandle("tx= is a connection that is closed, or back in its pool: publish before you let go of it")
+        gone = True
+    if gone:
+        raise closed("an asyncpg connection")
+    refuse_other_loop(connection)
+    if not connection.is_in_transaction():
+        raise autocommitting(
+            "an asyncpg connection outside a transaction",
+            "write `async with connection.transaction():` around the call",
+        )
+
+
+def refuse_other_loop(connection: Any) -> None:
+    """Raise BadHandle if the connection was opened on another event loop than the one that runs."""
     loop = getattr(connection, "_loop", None)
     if loop is not None and loop is not asyncio.get_running_loop():
         raise BadHandle("tx= is a connection of another event loop: open one on the loop that publishes")
-    if not connection.is_in_transaction():
-        raise BadHandle(
-            "tx= is an asyncpg connection outside a transaction, where every statement commits by itself: "
-            "write `async with connection.transaction():` around the call"
-        )

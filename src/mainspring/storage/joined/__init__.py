@@ -1,0 +1,1 @@
+"""Joining transactions of libraries that speak to several databases: SQLAlchemy and Django."""

@@ -1,0 +1,83 @@
+"""Joining a caller's own psycopg transaction, blocking or asyncio: our statements, its COMMIT or ROLLBACK.
+
+``RawCursor`` takes ``$1``, so the statements are those of every other driver. No session state is used or left: what
+the connection says about preparing statements is followed, as a pooler in between may need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import psycopg
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.rows import tuple_row
+
+from mainspring.storage.postgres.joining import explained
+from mainspring.storage.refusals import autocommitting, closed, failed
+from mainspring.storage.script import Row, Statement
+
+Handle = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+
+class JoinedPsycopg:
+    """``Connection`` over a caller's psycopg connection. Never commits.
+
+    Errors of the driver pass as they are, but for those that ``joining`` explains.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        refuse_autocommit(connection)
+        self._connection = connection
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        """Run it within the caller's transaction, which psycopg begins where it has not yet."""
+        cursor = psycopg.RawCursor(self._connection, row_factory=tuple_row)
+        try:
+            cursor.execute(statement.sql.encode(), statement.args)
+            return cursor.fetchall() if _answers(self._connection, cursor) else []
+        except psycopg.Error as error:
+            _explain(error, self._connection)
+
+
+class JoinedAsyncPsycopg:
+    """``AsyncConnection`` over a caller's psycopg connection; see ``JoinedPsycopg``."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        refuse_autocommit(connection)
+        self._connection = connection
+
+    async def execute(self, statement: Statement) -> Sequence[Row]:
+        """Run it within the caller's transaction, which psycopg begins where it has not yet."""
+        cursor = psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row)
+        try:
+            await cursor.execute(statement.sql.encode(), statement.args)
+            return await cursor.fetchall() if _answers(self._connection, cursor) else []
+        except psycopg.Error as error:
+            _explain(error, self._connection)
+
+
+def refuse_autocommit(connection: Handle) -> None:
+    """Raise BadHandle unless what runs on this connection now will be committed, or not, by the caller."""
+    if connection.closed:
+        raise closed("a psycopg connection")
+    status = connection.info.transaction_status
+    if status == TransactionStatus.INERROR:
+        raise failed()
+    if connection.autocommit and status == TransactionStatus.IDLE:
+        word = "async with" if isinstance(connection, psycopg.AsyncConnection) else "with"
+        raise autocommitting(
+            "a psycopg connection with autocommit=True outside a transaction",
+            f"write `{word} connection.transaction():` around the call",
+        )
+
+
+def _answers(connection: Handle, cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
+    # In a pipeline the answer, and whether there will be one, only comes when it is asked for.
+    return cursor.description is not None or connection.info.pipeline_status != PipelineStatus.OFF
+
+
+def _explain(error: psycopg.Error, connection: Handle) -> NoReturn:
+    if told := explained(error, error.sqlstate, None if connection.closed else connection.info.dbname):
+        raise told from error
+    raise error

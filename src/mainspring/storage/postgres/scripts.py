@@ -1,0 +1,29 @@
+"""All scripts of PostgreSQL together. They need no driver."""
+
+from __future__ import annotations
+
+from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.ledger import PostgresLedger
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.schema import JoinedSchema
+from mainspring.storage.postgres.upkeep import PostgresUpkeep
+from mainspring.storage.script import Script, Statement
+from mainspring.storage.sql import Scripts
+
+
+def scripts(schema: str) -> Scripts:
+    """The scripts for the tables in this schema."""
+    names = Names(schema)
+
+    def ping() -> Script[None]:
+        yield Statement(names.sql("ping"))
+
+    return Scripts(
+        PostgresMailbox(names),
+        PostgresLedger(names),
+        PostgresControls(names),
+        PostgresUpkeep(names),
+        ping,
+        lambda gateway: JoinedSchema(gateway, names),
+    )
