@@ -15,19 +15,26 @@ if TYPE_CHECKING:
     from mainspring.app.depends import Depends
     from mainspring.app.envelope import PublishOptions
     from mainspring.app.health import Check, Health, HealthLimits
+    from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
     from mainspring.app.resolvers import Resolver
+    from mainspring.app.testing.kit import Testing
     from mainspring.model import errors
     from mainspring.model.message import Cancelled, Keep, Priority, Receipt
     from mainspring.model.verdict import Cancel, Done, Snooze
     from mainspring.model.views import Retention
+    from mainspring.storage.codec import Codec, JsonCodec, MsgpackCodec
+    from mainspring.telemetry import events
     from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
+    from mainspring.timing.breaker import Breaker, breaker
 
 __all__ = [
     "NO_RETRY",
     "AppOptions",
+    "Breaker",
     "Cancel",
     "Cancelled",
     "Check",
+    "Codec",
     "Consumed",
     "Consumer",
     "ConsumerOptions",
@@ -36,17 +43,27 @@ __all__ = [
     "Done",
     "Health",
     "HealthLimits",
+    "JsonCodec",
     "Keep",
+    "LogContext",
     "Mainspring",
+    "Middleware",
+    "MsgpackCodec",
     "Options",
+    "Outgoing",
     "Priority",
     "PublishOptions",
     "Receipt",
+    "ReportErrors",
     "Resolver",
     "Retention",
     "RetryPolicy",
+    "SlowHandlers",
     "Snooze",
+    "Testing",
+    "breaker",
     "errors",
+    "events",
     "exponential",
     "intervals",
     "proportional",
@@ -62,13 +79,19 @@ _HOMES = {
     "mainspring.app.depends": ("Depends",),
     "mainspring.app.envelope": ("PublishOptions",),
     "mainspring.app.health": ("Check", "Health", "HealthLimits"),
+    "mainspring.app.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
     "mainspring.app.resolvers": ("Resolver",),
+    "mainspring.app.testing.kit": ("Testing",),
     "mainspring.model.errors": ("errors",),
     "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
     "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
     "mainspring.model.views": ("Retention",),
+    "mainspring.telemetry.events": ("events",),
+    "mainspring.storage.codec": ("Codec", "JsonCodec", "MsgpackCodec"),
     "mainspring.timing.backoff": ("NO_RETRY", "RetryPolicy", "exponential", "intervals", "proportional"),
+    "mainspring.timing.breaker": ("Breaker", "breaker"),
 }
+_MODULES = ("errors", "events")
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 # Hidden from type checkers: they would believe that every name is there.
@@ -80,7 +103,7 @@ if not TYPE_CHECKING:
         if module is None:
             raise AttributeError(f"module 'mainspring' has no attribute {name!r}")
         home = import_module(module)
-        value = home if name == "errors" else getattr(home, name)
+        value = home if name in _MODULES else getattr(home, name)
         globals()[name] = value
         return value
 

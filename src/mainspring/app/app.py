@@ -212,8 +212,16 @@ class Mainspring(Registering):
         from mainspring.app.testing.kit import Testing
         from mainspring.app.testing.stage import House
 
-        doors, options = (self._door, self._back), self._options
-        house = House(doors, self._clock, self._transactions, self._consumers, self._catalogue, self._post, options)
+        house = House(
+            (self._door, self._back),
+            self._clock,
+            self._transactions,
+            self._consumers,
+            self._catalogue,
+            self._post,
+            self._bus,
+            self._options,
+        )
         return Testing(house, tx=tx, start=start, patience=patience, limit=limit)
 
     # --- operating -----------------------------------------------------------------------------------------

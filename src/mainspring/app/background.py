@@ -34,11 +34,11 @@ class Background:
 
     def run(self, work: Work[T], call: str, twin: str | None = None) -> T:
         """Await the work on the background loop and return its answer; a coroutine is told to await ``twin``."""
-        if _in_loop():
+        if in_loop():
             blocking, awaited = (f"app.sync.{call}", f"app.{call}") if twin is None else (call, twin)
             raise Misuse(f"{blocking} would block the event loop it is called on: write `await {awaited}`")
-        if self._door.stands_in:
-            return at_once(work)
+        if (stand_in := self._door.stand_in) is not None:
+            return stand_in.wait_for(work)
         future = asyncio.run_coroutine_threadsafe(self._inside(work), self._started())
         try:
             return future.result()
@@ -78,6 +78,7 @@ class Background:
 
 def at_once(work: Work[T]) -> T:
     """Drive what never waits, as on memory, without a loop."""
+    __tracebackhide__ = True  # a failing test is shown where it called
     coroutine = _awaiting(work)
     try:
         coroutine.send(None)
@@ -89,10 +90,12 @@ def at_once(work: Work[T]) -> T:
 
 
 async def _awaiting(work: Work[T]) -> T:
+    __tracebackhide__ = True
     return await work()
 
 
-def _in_loop() -> bool:
+def in_loop() -> bool:
+    """Whether this thread is in an event loop just now."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

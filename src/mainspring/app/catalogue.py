@@ -24,7 +24,7 @@ class MessageType:
     def __init__(self, kind: Any, topic: str, own: Codec | None, version: int) -> None:
         self.kind = kind
         self.topic = topic
-        self.versions = Versions(codec.spelled(kind), JSON if own is None else own.content_type, version)
+        self.versions: Versions = Versions(codec.spelled(kind), JSON if own is None else own.content_type, version)
         self._own = own
 
     @property

@@ -6,16 +6,18 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
 from mainspring.model.message import Draft, Receipt
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("mainspring.app")
 _LONGEST_PAUSE = 5.0
@@ -38,12 +40,24 @@ class Publishes(Protocol):
 class Inside(Protocol):
     """What is behind an open door."""
 
-    storage: Storage
     applied: list[str]
+
+    @property
+    def storage(self) -> Storage:
+        """The database."""
+        ...
 
     @property
     def publisher(self) -> Publishes:
         """What stores drafts."""
+        ...
+
+
+class StandIn(Inside, Protocol):
+    """What tests put in the place of the database."""
+
+    def wait_for(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Await the work for a caller who blocks, in whatever thread."""
         ...
 
 
@@ -75,7 +89,7 @@ class Door:
         self._opening: Opening | None = None
         self._inside = 0
         self._abandoned: list[Opening] = []
-        self._stand_in: Inside | None = None
+        self._stand_in: StandIn | None = None
         self._rousing = False
 
     @property
@@ -90,11 +104,11 @@ class Door:
         return self._opening is not None and self._opening.pid == os.getpid()
 
     @property
-    def stands_in(self) -> bool:
-        """Whether tests have put something in the place of the database."""
-        return self._stand_in is not None
+    def stand_in(self) -> StandIn | None:
+        """What tests have put in the place of the database, if they have."""
+        return self._stand_in
 
-    def replace(self, stand_in: Inside | None) -> Inside | None:
+    def replace(self, stand_in: StandIn | None) -> StandIn | None:
         """Lead everyone to this instead of the database, on any loop; None ends it. Returns the one before."""
         before, self._stand_in = self._stand_in, stand_in
         return before

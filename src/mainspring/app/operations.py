@@ -58,7 +58,7 @@ class Operations:
 
     async def health(self, limits: HealthLimits | None) -> Health:
         """See ``Mainspring.health``."""
-        if self._address.missing and not self._door.stands_in:
+        if self._address.missing and self._door.stand_in is None:
             # Opening would make the file, and an empty new database is always well.
             return unopened(StorageError(f"there is no file {self._address.target}"))
         try:

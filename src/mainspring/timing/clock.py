@@ -31,6 +31,26 @@ class SystemClock:
         return time.monotonic()
 
 
+class ReplaceableClock:
+    """A clock that asks another one, which may be replaced while it is used: tests put a hand-turned one in."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        """Wall time, aware, in UTC."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow, for as long as it is the same clock."""
+        return self._clock.monotonic()
+
+    def replace(self, clock: Clock) -> Clock:
+        """Ask this one from now on. Returns the one before."""
+        before, self._clock = self._clock, clock
+        return before
+
+
 class HandClock:
     """A clock that moves only when told to."""
 

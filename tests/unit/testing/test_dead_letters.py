@@ -125,3 +125,20 @@ async def test_one_revived_with_another_payload_is_shown_with_it(app: Mainspring
 
     assert [(waiting.payload, waiting.due_in.total_seconds()) for waiting in kit.pending] == [(1, 0.0)]
     assert [ran.payload for ran in await kit.drain()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [("gone", "that says 'gone'"), ((KeyError, OSError), "by KeyError or OSError"), (None, "was expected")],
+)
+async def test_an_expectation_that_is_not_met_says_what_it_was(kit: Testing, error: Any, said: str) -> None:
+    with pytest.raises(errors.Unmet, match=f"a dead letter.*{said}.*"), kit.expect_dead(error=error):
+        await kit.drain()
+
+
+async def test_a_dead_letter_reads_well(app: Mainspring, kit: Testing, fail: Callable[..., Any]) -> None:
+    await app.publish("orders.placed", 13)
+    with kit.expect_dead():
+        await kit.advance("1h")
+
+    assert repr(kit.dead) == "[<dead fail(13) after attempt 2: ValueError: order 13 is wrong>]"

@@ -96,12 +96,20 @@ async def test_a_message_cancelled_by_the_one_before_it_does_not_run(app: Mainsp
     @app.consumer("payments.timeout")
     async def remind(order: str) -> None: ...
 
+    @app.consumer("payments.audit")
+    async def audit(order: str) -> None: ...
+
     await app.publish("payments.paid", "order:42")
     await app.publish("payments.timeout", "order:42", key="order:42")
+    await app.publish("payments.audit", "order:42")
     await app.publish("payments.timeout", "order:43", key="order:43")
     runs = await kit.drain()
 
-    assert [(ran.group, ran.payload) for ran in runs] == [("settle", "order:42"), ("remind", "order:43")]
+    assert [(ran.group, ran.payload) for ran in runs] == [
+        ("settle", "order:42"),
+        ("audit", "order:42"),
+        ("remind", "order:43"),
+    ]
 
 
 async def test_every_outcome_is_told(app: Mainspring, kit: Testing) -> None:

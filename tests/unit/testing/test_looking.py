@@ -1,7 +1,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
+import pydantic
 import pytest
 
 from mainspring import Consumer, Context, Mainspring, Testing, errors
@@ -144,3 +146,30 @@ async def test_names_are_shown_as_they_were_written(app: Mainspring) -> None:
         assert [sent.topic for sent in kit.published("orders.placed")] == ["orders.placed"]
         assert [(ran.group, ran.topic) for ran in kit.delivered(ship)] == [("ship", "orders.placed")]
         assert (await spaced.health()).status == "healthy"
+
+
+async def test_fields_of_every_kind_of_payload_are_known(kit: Testing) -> None:
+    class Typed(TypedDict):
+        number: int
+
+    class Struct(msgspec.Struct):
+        number: int
+
+    class Model(pydantic.BaseModel):
+        number: int
+
+    app = Mainspring("memory://")
+    for name, kind in (("typed", Typed), ("struct", Struct), ("model", Model)):
+        app.message(name)(kind)
+    with app.testing() as mine:
+        await app.publish(Typed, {"number": 1})
+        await app.publish(Struct(1))
+        await app.publish(Model(number=1))
+        await app.publish("plain", 1)
+
+        assert [len(mine.published(kind, number=1)) for kind in (Typed, Struct, Model)] == [1, 1, 1]
+        assert [len(mine.published(kind, number=2)) for kind in (Typed, Struct, Model)] == [0, 0, 0]
+        assert mine.published("plain", number=1) == []
+        for kind in (Typed, Struct, Model):
+            with pytest.raises(errors.BadOption, match="Did you mean 'number'"):
+                mine.published(kind, numbr=1)

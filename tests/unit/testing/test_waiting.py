@@ -69,3 +69,11 @@ async def test_what_only_time_brings_holds_at_the_end(kit: Testing) -> None:
     await kit.wait_until(lambda: kit.now > later, within="1h")
 
     assert kit.now == later + timedelta(minutes=30)
+
+
+async def test_a_question_of_several_lines_is_named(kit: Testing) -> None:
+    def is_there() -> bool:
+        return False
+
+    with pytest.raises(errors.Unmet, match=r"not within 1s: .*<locals>\.is_there"):
+        await kit.wait_until(is_there, within="1s")

@@ -1,0 +1,1 @@
+"""The testing kit: an app on storage of its own, with time in one's hand."""

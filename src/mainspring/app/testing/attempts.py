@@ -1,0 +1,159 @@
+"""One attempt in a test: claimed, called, judged and settled as a worker does it, by the hand-turned clock."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from mainspring.app.registration import Registration
+from mainspring.app.testing.book import Book
+from mainspring.app.testing.calling import Calls, is_plain
+from mainspring.app.testing.values import Ran
+from mainspring.model.errors import StuckHandler
+from mainspring.model.message import Delivery, Scan, Want
+from mainspring.model.verdict import Release, Settlement, Verdict
+from mainspring.model.views import DeliveryView
+from mainspring.runtime import judgement
+from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.telling import tell
+from mainspring.storage.contract import Storage
+from mainspring.telemetry.bus import Bus
+from mainspring.timing.clock import HandClock
+
+OWNER = "testing"
+_HOLD = timedelta(days=36_500)
+"""Nobody else is there to take over, however far the clock is turned."""
+_DEATHS = 3
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+class Savepoint(Protocol):
+    """What a handler's effects are undone to when it fails."""
+
+    def __call__(self) -> AbstractAsyncContextManager[object]:
+        """One savepoint: gone back to if the block raises."""
+        ...
+
+
+class Attempts:
+    """Makes attempts, one at a time."""
+
+    def __init__(self, storage: Storage, book: Book, clock: HandClock, bus: Bus, savepoint: Savepoint) -> None:
+        self._storage = storage
+        self._book = book
+        self._clock = clock
+        self._bus = bus
+        self._savepoint = savepoint
+        self.running: Run | None = None
+        """What runs now."""
+
+    async def make(self, view: DeliveryView, consumer: Registration, handler: Handler, calls: Calls) -> Ran | None:
+        """Run this delivery, unless it is no longer there to be run."""
+        __tracebackhide__ = True
+        if not await self._still_ready(view):
+            return None
+        want = Want(view.group, 1, (Scan(view.priority, None),))
+        for delivery in await self._storage.mailbox.claim([want], OWNER, _HOLD):
+            return await self._serve(delivery, consumer, handler, calls)
+        return None  # its group is paused
+
+    def elapse(self, span: timedelta) -> None:
+        """Let time pass for what runs: past its time limit it is told to stop, and a coroutine is cancelled."""
+        self._clock.advance(span)
+        run = self.running
+        if run is None or run.deadline is None or self._clock.monotonic() < run.deadline:
+            return
+        run.ask_to_stop("timeout")
+        if not is_plain(run.handler):
+            raise asyncio.CancelledError
+
+    async def _still_ready(self, view: DeliveryView) -> bool:
+        # A handler that ran before it at this very instant may have cancelled it.
+        found = await self._storage.ledger.find(view.message_id)
+        return found is not None and any(
+            each.seq == view.seq and each.state == "ready" and each.group == view.group for each in found.deliveries
+        )
+
+    async def _serve(self, delivery: Delivery, consumer: Registration, handler: Handler, calls: Calls) -> Ran:
+        __tracebackhide__ = True
+        run = Run(delivery, handler, held_until=float("inf"))
+        began = self._clock.monotonic()
+        exception: BaseException | None = None
+        verdict = judgement.without_running(delivery, _DEATHS)
+        if verdict is None:
+            run.started = began
+            run.deadline = None if handler.timeout is None else began + handler.timeout.total_seconds()
+            self.running = run
+            try:
+                verdict, exception = await self._attempt(run, calls)
+            except BaseException:
+                # The test itself has ended here; whoever looks on finds it as it was.
+                await self._storage.mailbox.settle([Settlement(delivery.claim, Release(), handler.keep)])
+                raise
+            finally:
+                self.running = None
+        took = timedelta(seconds=self._clock.monotonic() - began)
+        settlement = Settlement(delivery.claim, verdict, handler.keep, took)
+        await self._storage.mailbox.settle([settlement])
+        if self._bus:
+            await calls.tell(self._bus, lambda: tell(self._bus, delivery, settlement))
+        return self._book.note_run(consumer, delivery, verdict, took, exception)
+
+    async def _attempt(self, run: Run, calls: Calls) -> tuple[Verdict, BaseException | None]:
+        __tracebackhide__ = True
+        error = await self._performed(run, calls)
+        if run.stop_reason == "timeout" or (run.deadline is not None and self._clock.monotonic() >= run.deadline):
+            assert run.handler.timeout is not None, "only a timeout can have passed"
+            late: BaseException = judgement.overdue(run.handler.timeout)
+            late.__cause__ = error if isinstance(error, Exception) else None
+            return self._failed(run, late), late
+        if isinstance(error, BaseException):
+            return self._failed(run, error), error
+        return error, None
+
+    async def _performed(self, run: Run, calls: Calls) -> Verdict | BaseException:
+        """What the handler's answer means, or what it raised, after its savepoint has seen it."""
+        __tracebackhide__ = True
+        sent, undoes = len(self._book.sent), None
+        task, asked = _task(), _asked(_task())
+        try:
+            async with self._savepoint() as undoes:
+                return judgement.of_result(await calls.call(run.handler, run))
+        except asyncio.CancelledError as error:
+            if _asked(task) > asked:
+                raise  # somebody stops the test
+            raised: BaseException = error if run.stop_reason else judgement.uncalled_for(error)
+        except StuckHandler:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
+            raised = error
+        if undoes is not None:
+            del self._book.sent[sent:]
+        return raised.with_traceback(_from_handler(raised.__traceback__))
+
+    def _failed(self, run: Run, error: BaseException) -> Verdict:
+        elapsed = timedelta(seconds=self._clock.monotonic() - (run.started or 0.0))
+        return judgement.of_error(error, run.delivery, run.handler.retry, elapsed)
+
+
+def _task() -> asyncio.Task[object] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _asked(task: asyncio.Task[object] | None) -> int:
+    return 0 if task is None else task.cancelling()
+
+
+def _from_handler(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the user's own code on; all of it where there is none of that."""
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        first = first.tb_next
+    return first or trace

@@ -1,0 +1,107 @@
+"""What stands in for the database during a test on memory: the storage, and what publishes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from mainspring.app.background import at_once
+from mainspring.app.testing.book import Book
+from mainspring.model.message import Cancelled, Draft, Published, Receipt
+from mainspring.storage.contract import Keyed, Storage
+from mainspring.storage.script import Script
+from mainspring.storage.sql import Now
+
+T = TypeVar("T")
+Ready = Callable[[], Awaitable[None]]
+
+
+class Stores:
+    """Stores drafts at once, and notes them. Waits for nothing but the storage."""
+
+    def __init__(self, storage: Storage, book: Book) -> None:
+        self._storage = storage
+        self._book = book
+
+    async def publish(self, draft: Draft, *, fresh: bool) -> Receipt:  # noqa: ARG002 - nothing is ever sent twice here
+        """See ``Publishes.publish``."""
+        return (await self.publish_many([draft]))[0]
+
+    async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
+        """See ``Publishes.publish_many``."""
+        published = await self._storage.mailbox.publish(drafts)
+        self._book.note_sent(drafts, published.stored)
+        return [Receipt(each.id, "stored" if each.id in published.stored else "duplicate") for each in drafts]
+
+
+class InMemory:
+    """``StandIn`` on memory: nothing in it ever waits, so it serves every loop and thread."""
+
+    def __init__(self, storage: Storage, book: Book) -> None:
+        self.applied: list[str] = []
+        self.ready: Ready | None = None
+        """Makes known whoever was registered meanwhile."""
+        self._storage = storage
+        self._publisher = Stores(storage, book)
+
+    @property
+    def storage(self) -> Storage:
+        """See ``Inside.storage``."""
+        self._prepare()
+        return self._storage
+
+    @property
+    def publisher(self) -> Stores:
+        """See ``Inside.publisher``."""
+        self._prepare()
+        return self._publisher
+
+    def wait_for(self, work: Callable[[], Awaitable[T]]) -> T:
+        """See ``StandIn.wait_for``."""
+        return at_once(work)
+
+    def _prepare(self) -> None:
+        if self.ready is not None:
+            at_once(self.ready)
+
+
+class Beside:
+    """``Joins`` on memory: whatever the transaction is, what it would store is stored at once, beside it."""
+
+    def __init__(self, stand_in: InMemory, book: Book) -> None:
+        self._stand_in = stand_in
+        self._book = book
+
+    def scripts(self) -> Beside:
+        """See ``Joins.scripts``."""
+        return self
+
+    def publish(self, drafts: Sequence[Draft], _now: Now) -> Script[Published]:
+        """See ``Posting.publish``."""
+        published = at_once(lambda: self._stand_in.storage.mailbox.publish(drafts))
+        self._book.note_sent(drafts, published.stored)
+        return published
+        yield  # type: ignore[unreachable]  # a script that has nothing to say
+
+    def cancel(self, which: UUID | Keyed, reason: str, _now: Now) -> Script[Cancelled]:
+        """See ``Posting.cancel``."""
+        return at_once(lambda: self._stand_in.storage.mailbox.cancel(which, reason))
+        yield  # type: ignore[unreachable]
+
+    async def run(self, _handle: object, script: Script[T]) -> T:
+        """See ``Joins.run``."""
+        return _answer(script)
+
+    def run_blocking(self, _handle: object, script: Script[T]) -> T:
+        """See ``Joins.run_blocking``."""
+        return _answer(script)
+
+
+def _answer(script: Script[T]) -> T:
+    try:
+        statement = next(script)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    raise AssertionError(f"a script on memory asked for {statement!r}")
