@@ -1,0 +1,64 @@
+"""Django's connections around handlers, as they are around requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from mainspring.app.context import Context
+from mainspring.app.middleware.chain import Middleware, Next
+
+_in_thread: ContextVar[list[bool] | None] = ContextVar("mainspring_django_in_thread", default=None)
+
+
+class FreshConnections(Middleware):
+    """Closes connections that are broken, or older than CONN_MAX_AGE, before and after every handler.
+
+    Django does so around requests, and a worker has none. A connection belongs to a thread, so that of a plain function
+    is closed in its own; those of coroutines are in the thread where Django runs their queries.
+    """
+
+    @contextmanager
+    def calling(self, ctx: Context) -> Iterator[None]:  # noqa: ARG002
+        """See ``Middleware.calling``."""
+        if _on_loop():
+            yield
+            return
+        if (told := _in_thread.get()) is not None:
+            told.append(True)
+        close_old()
+        try:
+            yield
+        finally:
+            close_old()
+
+    async def handling(self, ctx: Context, call_next: Next) -> object:  # noqa: ARG002
+        """See ``Middleware.handling``."""
+        told: list[bool] = []
+        token = _in_thread.set(told)
+        try:
+            return await call_next()
+        finally:
+            _in_thread.reset(token)
+            if not told:
+                await sync_to_async(close_old)()
+
+
+def close_old() -> None:
+    """As ``django.db.close_old_connections``, but for those in a transaction: it is a test's, and all around us."""
+    for each in connections.all(initialized_only=True):
+        if not each.in_atomic_block:
+            each.close_if_unusable_or_obsolete()
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

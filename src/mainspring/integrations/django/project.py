@@ -1,0 +1,50 @@
+"""The app of a Django project: made from its settings, or found where they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, Unpack
+
+from django.utils.module_loading import import_string
+
+from mainspring.app.app import Mainspring
+from mainspring.app.config import AppOptions
+from mainspring.app.middleware.chain import Middleware
+from mainspring.app.resolvers import Resolver
+from mainspring.integrations.django.connections import FreshConnections
+from mainspring.integrations.django.databases import Location
+from mainspring.integrations.django.settings import NAME, read_settings
+from mainspring.model.errors import BadOption
+
+
+def django_app(
+    alias: str = "default",
+    *,
+    resolver: Resolver | object = None,
+    codecs: Iterable[Any] = (),
+    middleware: Sequence[Middleware] = (),
+    **options: Unpack[AppOptions],
+) -> Mainspring:
+    """A ``Mainspring(…)`` on the database that DATABASES has under this alias, wherever Django's tests move it.
+
+    Django's connections are looked after around every handler. The other arguments are those of ``Mainspring``.
+    """
+    around = (FreshConnections(), *middleware)
+    return Mainspring(Location(alias), resolver=resolver, codecs=codecs, middleware=around, **options)
+
+
+@cache
+def project_app() -> Mainspring:
+    """The one app of this project; raises BadOption where the settings do not lead to one."""
+    given = read_settings()
+    if given.app is None:
+        assert given.database is not None, "only an app of the project's own can be elsewhere"
+        return django_app(given.database, **given.options)
+    try:
+        found = import_string(given.app)
+    except ImportError as error:
+        raise BadOption(f"{NAME}['APP'] = {given.app!r} cannot be imported: {error}") from error
+    if not isinstance(found, Mainspring):
+        raise BadOption(f"{NAME}['APP'] = {given.app!r} is of type {type(found).__qualname__}, not a Mainspring")
+    return found

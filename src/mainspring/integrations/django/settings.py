@@ -1,0 +1,56 @@
+"""``MAINSPRING`` in a project's settings, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from mainspring.app.config import AppOptions
+from mainspring.app.options import closest
+from mainspring.model.errors import BadOption
+
+NAME = "MAINSPRING"
+_OWN = ("APP", "DATABASE", "MIGRATE")
+_OPTIONS = {option.upper(): option for option in AppOptions.__annotations__}
+"""Every option of an app, written as Django writes settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the project says."""
+
+    app: str | None
+    """Where the project makes its app itself, as in ``shop.spring.app``; None: it is made from the rest."""
+    database: str | None
+    """The alias of the database that the tables are in; None: it is none of Django's."""
+    migrate: bool
+    """Whether ``manage.py migrate`` creates the tables too."""
+    options: Mapping[str, Any]
+    """The app's options."""
+
+
+def read_settings() -> Settings:
+    """Read them; raises BadOption saying what to write instead. A project without any is in order."""
+    given = getattr(settings, NAME, {})
+    if not isinstance(given, Mapping):
+        raise BadOption(f"{NAME} must be a dict, as in {NAME} = {{'NAME': 'shop'}}, not {type(given).__qualname__}")
+    known = (*_OWN, *_OPTIONS)
+    for key in given:
+        if key not in known:
+            raise BadOption(f"{NAME} has an unknown key {key!r}.{closest(str(key).upper(), known)}")
+    options = {_OPTIONS[key]: value for key, value in given.items() if key in _OPTIONS}
+    app, database, migrate = given.get("APP"), given.get("DATABASE", "default"), given.get("MIGRATE", True)
+    if app is not None and not (isinstance(app, str) and "." in app):
+        raise BadOption(f"{NAME}['APP'] = {app!r} must be the dotted path of a Mainspring, as in 'shop.spring.app'")
+    if app is not None and options:
+        left = ", ".join(map(str.upper, options))
+        raise BadOption(f"{NAME} has both APP and {left}: options go where the app is made, into {app}")
+    if not isinstance(migrate, bool):
+        raise BadOption(f"{NAME}['MIGRATE'] = {migrate!r} must be True or False")
+    if database not in (settings.DATABASES if app is None else (*settings.DATABASES, None)):
+        there = ", ".join(map(repr, settings.DATABASES))
+        raise BadOption(f"{NAME}['DATABASE'] = {database!r} is not in DATABASES, which has {there}")
+    return Settings(app, database, migrate, options)

@@ -1,0 +1,47 @@
+"""Mainspring's tables in Django's database: created with ``manage.py migrate``, and so in test databases too."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.db import connections
+
+from mainspring.app.app import Mainspring
+from mainspring.app.storages import ddl
+from mainspring.integrations.django.databases import Location, is_in_memory
+from mainspring.integrations.django.project import project_app
+from mainspring.integrations.django.settings import read_settings
+
+
+def create_tables(*, using: str, verbosity: int = 0, **rest: Any) -> None:
+    """Receive ``post_migrate``: bring the tables up to date, where this is the database that they are in."""
+    given = read_settings()
+    if not given.migrate or using != given.database:
+        return
+    app = project_app()
+    app.sync.close()  # a test database may have come to be in the meantime
+    applied = migrate(using, app.options.schema)
+    if applied and verbosity:
+        (rest.get("stdout") or sys.stdout).write(f"Mainspring: applied {', '.join(applied)}\n")
+
+
+def migrate(alias: str, schema: str) -> list[str]:
+    """Create or upgrade the tables in the database of this alias; returns the names of what was applied."""
+    connection = connections[alias]
+    if is_in_memory(connection):
+        return _in_memory(connection, schema)
+    place = Mainspring(Location(alias), schema=schema)
+    try:
+        return place.sync.migrate()
+    finally:
+        place.sync.close()
+
+
+def _in_memory(connection: Any, schema: str) -> list[str]:
+    # It is as old as this process, so it has all of the tables or none.
+    if f"{schema}_migration" in connection.introspection.table_names():
+        return []
+    connection.ensure_connection()
+    connection.connection.executescript(ddl("sqlite", schema))
+    return ["all"]

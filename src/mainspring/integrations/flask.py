@@ -1,0 +1,111 @@
+"""Flask: a Mainspring that is an extension, and ``flask mainspring worker``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Unpack
+
+from mainspring.app import runner
+from mainspring.app.announcing import again, announced, log_to_stderr, say
+from mainspring.app.app import Mainspring
+from mainspring.app.config import AppOptions
+from mainspring.app.context import Context
+from mainspring.app.middleware.chain import Middleware
+from mainspring.app.parent import MISTAKE
+from mainspring.app.resolvers import Resolver
+from mainspring.model.errors import MainspringError, Misuse
+
+if TYPE_CHECKING:
+    from flask import Flask
+    from flask.cli import AppGroup
+
+EXTENSION = "mainspring"
+
+
+class FlaskMainspring(Mainspring):
+    """A ``Mainspring(…)`` that Flask knows: ``spring = FlaskMainspring(url)``, then ``spring.init_app(app)``.
+
+    Every handler runs in an application context of its own, which is torn down after it in the thread it ran in: so
+    ``current_app`` is there, and sessions that Flask removes after a request are removed after a handler too.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        app: Flask | None = None,
+        resolver: Resolver | object = None,
+        codecs: Iterable[Any] = (),
+        middleware: Sequence[Middleware] = (),
+        **options: Unpack[AppOptions],
+    ) -> None:
+        self._context = FlaskContext()
+        around = (self._context, *middleware)
+        super().__init__(url, resolver=resolver, codecs=codecs, middleware=around, **options)
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask) -> None:
+        """Make it known to the application: as ``app.extensions["mainspring"]`` and by ``flask mainspring …``."""
+        app.extensions[EXTENSION] = self
+        app.cli.add_command(_commands(self))
+        self._context.application = app
+
+
+class FlaskContext(Middleware):
+    """An application context around every handler."""
+
+    application: Flask | None = None
+
+    def calling(self, ctx: Context) -> AbstractContextManager[object]:
+        """See ``Middleware.calling``."""
+        if self.application is None:
+            raise Misuse(
+                f"{ctx.group} runs where no Flask application is known: call spring.init_app(app) first, or start the "
+                "worker by `flask mainspring worker`"
+            )
+        return self.application.app_context()
+
+
+def _commands(spring: Mainspring) -> AppGroup:
+    import click
+    from flask.cli import AppGroup
+
+    class _Mistaken(click.ClickException):
+        exit_code = MISTAKE
+
+    group = AppGroup(EXTENSION, help="Mainspring: messages on the application's database.")
+
+    @group.command()
+    @click.option("--group", "-g", "groups", multiple=True, metavar="NAME", help="Serve only this group.")
+    @click.option("--processes", "-p", default=1, metavar="N", help="How many worker processes to keep running.")
+    @click.option("--line", type=int, hidden=True)
+    def worker(groups: tuple[str, ...], processes: int, line: int | None) -> None:
+        """Consume messages until told to stop.
+
+        The first SIGTERM or Ctrl-C lets running handlers finish, the second stops them at once.
+        """
+        log_to_stderr("info")
+        if processes > 1:
+            ending = again(processes)
+            if not ending.well:
+                raise click.ClickException(ending.reason or "no process could be started")
+            return
+        try:
+            told = runner.run(announced(spring, spring.options.name, groups, line), line)
+        except MainspringError as error:
+            raise _Mistaken(str(error)) from error
+        if not told:
+            raise click.ClickException("the worker gave up by itself; the log says why")
+
+    @group.command()
+    def migrate() -> None:
+        """Create the tables, or bring them up to date."""
+        try:
+            applied = spring.sync.migrate()
+        except MainspringError as error:
+            raise click.ClickException(str(error)) from error
+        say(f"applied {', '.join(applied)}" if applied else "the schema is up to date")
+
+    return group
