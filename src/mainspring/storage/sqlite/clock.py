@@ -8,6 +8,9 @@ from datetime import datetime
 from mainspring.storage.script import Script, Statement
 from mainspring.storage.sqlite.values import micros
 
+_BEHIND = 100_000
+"""Microseconds by which the stored mark may be behind; the same is written in ``clock_mark.sql``."""
+
 
 class Clock:
     """Says what time it is, in microseconds since 1970, never less than it has said before (invariant 7).
@@ -37,6 +40,17 @@ class Clock:
             return micros(now)
         rows = yield self._read
         return self._raised(rows[0][0])
+
+    def asked(self, now: datetime | None) -> int:
+        """What time it is as far as this object knows, for a statement that asks the stored mark too."""
+        return micros(now) if now is not None else max(self._host(), self._highest)
+
+    def heard(self, at: int, stored: int, now: datetime | None) -> Script[None]:
+        """Remember what such a statement has said, and store it if the mark is far enough behind."""
+        if now is None:
+            self._highest = max(at, self._highest)
+            if stored < at - _BEHIND:
+                yield Statement(self._mark, (at,))
 
     def marking(self, now: datetime | None) -> int:
         """What to mark at least, for a statement that marks and reads at once."""

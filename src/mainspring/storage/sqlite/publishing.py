@@ -24,7 +24,29 @@ def publish(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Scri
 
 
 def _publish_one(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Published]:
-    """In as few statements as there can be: in a caller's transaction each has its price."""
+    """In two statements, where no pattern can match: in a caller's transaction each has its price."""
+    host, raw = sql.clock.asked(now), draft.id.bytes
+    # What could be refused is reckoned before anything is written: in a caller's transaction nobody would roll it back.
+    wanted = _asked(draft, host)
+    absolute, relative = _expiry(draft, host)
+    rows = yield sql("publish_one", *_body(raw, draft), host, now is None, absolute, relative, draft.group)
+    if not rows:
+        return (yield from _publish_routed(sql, draft, now))
+    ((at, mark, copies),) = rows
+    yield from sql.clock.heard(at, mark, now)
+    asked = wanted if draft.at is not None else wanted + at - host
+    due, priority = max(asked, at), int(draft.priority)
+    if draft.group is not None:
+        yield sql("publish_delivery", raw, draft.group, priority, due, asked, at, draft.key)
+    elif copies:
+        yield sql("publish_copies", raw, draft.topic, priority, due, asked, at, draft.key)
+    else:
+        yield sql("publish_parked", raw, draft.topic, draft.key, priority, due, asked, at, at)
+    return Published(frozenset((draft.id,)))
+
+
+def _publish_routed(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Published]:
+    """One message whose id may be known, or which patterns may match."""
     raw, topic = draft.id.bytes, draft.topic if draft.group is None else None
     ((stored_at, is_known, found),) = yield sql("publish_begin_one", sql.clock.marking(now), topic, raw)
     at = sql.clock.told(stored_at, now)
@@ -76,7 +98,7 @@ def _addressed(
     raw: bytes, draft: Draft, groups: Sequence[str], at: int
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The rows of its deliveries, or the one of a message that is parked."""
-    asked = micros(draft.at) if draft.at is not None else after(at, draft.delay) if draft.delay else at
+    asked = _asked(draft, at)
     due, priority, key = max(asked, at), int(draft.priority), draft.key
     if groups:
         return [(raw, group, priority, due, asked, at, key) for group in groups], []
@@ -84,10 +106,12 @@ def _addressed(
 
 
 def _message(raw: bytes, draft: Draft, copies: int, at: int) -> tuple[Any, ...]:
-    if draft.expires_at is not None:
-        expires: int | None = micros(draft.expires_at)
-    else:
-        expires = None if draft.expires_in is None else after(at, draft.expires_in)
+    absolute, relative = _expiry(draft, at)
+    expires = absolute if relative is None else at + relative
+    return (*_body(raw, draft), at, expires, copies)
+
+
+def _body(raw: bytes, draft: Draft) -> tuple[Any, ...]:
     return (
         raw,
         draft.topic,
@@ -97,7 +121,15 @@ def _message(raw: bytes, draft: Draft, copies: int, at: int) -> tuple[Any, ...]:
         None if draft.headers is None else mapping(draft.headers),
         draft.correlation_id,
         None if draft.causation_id is None else draft.causation_id.bytes,
-        at,
-        expires,
-        copies,
     )
+
+
+def _asked(draft: Draft, at: int) -> int:
+    return micros(draft.at) if draft.at is not None else after(at, draft.delay) if draft.delay else at
+
+
+def _expiry(draft: Draft, at: int) -> tuple[int | None, int | None]:
+    """When it expires, or how long after it was stored."""
+    if draft.expires_at is not None:
+        return micros(draft.expires_at), None
+    return None, None if draft.expires_in is None else after(at, draft.expires_in) - at
