@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -32,7 +32,7 @@ class FlaskMainspring(Mainspring):
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Callable[[], str] | None = None,
         *,
         app: Flask | None = None,
         resolver: Resolver | object = None,
