@@ -83,7 +83,7 @@ async def test_a_publish_whose_commit_reply_is_lost_is_stored_once(scene: Scene,
     await scene.workers(1)
     async with scene.publishing() as app:
         for _ in range(5):
-            proxy.lose_next_answer(r"insert into \S+\.?message\b")
+            proxy.lose_next_answer(r"insert into \S+\.?message\b|publish_one\(")
             receipt = await app.publish("work", scene.jobs(1)[0])
             scene.ledger.note("ok", [receipt.id])
             assert receipt.status == "stored"

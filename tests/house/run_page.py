@@ -24,8 +24,6 @@ from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-import psycopg
-
 from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
 
 _ENDLESS = re.compile(r"\b(mainspring (worker|dashboard|top)|mainspring_worker)\b")
@@ -80,6 +78,8 @@ def _execute(block: Block, page: Path, module: types.ModuleType, runner: asyncio
 
 
 def _query(block: Block, page: Path, server: str) -> None:
+    import psycopg  # a newcomer to a page without SQL need not have it
+
     try:
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(block.code.encode())

@@ -107,3 +107,28 @@ async def test_a_worker_that_ends_in_good_order_leaves_the_roster_and_its_counts
     roster = await stage.storage.ledger.roster()
     [counts] = (await stage.storage.ledger.tally()).groups
     assert (roster.workers, counts.handled) == ((), 4)
+
+
+@pytest.mark.parametrize("broken", ["beat", "farewell"])
+async def test_a_fault_of_our_own_does_not_keep_a_worker_from_ending(
+    stage: Stage, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fault(*_: object) -> None:
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr(stage.storage.upkeep, broken, fault)
+    await stage.publish(1)
+    worker = stage.make(stage.handler(_nothing))
+    await worker.start()
+    await stage.until(lambda: len(stage.calls) == 1)
+
+    async with asyncio.timeout(10):
+        await worker.stop()
+        await worker.finished()
+
+    assert "a mistake" in caplog.text
+    await asyncio.sleep(0)
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("mainspring-")]
+
+
+async def _nothing(_: Delivery, __: Run) -> None: ...

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
@@ -26,6 +24,7 @@ from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
+from mainspring.runtime.waiting import until, within
 from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
@@ -183,6 +182,12 @@ class Worker:
                 return
 
     async def _end(self) -> None:
+        try:
+            await self._wind_down()
+        finally:
+            self._finished.set()
+
+    async def _wind_down(self) -> None:
         settings = self._settings
         if self._preparing is not None:
             self._preparing.cancel()
@@ -192,12 +197,15 @@ class Worker:
             fetching = asyncio.create_task(self._fetcher.stop())
             for executor in self._executors:
                 executor.release_waiting()
-            await self._within(settings.grace.total_seconds(), self._quiet())
+            await within(settings.grace.total_seconds(), self._quiet(), self._hurry)
             for executor in self._executors:
                 for run in executor.running():
                     executor.interrupt(run, STOP_SHUTDOWN)
-            await self._last_words(fetching)
-        self._finished.set()
+            try:
+                await self._last_words(fetching)
+            finally:
+                # Whatever went wrong: a coroutine left at its post would keep the loop from ever ending.
+                await self._let_go()
 
     async def _last_words(self, fetching: asyncio.Task[None]) -> None:
         async def orderly() -> None:
@@ -208,19 +216,28 @@ class Worker:
             await self._settler.drained()
             await self._bus.settled()
 
-        if not await self._until(_LAST_WORDS, orderly()):
+        if not await until(_LAST_WORDS, orderly()):
             self._name_the_unfinished()
+
+    async def _let_go(self) -> None:
         for loop in (self._fetcher, self._settler, self._janitor):
             loop.abandon()
         keeping = asyncio.create_task(self._keeper.stop())
         ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
-        with contextlib.suppress(MainspringError):
-            await self._until(_FAREWELL, self._janitor.farewell())
+        await until(_FAREWELL, self._farewell())
         await keeping
         for executor in self._executors:
             executor.close()
         await asyncio.gather(*ending)
         self._threads.close()
+
+    async def _farewell(self) -> None:
+        try:
+            await self._janitor.farewell()
+        except MainspringError:
+            pass  # the database is away: the roster forgets who is silent
+        except Exception:
+            _logger.exception("the worker could not take its leave")
 
     async def _quiet(self) -> None:
         await asyncio.sleep(0)
@@ -229,25 +246,6 @@ class Worker:
     async def _executors_quiet(self) -> None:
         for executor in self._executors:
             await executor.quiet()
-
-    async def _within(self, seconds: float, wait: Coroutine[Any, Any, None]) -> None:
-        """Wait for it, but no longer than the grace, and not at all once somebody is in a hurry."""
-        waiting = asyncio.create_task(wait)
-        hurry = asyncio.create_task(self._hurry.wait())
-        await asyncio.wait([waiting, hurry], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for each in (waiting, hurry):
-            each.cancel()
-        await asyncio.wait([waiting, hurry])
-
-    async def _until(self, seconds: float, wait: Coroutine[Any, Any, None]) -> bool:
-        task = asyncio.create_task(wait)
-        done, _ = await asyncio.wait([task], timeout=seconds)
-        if done:
-            task.result()
-            return True
-        task.cancel()
-        await asyncio.wait([task])
-        return False
 
     def _name_the_unfinished(self) -> None:
         for executor in self._executors:

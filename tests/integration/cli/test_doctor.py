@@ -72,7 +72,7 @@ def test_all_is_well_after_a_worker_was_there(stocked: Shell) -> None:
     )
 
     assert [each.code for each in (by_app, by_option, by_variable)] == [0, 0, 0]
-    assert _findings(by_app, "schema") == [("ok", "version 1, which this release can work with", "")]
+    assert _findings(by_app, "schema") == [("ok", "version 2, which this release can work with", "")]
     assert _findings(by_app, "groups") == [("ok", "every consumer is declared", "")]
     assert by_option.json["options"] == by_app.json["options"]
     assert _options(by_variable)["url"] == ("sqlite:///shop.db", "MAINSPRING_URL")
