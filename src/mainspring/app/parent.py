@@ -20,8 +20,10 @@ MISTAKE = 2
 """The exit code of a child that was asked for what cannot be: another one would end the same way."""
 STARTED = b"s"
 """What a child says on its line once it is under way: nothing was wrong with what it was told."""
-_INTERRUPTED = 130
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STOP = signal.SIGTERM
+"""What a child is told by, whatever the parent heard: it ends one that cannot listen yet. SIGINT would become an
+exception in whatever Python is doing then, and is lost where exceptions are ignored."""
 _SAME_SIGNAL = 0.1
 """Seconds within which a repeated signal is the same one."""
 _HEALTHY = 60.0
@@ -109,7 +111,7 @@ class Parent:
                 )
             self._children.add(child)
             if self._told:
-                _send(child, self._told[-1])  # it was on its way when the others were told
+                _send(child, _STOP)  # it was on its way when the others were told
             listening = asyncio.create_task(self._listen(line, place))
             code = await child.wait()
             self._children.discard(child)
@@ -145,7 +147,7 @@ class Parent:
         # Whoever is told before it can listen, or again when it has finished, ends by the signal itself: it has nothing
         # in hand.
         deaf = place not in self._under_way or len(self._told) > 1
-        if not (deaf and (code == _INTERRUPTED or -code in self._told)):
+        if not (deaf and -code == _STOP):
             self._ended_badly.append(said)
 
     def _hear(self, number: signal.Signals) -> None:
@@ -158,7 +160,7 @@ class Parent:
         self._told.append(number)
         self._stopping.set()
         for child in self._children:
-            _send(child, number)
+            _send(child, _STOP)
         if len(self._told) > 1:
             loop.call_later(_PATIENCE, self._kill)
 
