@@ -15,6 +15,8 @@ from mainspring.app.parent import STARTED, Ending, Parent
 
 _LOOK = 0.05
 
+_MOST_PROCESSES = 1000
+
 
 @asynccontextmanager
 async def announced(
@@ -72,3 +74,10 @@ async def _tell(working: Any, what: str, line: int | None) -> None:
     while not working.ready:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK)  # readiness may come hours later, when a database does
     say(f"mainspring worker ready: {what}, process {os.getpid()}")
+
+
+def refused_count(processes: int) -> str | None:
+    """Why there cannot be so many worker processes; None when there can."""
+    if 1 <= processes <= _MOST_PROCESSES:
+        return None
+    return f"--processes {processes} must be between 1 and {_MOST_PROCESSES}"

@@ -27,7 +27,9 @@ class Background:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._calls = 0
+        self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         _forgetful.add(self)
@@ -39,26 +41,44 @@ class Background:
             raise Misuse(f"{blocking} would block the event loop it is called on: write `await {awaited}`")
         if (stand_in := self._door.stand_in) is not None:
             return stand_in.wait_for(work)
-        future = asyncio.run_coroutine_threadsafe(self._inside(work), self._started())
+        with self._changed:
+            self._changed.wait_for(lambda: not self._closing)
+            future = asyncio.run_coroutine_threadsafe(self._inside(work), self._started())
+            self._calls += 1
         try:
             return future.result()
         except BaseException:
             future.cancel()  # an interrupt must not leave it running behind the caller's back
             raise
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
 
     def close(self) -> None:
-        """Close the database and end the thread. The next call starts anew."""
-        with self._lock:
+        """Close the database and end the thread, when the calls under way have ended. The next call starts anew."""
+        if in_loop():
+            raise Misuse("app.sync.close() would block the event loop it is called on: call it from blocking code")
+        with self._changed:
+            self._changed.wait_for(lambda: not self._closing)
+            self._closing = True  # whoever calls now waits, and starts anew
+            self._changed.wait_for(lambda: self._calls == 0)
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._door.shut(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        try:
+            if loop is not None and thread is not None:
+                asyncio.run_coroutine_threadsafe(self._door.shut(), loop).result()
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+        finally:
+            with self._changed:
+                self._closing = False
+                self._changed.notify_all()
 
     def forget(self) -> None:
         """After a fork: the thread stayed with the parent, and so did whoever held the lock."""
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._calls = 0
+        self._closing = False
         self._loop = self._thread = None
 
     async def _inside(self, work: Work[T]) -> T:
@@ -67,13 +87,12 @@ class Background:
         return await work()
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="mainspring-sync", daemon=True)
-                self._thread.start()
-                weakref.finalize(self, _dismiss, self._loop).atexit = False
-            return self._loop
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="mainspring-sync", daemon=True)
+            self._thread.start()
+            weakref.finalize(self, _dismiss, self._loop).atexit = False
+        return self._loop
 
 
 def at_once(work: Work[T]) -> T:

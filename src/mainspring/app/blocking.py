@@ -32,7 +32,9 @@ class BlockingPost:
         """See ``Sync.publish_many``."""
         if options.get("tx") is not None:
             return self._post.join_many(messages, spread, options)
-        return self._background.run(lambda: self._post.publish_many(messages, spread, options), "publish_many(…)")
+        # Taken here: an iterable may belong to this thread, as a cursor does, or take its time.
+        taken = list(messages)
+        return self._background.run(lambda: self._post.publish_many(taken, spread, options), "publish_many(…)")
 
     def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
         """See ``Sync.cancel``."""

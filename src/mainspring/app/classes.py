@@ -56,8 +56,17 @@ def sender_of(kind: type[Consumer[Any]]) -> Sender:
 
 def message_of(kind: type) -> Any:
     """The ``T`` of ``Consumer[T]``, None where the class leaves it open."""
+    found = _message_of(kind)
+    return None if isinstance(found, TypeVar) else found
+
+
+def _message_of(kind: type) -> Any:
     for parent in getattr(kind, "__orig_bases__", ()):
-        if get_origin(parent) is Consumer:
-            found = get_args(parent)[0]
-            return None if isinstance(found, TypeVar) else found
-    return next((found for parent in kind.__bases__ if (found := message_of(parent)) is not None), None)
+        origin, given = get_origin(parent), get_args(parent)
+        if origin is Consumer:
+            return given[0]
+        if isinstance(origin, type) and issubclass(origin, Consumer):
+            inner = _message_of(origin)
+            open_ones: tuple[Any, ...] = getattr(origin, "__parameters__", ())
+            return given[open_ones.index(inner)] if inner in open_ones else inner
+    return next((found for parent in kind.__bases__ if (found := _message_of(parent)) is not None), None)

@@ -49,4 +49,5 @@ def is_async(provider: Any) -> bool:
 def is_yielding(provider: Any) -> bool:
     """Whether the provider yields what it makes, and cleans up afterwards."""
     inner = inspect.unwrap(provider)
-    return inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(each) for kind in kinds for each in (inner, type(inner).__call__))

@@ -73,6 +73,8 @@ class Opening:
     migrating: asyncio.Task[None] | None = None
     applied: list[str] = field(default_factory=list)
     """The migrations that opening applied by itself."""
+    roused: bool = False
+    """Whether sleepers will be told soon of what was committed."""
     rousing: asyncio.Future[None] | None = None
 
 
@@ -90,7 +92,6 @@ class Door:
         self._inside = 0
         self._abandoned: list[Opening] = []
         self._stand_in: StandIn | None = None
-        self._rousing = False
 
     @property
     def now(self) -> datetime | None:
@@ -118,8 +119,8 @@ class Door:
         opening = self._opening
         if opening is None or opening.pid != os.getpid() or opening.loop.is_closed():
             return False
-        if not self._rousing:
-            self._rousing = True
+        if not opening.roused:
+            opening.roused = True
             opening.loop.call_soon_threadsafe(self._rouse_later, opening)
         return True
 
@@ -141,7 +142,9 @@ class Door:
         """Close behind the last one."""
         if self._stand_in is not None:
             return
-        self._inside -= 1
+        if self._notice_fork():
+            return  # it was the parent's, and is not ours to close
+        self._inside = max(self._inside - 1, 0)
         opening = self._opening
         if self._inside > 0 or opening is None:
             return
@@ -158,7 +161,7 @@ class Door:
 
     async def shut(self) -> None:
         """Close, whoever is inside."""
-        if self._opening is not None:
+        if self._opening is not None and not self._notice_fork():
             self._inside = 1
             await self.leave()
 
@@ -227,16 +230,19 @@ class Door:
         opening.loop.call_later(_ROUSE_EVERY, self._rouse_now, opening)
 
     def _rouse_now(self, opening: Opening) -> None:
-        self._rousing = False
+        opening.roused = False
         if opening is self._opening:
             opening.rousing = asyncio.ensure_future(_rouse(opening.storage))
 
-    def _notice_fork(self) -> None:
-        if self._opening is not None and self._opening.pid != os.getpid():
-            # Kept, never closed: its sockets and locks are the parent's, and closing would say goodbye for it.
-            self._abandoned.append(self._opening)
-            self._opening = None
-            self._inside = 0
+    def _notice_fork(self) -> bool:
+        """Whether what was open is the parent's; it is left alone then."""
+        if self._opening is None or self._opening.pid == os.getpid():
+            return False
+        # Kept, never closed: its sockets and locks are the parent's, and closing would say goodbye for it.
+        self._abandoned.append(self._opening)
+        self._opening = None
+        self._inside = 0
+        return True
 
     def _check_loop(self, opening: Opening, call: str) -> None:
         if opening.loop is not asyncio.get_running_loop():

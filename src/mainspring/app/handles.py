@@ -189,6 +189,8 @@ def recognise(handle: object) -> tuple[Kind, object]:
             raise BadHandle(
                 f"tx={handle!r} is a text, and only the alias of one of Django's databases may be one, in a process "
                 f"where Django is set up: pass {_accepted()}"
+                if handle.isidentifier()
+                else f"tx= is a text: pass the connection or session itself, {_accepted()}"
             )
         handle = named
     made_of: Any = type(handle)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mainspring.app.context import Context, Publishing
+from mainspring.app.firm import Firm
 from mainspring.app.plan import CONTEXT, PAYLOAD, SCOPE, Plan, Step
 from mainspring.app.resolvers import Resolver
 from mainspring.model.message import Delivery
@@ -38,7 +39,8 @@ def compile_plan(
     place = f"<the call of {handler}>"
     world: dict[str, Any] = {"function": function, "decode": decode, "Context": Context, "app": app}
     if resolver is not None:
-        world["scope"] = resolver.scope_blocking if blocking else resolver.scope
+        enter = resolver.scope_blocking if blocking else resolver.scope
+        world["scope"] = lambda context: Firm(enter(context))
     for number, step in enumerate(plan.steps, _FIRST):
         world[f"make_{number}"] = step.make
         world[f"asked_{number}"] = step.resolves
@@ -58,9 +60,6 @@ def _written(plan: Plan, decodes: bool, *, blocking: bool) -> Iterator[str]:  # 
         yield f"{indent}message = decode(delivery.payload, delivery.content_type)"
     if plan.context:
         yield f"{indent}context = Context(app, delivery, run{', message' if decodes else ''})"
-    scoped = plan.closes or plan.resolves
-    if scoped:
-        yield f"{indent}failure = result = None"
     if plan.resolves:
         yield f"{indent}{'with' if blocking else 'async with'} scope(context) as get:"
         indent += "    "
@@ -73,18 +72,7 @@ def _written(plan: Plan, decodes: bool, *, blocking: bool) -> Iterator[str]:  # 
             indent += "    "
         else:
             yield f"{indent}{value} = {'await ' if step.awaits else ''}{_made(number, step)}"
-    call = f"{wait}function({_arguments(plan.places, plan.names)})"
-    if not scoped:
-        yield f"{indent}return {call}"
-        return
-    yield f"{indent}try:"
-    yield f"{indent}    result = {call}"
-    yield f"{indent}except BaseException as error:"
-    yield f"{indent}    failure = error"
-    yield f"{indent}    raise"
-    yield "    if failure is not None:"
-    yield "        raise failure"
-    yield "    return result"
+    yield f"{indent}return {wait}function({_arguments(plan.places, plan.names)})"
 
 
 def _made(number: int, step: Step) -> str:

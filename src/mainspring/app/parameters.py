@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -48,12 +48,19 @@ def read(
             return ()  # a class written in C: it is called without arguments, or says itself what it misses
         raise BadSignature(f"{name} has no signature to read: wrap it in a function; {ACCEPTED}") from error
     read: list[Argument] = []
+    skipped: str | None = None
     for parameter in signature.parameters.values():
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             continue
         filled = _fill(parameter, read, function, name, resolver, takes_payload=takes_payload)
-        if filled is not None:
+        if filled is None:
+            skipped = parameter.name
+        elif skipped is None or filled.by_name:
             read.append(filled)
+        elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise BadSignature(f"{name} takes {parameter.name!r} after {skipped!r}, which keeps its default: swap them")
+        else:
+            read.append(replace(filled, by_name=True))
     return tuple(read)
 
 
@@ -87,7 +94,7 @@ def _fill(
                 f"parameter {name!r} of {owner} stands where the payload does and has a default: remove the default, "
                 f"or put `*` before it if it is not the payload; {ACCEPTED}"
             )
-        return Argument(name, by_name, "payload", Any if annotation is UNTYPED else annotation)
+        return Argument(name, by_name, "payload", annotation)
     if optional:
         return None
     if resolver is not None and annotation is not UNTYPED:

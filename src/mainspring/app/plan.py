@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from mainspring.app import depends
 from mainspring.app.depends import Depends
+from mainspring.app.firm import Firm
 from mainspring.app.functions import handler_name
 from mainspring.app.parameters import Argument, Arguments, read
 from mainspring.app.resolvers import Resolver
@@ -95,7 +96,7 @@ class _Planning:
                 f"{self._handler} is a plain function, and the resolver is an async container: write `async def` for "
                 "the handler, or give Mainspring(resolver=…) a container that blocks"
             )
-        key = ("resolver", str(annotation))
+        key = ("resolver", annotation if isinstance(annotation, Hashable) else id(annotation))
         if key not in self._made:
             step = Step(_never, (), (), awaits=not self._blocking, closes=False, resolves=annotation)
             self._made[key] = self._add(step)
@@ -103,10 +104,11 @@ class _Planning:
 
     def _provided(self, wanted: Depends, argument: Argument, asker: str) -> int:
         provider = wanted.provider or _self_made(argument, asker)
-        if wanted.cached and provider in self._made:
-            return self._made[provider]
+        key = _identity(provider)
+        if wanted.cached and key in self._made:
+            return self._made[key]
         name = handler_name(provider)
-        if provider in self._making:
+        if key in map(_identity, self._making):
             circle = " → ".join(handler_name(each) for each in [*self._making, provider])
             raise BadSignature(f"the providers of {self._handler} go round in a circle: {circle}")
         awaits = depends.is_async(provider)
@@ -123,12 +125,19 @@ class _Planning:
         self._plan.closes = self._plan.closes or closes
         place = self._add(step)
         if wanted.cached:
-            self._made[provider] = place
+            self._made[key] = place
         return place
 
     def _add(self, step: Step) -> int:
         self._plan.steps.append(step)
         return SCOPE + len(self._plan.steps)
+
+
+def _identity(provider: Any) -> Any:
+    # By what it is, not by what it equals. A method is a new object whenever it is looked up.
+    if inspect.ismethod(provider):
+        return id(provider.__self__), provider.__func__
+    return id(provider)
 
 
 def _self_made(argument: Argument, asker: str) -> Callable[..., Any]:
@@ -142,10 +151,14 @@ def _self_made(argument: Argument, asker: str) -> Callable[..., Any]:
 
 
 def _managed(provider: Any) -> Callable[..., Any]:
-    # One that is decorated by contextlib already gives a context manager when it is called.
-    if inspect.isasyncgenfunction(provider):
-        return contextlib.asynccontextmanager(provider)
-    return contextlib.contextmanager(provider) if inspect.isgeneratorfunction(provider) else provider
+    def made(*args: Any, **kwargs: Any) -> Firm:
+        made = provider(*args, **kwargs)
+        # One that is decorated by contextlib gives a context manager already.
+        if inspect.isgenerator(made):
+            return Firm(contextlib.contextmanager(lambda: made)())
+        return Firm(contextlib.asynccontextmanager(lambda: made)() if inspect.isasyncgen(made) else made)
+
+    return made
 
 
 def _never() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mainspring.app.classes import Consumer, message_of
 from mainspring.app.context import Context, Publishing
 from mainspring.app.depends import Depends
 from mainspring.app.functions import handler_name
 from mainspring.app.injection import Call, compile_plan
-from mainspring.app.parameters import ACCEPTED, Argument, Arguments
+from mainspring.app.parameters import ACCEPTED, UNTYPED, Argument, Arguments
 from mainspring.app.parameters import read as read_parameters
 from mainspring.app.plan import Plan, plan
 from mainspring.app.resolvers import Resolver
@@ -67,7 +67,7 @@ def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape
         function=function,
         arguments=arguments,
         payload=message and "ctx.message" if payload is None else payload.name,
-        annotation=message or Any if payload is None else payload.annotation,
+        annotation=_annotation(payload, message, name),
         context=None if context is None else context.name,
         threaded=threaded,
         plan=None if simple else plan(arguments, blocking=threaded, resolver=resolver, handler=handler_name(function)),
@@ -139,6 +139,16 @@ def _of_class(kind: type, resolver: Resolver | None, name: str) -> tuple[Callabl
     # To the method its instance is one more thing that is made for every dispatch.
     instance = Argument("self", by_name=False, source=Depends(kind, cached=False), annotation=kind)
     return function, (instance, *arguments), message_of(kind)
+
+
+def _annotation(payload: Argument | None, message: Any, name: str) -> Any:
+    """What the message is read as: what its parameter says, or else ``Consumer[T]``."""
+    written = None if payload is None else payload.annotation
+    if isinstance(written, TypeVar):
+        if message is None:
+            raise BadSignature(f"{name} leaves open what {written} is: write Consumer[YourMessage]")
+        return message
+    return message or Any if written is None or written is UNTYPED else written
 
 
 def _refuse_yielding(function: Any, name: str) -> None:

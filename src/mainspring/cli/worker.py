@@ -10,12 +10,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from mainspring.app import runner
-from mainspring.app.announcing import announced, log_to_stderr
+from mainspring.app.announcing import announced, log_to_stderr, refused_count
 from mainspring.app.parent import Parent
 from mainspring.cli.failures import FAILED, Refused
 from mainspring.cli.loading import load_app
 
-_MOST_PROCESSES = 1000
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -49,8 +48,8 @@ def worker(
     line
         The way to the parent of several processes.
     """
-    if not 1 <= processes <= _MOST_PROCESSES:
-        raise Refused(f"--processes {processes} must be between 1 and {_MOST_PROCESSES}")
+    if refusal := refused_count(processes):
+        raise Refused(refusal)
     if processes > 1:
         return _keep_several(processes, _again(app, group, log_level, dev=dev), log_level)
     loaded = load_app(app)

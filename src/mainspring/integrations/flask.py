@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mainspring.app import runner
-from mainspring.app.announcing import again, announced, log_to_stderr, say
+from mainspring.app.announcing import again, announced, log_to_stderr, refused_count, say
 from mainspring.app.app import Mainspring
 from mainspring.app.config import AppOptions
 from mainspring.app.context import Context
@@ -87,6 +87,8 @@ def _commands(spring: Mainspring) -> AppGroup:
         The first SIGTERM or Ctrl-C lets running handlers finish, the second stops them at once.
         """
         log_to_stderr("info")
+        if refusal := refused_count(processes):
+            raise click.UsageError(refusal)
         if processes > 1:
             ending = again(processes)
             if not ending.well:

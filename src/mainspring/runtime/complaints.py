@@ -17,7 +17,7 @@ class Complaints:
         self._logger = logging.getLogger(logger)
         self._clock = clock
         self._lock = threading.Lock()
-        self._next_at = 0.0
+        self._next_at = {False: -_SPACING, True: -_SPACING}
         self._held_back = 0
         self._ailing: set[str] = set()
 
@@ -42,13 +42,15 @@ class Complaints:
             self.say(logging.INFO, "%s: working again", who)
 
     def say(self, level: int, text: str, *args: object, trace: BaseException | None = None) -> None:
-        """Log a line, unless one was logged within the last second."""
+        """Log a line, unless one was logged within the last second: a warning or worse, or a lesser one."""
         with self._lock:
             now = self._clock.monotonic()
-            if now < self._next_at:
+            # Apart, so that what was only mentioned never hides what somebody must know.
+            lane = level >= logging.WARNING
+            if now < self._next_at[lane]:
                 self._held_back += 1
                 return
-            self._next_at = now + _SPACING
+            self._next_at[lane] = now + _SPACING
             held_back, self._held_back = self._held_back, 0
         if held_back:
             text += " (%d more lines not shown)"

@@ -81,7 +81,11 @@ class Executor:
         hands = self.handler.concurrency
         begun = len(self._queue) + len(self._running)
         free = min(hands - begun, 2 * hands - begun - self._unsettled)
-        return free if self.fuse is None else min(free, self.fuse.hands(hands) - begun)
+        if self.fuse is None:
+            return free
+        # One that hangs since before the pause must not keep the probe from being made.
+        counted = len(self._queue) + sum(self.fuse.judges(run.started) for run in self._running)
+        return min(free, self.fuse.hands(hands) - counted)
 
     def put(self, runs: list[Run]) -> None:
         """Take deliveries to be run."""
@@ -181,7 +185,7 @@ class Executor:
         else:
             verdict = judgement.without_running(run.delivery, self._deaths) or await self._attempt(run, task, loop)
         self._running.discard(run)
-        if self.fuse is not None and self.fuse.judge(verdict):
+        if self.fuse is not None and self.fuse.judge(verdict, run.started):
             self.release_waiting()
         if verdict is None:
             self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides

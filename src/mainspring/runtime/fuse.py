@@ -37,8 +37,14 @@ class Fuse:
             return None
         return timedelta(seconds=max(self._circuit.until - time.monotonic(), 0.0))
 
-    def judge(self, verdict: Verdict | None) -> bool:
+    def judges(self, started: float | None) -> bool:
+        """Whether a run that began then says anything: one from before the pause is neither probe nor hand."""
+        return self._circuit.state == "closed" or (started is not None and started >= self._circuit.opened_at)
+
+    def judge(self, verdict: Verdict | None, started: float | None) -> bool:
         """Count an attempt. True: the group pauses from now on."""
+        if not self.judges(started):
+            return False
         match verdict:
             case Retry() | Bury():
                 failed = True
@@ -62,4 +68,12 @@ class Fuse:
             logging.ERROR, "%s: fails too often and pauses itself in this process for %s", self._group, spell(pause)
         )
         self._bus.emit(Tripped(self._group, self._circuit.policy.failures, pause))
-        asyncio.get_running_loop().call_later(pause.total_seconds(), self._freed, self._group)
+        self._wait()
+
+    def _wait(self) -> None:
+        # A timer may come a little early, and who looks too early would not be woken again.
+        left = self.paused_for
+        if left:
+            asyncio.get_running_loop().call_later(max(left.total_seconds(), 0.001), self._wait)
+        else:
+            self._freed(self._group)

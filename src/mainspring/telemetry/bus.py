@@ -46,7 +46,7 @@ class Bus:
                     task = asyncio.ensure_future(answer)
                     self._running.add(task)
                     task.add_done_callback(self._done)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 _logger.exception("%s failed at %r", _name(subscriber), event)
 
     async def settled(self) -> None:

@@ -54,6 +54,7 @@ class Circuit:
         self._attempts: deque[tuple[float, bool]] = deque()
         self._failed = 0
         self._pauses = 0
+        self.opened_at: float = 0.0
         self.until: float = 0.0
         """When an open circuit begins to probe."""
 
@@ -89,6 +90,7 @@ class Circuit:
     def _open(self, now: float) -> State:
         self._pauses += 1
         self.state = "open"
+        self.opened_at = now
         self.until = now + self.pause.total_seconds()
         self._attempts.clear()
         self._failed = 0

@@ -10,6 +10,7 @@ from typing import cast
 from uuid import UUID
 
 from mainspring.app.context import Context, Publishing
+from mainspring.app.firm import Firm
 from mainspring.app.names import Namespace, check_headers
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Delivery, Draft
@@ -93,7 +94,7 @@ class PublishChain:
         with ExitStack() as stack:
             for message in outgoing:
                 for middleware in self._chain:
-                    stack.enter_context(middleware.publishing(message))
+                    stack.enter_context(Firm(middleware.publishing(message)))
             yield [_with_headers(draft, message) for draft, message in zip(drafts, outgoing, strict=True)]
 
 
@@ -123,7 +124,7 @@ def inside(middleware: Sequence[Middleware], app: Publishing, call: Call, *, thr
         context = Context(app, delivery, run)
         with ExitStack() as stack:
             for each in chain:
-                stack.enter_context(each.calling(context))
+                stack.enter_context(Firm(each.calling(context)))
             return stack.pop_all()
 
     def called(delivery: Delivery, run: Run) -> object:

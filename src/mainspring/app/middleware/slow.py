@@ -31,7 +31,15 @@ class SlowHandlers(Middleware):
             return await call_next()
         finally:
             took = timedelta(seconds=time.perf_counter() - began)
-            if self._report is not None:
-                self._report(ctx, took)
+            self._tell(ctx, took)
             if self._over is not None and took > self._over:
                 _logger.warning("%s took %s for message %s", ctx.group, spell(took), ctx.message_id)
+
+    def _tell(self, ctx: Context, took: timedelta) -> None:
+        if self._report is None:
+            return
+        try:
+            self._report(ctx, took)
+        except Exception:
+            # What was handled was handled, whoever keeps the times.
+            _logger.exception("the time of message %s could not be reported", ctx.message_id)

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from mainspring.app import runner
-from mainspring.app.announcing import again, announced, log_to_stderr
+from mainspring.app.announcing import again, announced, log_to_stderr, refused_count
 from mainspring.app.parent import MISTAKE
 from mainspring.integrations.django.project import project_app
 from mainspring.model.errors import MainspringError
@@ -44,6 +44,8 @@ class _Worker(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Work."""
         log_to_stderr(_LEVELS[min(options["verbosity"], 2)])
+        if refusal := refused_count(options["processes"]):
+            raise CommandError(refusal)
         if options["processes"] > 1:
             _keep_several(options["processes"])
             return
