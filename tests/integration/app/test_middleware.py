@@ -1,6 +1,7 @@
 """Middleware and hooks: around every publish and every attempt, in the order they were given."""
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterator
@@ -158,6 +159,87 @@ async def test_middleware_may_refuse_a_message_on_every_way_out(way: str, tmp_pa
     await asyncio.to_thread(app.sync.close)
 
 
+async def test_middleware_cannot_swallow_that_nothing_was_stored() -> None:
+    class Swallowing(Middleware):
+        @contextmanager
+        def publishing(self, message: Outgoing) -> Iterator[None]:
+            with contextlib.suppress(PermissionError):
+                yield
+
+    class Refusing(Middleware):
+        @contextmanager
+        def publishing(self, message: Outgoing) -> Iterator[None]:
+            if message.topic:
+                raise PermissionError("no")
+            yield
+
+    app = Mainspring("memory://", middleware=[Swallowing(), Refusing()])
+    async with app:
+        with pytest.raises(PermissionError):
+            await app.publish("orders.placed", 1)
+        with pytest.raises(PermissionError):
+            await app.publish_many([("orders.placed", 1)])
+
+
+async def test_a_hook_that_lets_a_cancellation_out_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    app = Mainspring("memory://")
+    told: Seen[Any] = Seen()
+
+    def broken(event: events.Completed) -> None:
+        told.add(event)
+        raise asyncio.CancelledError
+
+    app.on("completed", broken)
+
+    @app.consumer("work")
+    async def work(what: int) -> None: ...
+
+    async with app.worker():
+        await app.publish_many([("work", number) for number in range(50)])
+        await told.count(50)
+
+    assert (await tallied(app)) == 0
+    assert "broken failed at" in caplog.text
+
+
+async def tallied(app: Mainspring) -> int:
+    async with app:
+        return sum(each.ready + each.running for each in (await app.tally()).groups)
+
+
+async def test_a_run_that_hangs_since_before_the_pause_does_not_keep_a_group_from_probing() -> None:
+    app = Mainspring("memory://", grace="1s")
+    recovered: Seen[Any] = Seen()
+    app.on("recovered", recovered.add)
+    begun: Seen[str] = Seen()
+    gate = asyncio.Event()
+
+    @app.consumer(
+        "work",
+        retry=exponential("1ms", factor=1, attempts=1000),
+        breaker=breaker(failures=3, pause="50ms"),
+        concurrency=2,
+    )
+    async def work(what: str) -> None:
+        begun.add(what)
+        if what == "hang":
+            await gate.wait()
+        elif not mended:
+            raise ConnectionError("away")
+
+    mended = False
+    async with app.worker():
+        await app.publish("work", "hang")
+        await begun.count(1)
+        await app.publish("work", "fail")
+        await begun.count(5)
+        mended = True
+        await recovered.count(1)
+        gate.set()
+
+    assert begun.items.count("hang") == 1
+
+
 async def test_every_outcome_has_its_event() -> None:
     app = Mainspring("memory://", namespace="test")
     told: Seen[Any] = Seen()
@@ -257,6 +339,24 @@ async def test_shipped_slow_handlers_names_the_slow_and_times_all(caplog: pytest
     assert group == "work"
     assert took > timedelta()
     assert f"for message {receipt.id}" in caplog.text
+
+
+async def test_a_time_that_cannot_be_reported_fails_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    def away(ctx: Context, took: timedelta) -> None:
+        raise ConnectionError("statsd is away")
+
+    app = Mainspring("memory://", middleware=[SlowHandlers(report=away)])
+    completed: Seen[Any] = Seen()
+    app.on("completed", completed.add)
+
+    @app.consumer("work")
+    async def work(what: str) -> None: ...
+
+    async with app.worker():
+        await app.publish("work", "x")
+        await completed.count(1)
+
+    assert "could not be reported" in caplog.text
 
 
 async def test_shipped_log_context_tells_every_record_its_message(caplog: pytest.LogCaptureFixture) -> None:

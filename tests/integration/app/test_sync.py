@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,45 @@ def test_after_close_the_next_call_starts_anew(tmp_path: Path) -> None:
     second = app.sync.publish("orders.placed", {})
 
     assert {each.message_id for each in app.sync.messages.list("parked")} == {first.id, second.id}
+    app.sync.close()
+
+
+def test_closing_waits_for_the_calls_under_way_and_the_next_start_anew(url: str, schema: str) -> None:
+    app = shop(url, schema)
+    app.sync.declare()
+
+    def publish(worker: int) -> int:
+        return len([app.sync.publish("orders.placed", {"id": worker}) for _ in range(25)])
+
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(publish, worker) for worker in range(4)]
+        while not all(call.done() for call in calls):
+            app.sync.close()
+        stored = sum(call.result(timeout=30) for call in calls)
+
+    assert stored == 100
+    assert app.sync.tally().groups[0].ready == 100
+    app.sync.close()
+
+
+async def test_closing_on_an_event_loop_is_refused() -> None:
+    with pytest.raises(Misuse, match="would block the event loop"):
+        Mainspring("memory://").sync.close()
+
+
+def test_many_are_taken_in_the_callers_own_thread(tmp_path: Path) -> None:
+    app = shop(f"sqlite:///{tmp_path}/shop.db", "mainspring")
+    caller = threading.get_ident()
+    taken: list[int] = []
+
+    def orders() -> Iterator[tuple[str, dict[str, int]]]:
+        for number in range(3):
+            taken.append(threading.get_ident())
+            yield "orders.placed", {"id": number}
+
+    app.sync.publish_many(orders())
+
+    assert taken == [caller] * 3
     app.sync.close()
 
 

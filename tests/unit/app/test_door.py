@@ -156,3 +156,37 @@ async def test_a_forked_child_opens_anew_and_closes_nothing_of_its_parents(monke
     assert (storage.opened, storage.closed) == (2, 0)
     await entrance.leave()
     assert storage.closed == 1
+
+
+async def test_a_forked_child_that_leaves_closes_nothing_of_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Counted()
+    entrance = door(storage)
+    await entrance.enter()
+    parents = await opened(entrance)
+
+    monkeypatch.setattr(os, "getpid", lambda: parents.pid + 1)
+    await entrance.leave()
+    await entrance.shut()
+
+    assert storage.closed == 0
+
+
+async def test_sleepers_are_roused_again_after_an_opening_that_ended_too_soon() -> None:
+    storage = Counted()
+    roused = asyncio.Event()
+
+    async def rouse() -> None:
+        roused.set()
+
+    storage.doorbell.rouse = rouse  # type: ignore[method-assign]
+    entrance = door(storage)
+    await entrance.enter()
+    assert entrance.rouse()
+    await entrance.leave()
+
+    await entrance.enter()
+    assert entrance.rouse()
+    async with asyncio.timeout(5):
+        await roused.wait()
+    await entrance.leave()
+    assert not entrance.rouse()
