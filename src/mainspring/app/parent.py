@@ -32,6 +32,8 @@ _LONGEST = 30.0
 """Seconds between two tries, at the most."""
 _TRIES = 5
 """How many children in a row may die before any has ever been under way."""
+_AGAIN = 1.0
+"""Seconds after which a child that was not under way is told again."""
 _PATIENCE = 10.0
 """Seconds after the second signal until children that are still there are killed."""
 
@@ -55,7 +57,7 @@ class Parent:
     def __init__(self, arguments: Sequence[str], count: int) -> None:
         self._command = [*interpreter(), *arguments]
         self._count = count
-        self._children: set[Process] = set()
+        self._children: dict[Process, int] = {}
         self._under_way: set[int] = set()
         self._mistaken: set[int] = set()
         self._proven = asyncio.Event()
@@ -109,12 +111,12 @@ class Parent:
                 child = await asyncio.create_subprocess_exec(
                     *self._command, str(theirs.fileno()), stdin=DEVNULL, pass_fds=[theirs.fileno()], process_group=0
                 )
-            self._children.add(child)
+            self._children[child] = place
             if self._told:
                 _send(child, _STOP)  # it was on its way when the others were told
             listening = asyncio.create_task(self._listen(line, place))
             code = await child.wait()
-            self._children.discard(child)
+            del self._children[child]
             listening.cancel()
             await asyncio.wait([listening])
         return code, f"process {child.pid} {how_it_ended(code)}"
@@ -142,13 +144,11 @@ class Parent:
         self._stopping.set()
 
     def _take_leave(self, place: int, code: int, said: str) -> None:
-        if code == 0:
+        # Whoever is told before it is under way has nothing in hand, however it ends. Whoever is told again when it has
+        # finished ends by the signal itself.
+        if code == 0 or place not in self._under_way or (len(self._told) > 1 and -code == _STOP):
             return
-        # Whoever is told before it can listen, or again when it has finished, ends by the signal itself: it has nothing
-        # in hand.
-        deaf = place not in self._under_way or len(self._told) > 1
-        if not (deaf and -code == _STOP):
-            self._ended_badly.append(said)
+        self._ended_badly.append(said)
 
     def _hear(self, number: signal.Signals) -> None:
         loop = asyncio.get_running_loop()
@@ -163,6 +163,16 @@ class Parent:
             _send(child, _STOP)
         if len(self._told) > 1:
             loop.call_later(_PATIENCE, self._kill)
+        else:
+            loop.call_later(_AGAIN, self._remind)
+
+    def _remind(self) -> None:
+        """Tell those again that were not under way when they were told: they may not have been able to listen."""
+        deaf = [child for child, place in self._children.items() if place not in self._under_way]
+        for child in deaf:
+            _send(child, _STOP)
+        if deaf:
+            asyncio.get_running_loop().call_later(_AGAIN, self._remind)
 
     def _kill(self) -> None:
         for child in self._children:

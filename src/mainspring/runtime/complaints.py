@@ -11,13 +11,17 @@ _SPACING = 1.0
 
 
 class Complaints:
-    """Says what is wrong, counts what it did not say, and says when it is over. Safe from any thread."""
+    """Says what is wrong, counts what it did not say, and says when it is over. Safe from any thread.
 
-    def __init__(self, clock: Clock, logger: str = "mainspring.worker") -> None:
+    With ``apart`` warnings have a line a second of their own: what was only mentioned never hides them.
+    """
+
+    def __init__(self, clock: Clock, logger: str = "mainspring.worker", *, apart: bool = False) -> None:
         self._logger = logging.getLogger(logger)
         self._clock = clock
         self._lock = threading.Lock()
-        self._next_at = {False: -_SPACING, True: -_SPACING}
+        self._apart = apart
+        self._next_at = {False: 0.0, True: 0.0}
         self._held_back = 0
         self._ailing: set[str] = set()
 
@@ -42,11 +46,10 @@ class Complaints:
             self.say(logging.INFO, "%s: working again", who)
 
     def say(self, level: int, text: str, *args: object, trace: BaseException | None = None) -> None:
-        """Log a line, unless one was logged within the last second: a warning or worse, or a lesser one."""
+        """Log a line, unless one was logged within the last second."""
+        lane = self._apart and level >= logging.WARNING
         with self._lock:
             now = self._clock.monotonic()
-            # Apart, so that what was only mentioned never hides what somebody must know.
-            lane = level >= logging.WARNING
             if now < self._next_at[lane]:
                 self._held_back += 1
                 return

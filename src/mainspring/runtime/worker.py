@@ -63,7 +63,7 @@ class Worker:
         self._wakeup = Wakeup(storage.mailbox, storage.doorbell, settings.idle_poll, clock)
         self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock, bus)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
-        failures = Complaints(clock, "mainspring.handlers")
+        failures = Complaints(clock, "mainspring.handlers", apart=True)
         self._executors = [
             Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures, bus)
             for handler in handlers

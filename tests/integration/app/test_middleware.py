@@ -15,15 +15,12 @@ import pytest
 from mainspring import (
     Cancel,
     Context,
-    Done,
     LogContext,
     Mainspring,
     Middleware,
     Outgoing,
     ReportErrors,
     SlowHandlers,
-    Snooze,
-    breaker,
     events,
     exponential,
     intervals,
@@ -179,147 +176,6 @@ async def test_middleware_cannot_swallow_that_nothing_was_stored() -> None:
             await app.publish("orders.placed", 1)
         with pytest.raises(PermissionError):
             await app.publish_many([("orders.placed", 1)])
-
-
-async def test_a_hook_that_lets_a_cancellation_out_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    app = Mainspring("memory://")
-    told: Seen[Any] = Seen()
-
-    def broken(event: events.Completed) -> None:
-        told.add(event)
-        raise asyncio.CancelledError
-
-    app.on("completed", broken)
-
-    @app.consumer("work")
-    async def work(what: int) -> None: ...
-
-    async with app.worker():
-        await app.publish_many([("work", number) for number in range(50)])
-        await told.count(50)
-
-    assert (await tallied(app)) == 0
-    assert "broken failed at" in caplog.text
-
-
-async def tallied(app: Mainspring) -> int:
-    async with app:
-        return sum(each.ready + each.running for each in (await app.tally()).groups)
-
-
-async def test_a_run_that_hangs_since_before_the_pause_does_not_keep_a_group_from_probing() -> None:
-    app = Mainspring("memory://", grace="1s")
-    recovered: Seen[Any] = Seen()
-    app.on("recovered", recovered.add)
-    begun: Seen[str] = Seen()
-    gate = asyncio.Event()
-
-    @app.consumer(
-        "work",
-        retry=exponential("1ms", factor=1, attempts=1000),
-        breaker=breaker(failures=3, pause="50ms"),
-        concurrency=2,
-    )
-    async def work(what: str) -> None:
-        begun.add(what)
-        if what == "hang":
-            await gate.wait()
-        elif not mended:
-            raise ConnectionError("away")
-
-    mended = False
-    async with app.worker():
-        await app.publish("work", "hang")
-        await begun.count(1)
-        await app.publish("work", "fail")
-        await begun.count(5)
-        mended = True
-        await recovered.count(1)
-        gate.set()
-
-    assert begun.items.count("hang") == 1
-
-
-async def test_every_outcome_has_its_event() -> None:
-    app = Mainspring("memory://", namespace="test")
-    told: Seen[Any] = Seen()
-    for name in ("completed", "failed", "dead", "snoozed", "cancelled"):
-        app.on(name, told.add)
-
-    @app.on("completed")
-    async def note(event: events.Completed) -> None:
-        await asyncio.sleep(0)
-        told.add("noted")
-
-    @app.consumer("work", retry=exponential("1ms", attempts=2))
-    async def work(what: str, ctx: Context) -> object:
-        match what:
-            case "done":
-                return Done("42 rows")
-            case "snooze":
-                return Snooze("1h", "too early")
-            case "cancel":
-                return Cancel("obsolete")
-        raise LookupError(what)
-
-    async with app.worker():
-        for what in ("done", "snooze", "cancel", "fail"):
-            await app.publish("work", what, key=what)
-        await told.count(6)
-
-    by_key = {(event.key, type(event)): event for event in told.items if event != "noted"}
-    assert set(by_key) == {
-        ("done", events.Completed),
-        ("snooze", events.Snoozed),
-        ("cancel", events.Dropped),
-        ("fail", events.Failed),
-        ("fail", events.Died),
-    }
-    assert {(event.group, event.topic) for event in by_key.values()} == {("work", "work")}
-    assert by_key["done", events.Completed].output == "42 rows"
-    assert by_key["snooze", events.Snoozed].delay == timedelta(hours=1)
-    assert by_key["fail", events.Failed].error == "LookupError: fail"
-    assert [by_key["fail", kind].attempt for kind in (events.Failed, events.Died)] == [1, 2]
-    assert "raise LookupError(what)" in by_key["fail", events.Died].traceback
-
-
-async def test_a_failing_group_pauses_itself_probes_and_goes_on() -> None:
-    app = Mainspring("memory://")
-    told: Seen[Any] = Seen()
-    app.on("tripped", told.add)
-    app.on("recovered", told.add)
-    away = True
-    tried: Seen[str] = Seen()
-    served: Seen[str] = Seen()
-
-    @app.consumer(
-        "charge",
-        retry=exponential("1ms", factor=1, attempts=1000),
-        breaker=breaker(failures=5, pause="100ms"),
-        concurrency=1,
-    )
-    async def charge(card: str) -> None:
-        tried.add(card)
-        if away:
-            raise ConnectionError("the bank is away")
-        served.add(card)
-
-    async with app.worker():
-        await app.publish_many([("charge", str(number)) for number in range(20)])
-        await told.count(1)
-        at_the_trip = len(tried.items)
-        health = await app.health()
-        await told.count(2)
-        away = False
-        await served.count(20)
-
-    assert at_the_trip == 5
-    assert told.items[0] == events.Tripped("charge", 5, timedelta(milliseconds=100))
-    assert told.items[1].pause == timedelta(milliseconds=200)
-    assert told.items[-1] == events.Recovered("charge")
-    [check] = [each for each in health.checks if each.name == "breaker charge"]
-    assert check.status == "degraded"
-    assert "charge failed too often and pauses itself here" in check.summary
 
 
 async def test_shipped_slow_handlers_names_the_slow_and_times_all(caplog: pytest.LogCaptureFixture) -> None:
