@@ -35,7 +35,7 @@ def compile_plan(
     It is made in order before the handler and closed in reverse after it, when the handler has returned or raised. A
     provider may clean up after a failure, not make it undone.
     """
-    text = "\n".join(_written(plan, decode is not None, blocking=blocking)) + "\n"
+    text = "\n".join(_written(plan, decodes=decode is not None, blocking=blocking)) + "\n"
     place = f"<the call of {handler}>"
     world: dict[str, Any] = {"function": function, "decode": decode, "Context": Context, "app": app}
     if resolver is not None:
@@ -52,7 +52,7 @@ def compile_plan(
     return call
 
 
-def _written(plan: Plan, decodes: bool, *, blocking: bool) -> Iterator[str]:  # noqa: FBT001
+def _written(plan: Plan, *, decodes: bool, blocking: bool) -> Iterator[str]:
     wait, define = ("", "def") if blocking else ("await ", "async def")
     yield f"{define} call(delivery, run):"
     indent = "    "

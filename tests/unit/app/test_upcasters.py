@@ -1,6 +1,5 @@
 """Versions of a message type: stamped when published, brought up to date when delivered."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import msgspec
@@ -8,18 +7,10 @@ import pydantic
 import pytest
 
 from mainspring import MsgpackCodec
-from mainspring.app.catalogue import Catalogue
 from mainspring.model.errors import Unreadable
+from tests.unit.app.versioned import ORDERS, OrderPlaced, catalogue, complete, several_lines, with_currency
 
-HERE = __name__
 JSON = "application/json"
-
-
-@dataclass
-class OrderPlaced:
-    id: int
-    lines: list[str]
-    currency: str = "EUR"
 
 
 class Structured(msgspec.Struct):
@@ -37,28 +28,6 @@ class Modelled(pydantic.BaseModel):
 class Listed(TypedDict):
     id: int
     lines: list[str]
-
-
-def several_lines(old: dict[str, Any]) -> dict[str, Any]:
-    return {"id": old["id"], "lines": [old["line"]]}
-
-
-def with_currency(old: dict[str, Any]) -> dict[str, Any]:
-    old["currency"] = "USD"
-    return old
-
-
-def catalogue(kind: Any = OrderPlaced, version: int = 3, codec: str | None = None) -> Catalogue:
-    made = Catalogue([MsgpackCodec()])
-    made.register(kind, "orders.placed", codec, version)
-    return made
-
-
-def complete() -> Catalogue:
-    made = catalogue()
-    made.add_upcaster(OrderPlaced, 2, with_currency)
-    made.add_upcaster(OrderPlaced, 1, several_lines)
-    return made
 
 
 def test_what_is_published_says_its_version() -> None:
@@ -161,11 +130,11 @@ def test_a_version_without_an_upcaster_is_unreadable() -> None:
     [
         (
             b'{"id":1}',
-            f"upcaster {HERE}.several_lines failed on a message of OrderPlaced, version 1: KeyError: 'line' (test_",
+            f"upcaster {ORDERS}.several_lines failed on a message of OrderPlaced, version 1: KeyError: 'line' (vers",
         ),
         (
             b"[]",
-            f"upcaster {HERE}.several_lines failed on a message of OrderPlaced, version 1: TypeError: list indices",
+            f"upcaster {ORDERS}.several_lines failed on a message of OrderPlaced, version 1: TypeError: list indices",
         ),
         (b"{", "the payload is not JSON: Input data was truncated"),
         (

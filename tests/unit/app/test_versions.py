@@ -3,7 +3,6 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,38 +10,9 @@ import pytest
 from mainspring import Mainspring, MsgpackCodec
 from mainspring.app.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Conflict, Unreadable
+from tests.unit.app.versioned import ORDERS, OrderPlaced, catalogue, complete, several_lines, with_currency
 
-HERE = __name__
 JSON = "application/json"
-
-
-@dataclass
-class OrderPlaced:
-    id: int
-    lines: list[str]
-    currency: str = "EUR"
-
-
-def several_lines(old: dict[str, Any]) -> dict[str, Any]:
-    return {"id": old["id"], "lines": [old["line"]]}
-
-
-def with_currency(old: dict[str, Any]) -> dict[str, Any]:
-    old["currency"] = "USD"
-    return old
-
-
-def catalogue(kind: Any = OrderPlaced, version: int = 3, codec: str | None = None) -> Catalogue:
-    made = Catalogue([MsgpackCodec()])
-    made.register(kind, "orders.placed", codec, version)
-    return made
-
-
-def complete() -> Catalogue:
-    made = catalogue()
-    made.add_upcaster(OrderPlaced, 2, with_currency)
-    made.add_upcaster(OrderPlaced, 1, several_lines)
-    return made
 
 
 def test_a_gap_is_found_when_a_worker_starts() -> None:
@@ -133,8 +103,8 @@ def test_one_version_has_one_upcaster() -> None:
         made.add_upcaster(OrderPlaced, 1, with_currency)
 
     assert str(refused.value) == (
-        f"version 1 of OrderPlaced already has an upcaster, {HERE}.several_lines: remove it, or let "
-        f"{HERE}.with_currency read another version"
+        f"version 1 of OrderPlaced already has an upcaster, {ORDERS}.several_lines: remove it, or let "
+        f"{ORDERS}.with_currency read another version"
     )
 
 
