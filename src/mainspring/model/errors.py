@@ -27,9 +27,14 @@
 
 from __future__ import annotations
 
+from mainspring.model.redaction import redacted
+
 
 class MainspringError(Exception):
-    """The root of every error raised on purpose."""
+    """The root of every error raised on purpose. Whatever its message quotes, it holds no password of a URL."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
 
 
 class Misuse(MainspringError):

@@ -44,6 +44,12 @@ class Draft:
     expires_at: datetime | None = None
     correlation_id: str | None = None
     causation_id: UUID | None = None
+    schedule: str | None = None
+    """The schedule whose occurrence it is."""
+    manual: bool = False
+    """Whether somebody asked for it outside of the schedule's rhythm."""
+    join_id: UUID | None = None
+    """The join of which it is a member."""
 
 
 class Claim(NamedTuple):

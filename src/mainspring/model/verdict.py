@@ -78,3 +78,5 @@ class Settlement(NamedTuple):
     keep: Keep = "failures"
     took: timedelta = timedelta()
     """How long the run was, by the worker's monotonic clock."""
+    member: bool = False
+    """Whether the delivery may be a member of a join: who leaves that out leaves its end uncounted."""

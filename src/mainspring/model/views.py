@@ -13,6 +13,10 @@ State = Literal["scheduled", "ready", "running", "done", "dead", "cancelled", "p
 
 RunStatus = Literal["done", "failed", "dead", "snoozed", "cancelled"]
 
+Source = Literal["message", "deferred", "schedule", "manual", "offline"]
+"""Why there was a run: a message, one that was asked for later, an occurrence, somebody's wish, or an occurrence while
+the database was away."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryView:
@@ -55,6 +59,10 @@ class RunView:
     error: str | None = None
     traceback: str | None = None
     output: str | None = None
+    source: Source = "message"
+    schedule: str | None = None
+    scheduled_for: datetime | None = None
+    """When it was asked for; None for runs from before this was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +237,7 @@ class Retention:
     repeats: timedelta = timedelta(hours=1)
     """How long after its end a message's id is still refused as a duplicate."""
     done: timedelta | None = timedelta(days=7)
-    """Runs that succeeded or were snoozed or cancelled, where they were kept at all."""
+    """Runs that succeeded or were snoozed or cancelled, where they were kept at all; and schedules of one time."""
     failures: timedelta | None = timedelta(days=30)
     dead: timedelta | None = None
     parked: timedelta | None = timedelta(days=7)
@@ -247,8 +255,11 @@ class Pruned:
     parked: int = 0
     workers: int = 0
     audit: int = 0
+    schedules: int = 0
+    """Schedules made at run time whose last occurrence is over."""
 
     @property
     def total(self) -> int:
         """All of it together: zero means there was nothing left to remove."""
-        return self.messages + self.runs + self.dead + self.parked + self.workers + self.audit
+        kinds = (self.messages, self.runs, self.dead, self.parked, self.workers, self.audit, self.schedules)
+        return sum(kinds)

@@ -1,1 +1,1 @@
-"""Pure time: durations, backoff and clocks. Nothing here reads a database or sleeps."""
+"""Pure time: durations, backoff, cron and clocks. Nothing here reads a database or sleeps."""

@@ -27,14 +27,23 @@ class RetryPolicy:
     budget: timedelta | None = None
     retry_on: Exceptions = ()
     give_up_on: Exceptions = ()
+    until_next: bool = False
+    """Whether an occurrence of a schedule is given up when the next one comes."""
 
     def next_delay(
-        self, attempt: int, *, since_due: timedelta, original_delay: timedelta, chance: float
+        self,
+        attempt: int,
+        *,
+        since_due: timedelta,
+        original_delay: timedelta,
+        chance: float,
+        window: timedelta | None = None,
     ) -> timedelta | None:
         """How long to wait after failed ``attempt`` (from 1), or None to give up.
 
         ``since_due`` is what has passed since the delivery was first due; ``chance`` in [0, 1) spreads the delay
-        so that a thousand failures of one moment do not return in one moment.
+        so that a thousand failures of one moment do not return in one moment. ``window`` is the time from one
+        occurrence of a schedule to the next.
         """
         delay = self.wait(attempt, original_delay)
         if delay is None:
@@ -42,6 +51,8 @@ class RetryPolicy:
         if self.jitter:
             delay *= 1 + self.jitter * (2 * chance - 1)
         if self.budget is not None and since_due + delay > self.budget:
+            return None
+        if self.until_next and window is not None and since_due + delay > window:
             return None
         return delay
 
@@ -158,6 +169,7 @@ NO_RETRY = RetryPolicy("none", lambda _attempt, _delay: None)
 MESSAGES = exponential("1s", cap="10m", attempts=15)
 OUTBOX = exponential("1s", cap="60s", attempts=5, jitter=0.0)
 DEFERRED = proportional(0.1, cap="60m")
+RECURRING = replace(intervals(5, 10, 20, 30, 60, budget="2m"), name="recurring", until_next=True)
 
-PRESETS = {"messages": MESSAGES, "outbox": OUTBOX, "deferred": DEFERRED, "none": NO_RETRY}
+PRESETS = {"messages": MESSAGES, "outbox": OUTBOX, "recurring": RECURRING, "deferred": DEFERRED, "none": NO_RETRY}
 """Policies by name, for ``retry="outbox"``."""

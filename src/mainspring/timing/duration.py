@@ -8,7 +8,7 @@ from datetime import timedelta
 Duration = timedelta | str
 """What a public option accepts for a length of time."""
 
-_UNITS = {
+UNITS = {
     "us": timedelta(microseconds=1),
     "ms": timedelta(milliseconds=1),
     "s": timedelta(seconds=1),
@@ -52,13 +52,23 @@ def _parse(text: str, of: str) -> timedelta:
         if part is None:
             break
         try:
-            total += float(part[1]) * _UNITS[part[2]]
+            total += float(part[1]) * UNITS[part[2]]
         except OverflowError:
             raise DurationError(f"{of}={text!r} is longer than a hundred years") from None
         position = part.end()
     if not rest or position < len(rest):
         raise DurationError(f"{of}={text!r} is not a duration: write text like '30s', '15m', '1h30m', '500ms', '2d'")
     return total
+
+
+def exactly(length: timedelta) -> str:
+    """Write ``length`` so that ``duration`` reads the same again: ``spell`` is for people, and rounds."""
+    words: list[str] = []
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        count, length = divmod(length, UNITS[unit])
+        if count:
+            words.append(f"{count}{unit}")
+    return "".join(words) or "0s"
 
 
 def spell(length: timedelta) -> str:
@@ -69,10 +79,10 @@ def spell(length: timedelta) -> str:
         return f"{length / timedelta(milliseconds=1):.3g}ms" if length else "0s"
     words: list[str] = []
     for unit in ("d", "h", "m", "s"):
-        count = length // _UNITS[unit]
+        count = length // UNITS[unit]
         if count:
             words.append(f"{count}{unit}")
-            length -= count * _UNITS[unit]
+            length -= count * UNITS[unit]
         if len(words) == 2:  # noqa: PLR2004
             break
     return " ".join(words)

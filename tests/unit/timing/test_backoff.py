@@ -10,6 +10,7 @@ from mainspring.timing.backoff import (
     NO_RETRY,
     OUTBOX,
     PRESETS,
+    RECURRING,
     RetryPolicy,
     exponential,
     intervals,
@@ -88,12 +89,52 @@ def test_proportional_waits_are_at_least_a_second_and_at_most_the_cap() -> None:
 
 
 def test_the_presets_are_the_documented_ones() -> None:
-    assert PRESETS == {"messages": MESSAGES, "outbox": OUTBOX, "deferred": DEFERRED, "none": NO_RETRY}
+    assert PRESETS == {
+        "messages": MESSAGES,
+        "outbox": OUTBOX,
+        "recurring": RECURRING,
+        "deferred": DEFERRED,
+        "none": NO_RETRY,
+    }
     assert delays(MESSAGES) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600, 600]
     assert delays(OUTBOX) == [1, 2, 4, 8]
+    assert delays(RECURRING) == [5, 10, 20, 30, 60]
     assert delays(DEFERRED, original=timedelta(hours=10))[:3] == [3600, 3600, 3600]
     assert delays(DEFERRED, original=timedelta(minutes=10))[:3] == [60, 120, 180]
     assert delays(NO_RETRY) == []
+
+
+@pytest.mark.parametrize(
+    ("since_due", "window", "delay"),
+    [
+        (0, None, 20),
+        (100, None, 20),
+        (101, None, None),  # two minutes in all
+        (0, 20, 20),
+        (1, 20, None),  # the next occurrence comes first
+        (0, 3600, 20),
+    ],
+)
+def test_what_recurs_is_given_up_after_two_minutes_or_when_the_next_occurrence_comes(
+    since_due: int, window: int | None, delay: int | None
+) -> None:
+    found = RECURRING.next_delay(
+        3,
+        since_due=timedelta(seconds=since_due),
+        original_delay=timedelta(),
+        chance=MIDDLE,
+        window=None if window is None else timedelta(seconds=window),
+    )
+
+    assert found == (None if delay is None else timedelta(seconds=delay))
+
+
+def test_other_policies_go_on_past_the_next_occurrence() -> None:
+    delay = MESSAGES.next_delay(
+        3, since_due=timedelta(hours=1), original_delay=timedelta(), chance=MIDDLE, window=timedelta(seconds=1)
+    )
+
+    assert delay == timedelta(seconds=4)
 
 
 @given(st.floats(0, 1, exclude_max=True), st.integers(1, 14))

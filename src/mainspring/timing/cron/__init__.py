@@ -1,0 +1,6 @@
+"""Cron expressions: when they are due, in which zone, and what they say in words."""
+
+from mainspring.timing.cron.errors import CronError
+from mainspring.timing.cron.expression import Cron
+
+__all__ = ["Cron", "CronError"]

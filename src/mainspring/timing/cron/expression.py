@@ -1,0 +1,180 @@
+"""A cron expression as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Any, Literal, NoReturn
+from zoneinfo import ZoneInfo
+
+from mainspring.timing.cron.errors import CronError
+from mainspring.timing.cron.instants import following, preceding
+from mainspring.timing.cron.plan import DayMatch, Plan, plan
+from mainspring.timing.cron.search import at_or_after, at_or_before
+from mainspring.timing.cron.wording import describe
+from mainspring.timing.cron.zones import refuse_zone
+
+OnGap = Literal["fire", "skip"]
+"""What becomes of a wall time that a zone skips: due at the end of the gap, or left out."""
+
+
+class Cron:
+    """When something recurring is due: 5 fields, or 6 with seconds first, or a macro such as ``@daily``.
+
+    An immutable value; two are equal when they read the same but for case and white space, with the same options.
+    ``day_match="and"``: a day must match both the day of month and the day of week; ``"or"``: one is enough where
+    both are restricted, as in Vixie cron (a field that begins with ``*`` or ``?`` does not restrict).
+
+    It works on the wall clock of the zone of the datetime it is asked about. A wall time that the zone skips is due
+    once, at the end of the gap (``on_gap="skip"`` leaves it out). One that comes twice is due in its first pass, and
+    also in the second when the seconds, minutes or hours have a ``*``, a range or a step.
+    """
+
+    __slots__ = ("_plan", "day_match", "expression", "on_gap")
+
+    expression: str
+    """As it was given, without the white space around it."""
+    day_match: DayMatch
+    on_gap: OnGap
+    _plan: Plan
+
+    def __init__(self, expression: str, *, day_match: DayMatch = "and", on_gap: OnGap = "fire") -> None:
+        if not isinstance(expression, str):
+            raise CronError(repr(expression), 1, None, "it is not text; write it as in '0 9 * * MON-FRI'")
+        if day_match not in {"and", "or"}:
+            raise ValueError(
+                f"day_match={day_match!r}: write 'and' (both day fields must match) or 'or' (one is enough)"
+            )
+        if on_gap not in {"fire", "skip"}:
+            raise ValueError(f"on_gap={on_gap!r}: write 'fire' (at the end of the gap) or 'skip' (not at all)")
+        keep = object.__setattr__
+        keep(self, "_plan", plan(expression, day_match))
+        keep(self, "expression", expression.strip())
+        keep(self, "day_match", day_match)
+        keep(self, "on_gap", on_gap)
+
+    @property
+    def has_seconds(self) -> bool:
+        """Whether it has six fields."""
+        return self._plan.has_seconds
+
+    @property
+    def restricts_both_days(self) -> bool:
+        """Whether day of month and day of week are both restricted, so that ``day_match`` makes a difference."""
+        return self._plan.restricts_both_days
+
+    def next(self, after: datetime, *, inclusive: bool = False) -> datetime | None:
+        """The first occurrence after ``after``, in the same zone; None when there is none.
+
+        ``inclusive`` lets ``after`` itself be the answer when its own wall time matches. The end of a gap is not
+        its own answer for a time that was skipped: whoever asks from there has the gap behind him.
+        """
+        zone = _zone(after, "after")
+        inclusive = inclusive and not after.microsecond
+        wall = after.replace(tzinfo=None, microsecond=0, fold=0)
+        if type(zone) is timezone:
+            found = at_or_after(self._plan, wall, inclusive=inclusive)
+            return None if found is None else found.replace(tzinfo=zone)
+        return following(self._plan, zone, wall, after.fold, inclusive=inclusive, fires=self.on_gap == "fire")
+
+    def previous(self, before: datetime, *, inclusive: bool = False) -> datetime | None:
+        """The last occurrence before ``before``, or ``before`` itself when ``inclusive`` and it is one; else None."""
+        zone = _zone(before, "before")
+        # Occurrences are whole seconds, so the second that ``before`` is within has begun before it.
+        inclusive = inclusive or before.microsecond > 0
+        wall = before.replace(tzinfo=None, microsecond=0, fold=0)
+        if type(zone) is timezone:
+            found = at_or_before(self._plan, wall, inclusive=inclusive)
+            return None if found is None else found.replace(tzinfo=zone)
+        return preceding(self._plan, zone, wall, before.fold, inclusive=inclusive, fires=self.on_gap == "fire")
+
+    def after(self, start: datetime, *, inclusive: bool = False) -> Iterator[datetime]:
+        """Every occurrence after ``start``, in order; ``inclusive`` begins with ``start`` when it is one."""
+        _zone(start, "start")
+        return self._after(start, inclusive=inclusive)
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """Every occurrence from ``start``, if it is one, up to ``end``, which is not included: spans can be joined."""
+        _zone(start, "start")
+        _zone(end, "end")
+        return self._between(start, end)
+
+    def describe(self) -> str:
+        """Say in words when it is due: ``"At 09:00, Monday through Friday"``."""
+        return describe(self._plan, self.day_match)
+
+    def _after(self, start: datetime, *, inclusive: bool) -> Iterator[datetime]:
+        # Asked backwards, so that the end of a gap counts: between() must lose nothing where two spans meet.
+        first = self.previous(start, inclusive=True) if inclusive and not start.microsecond else None
+        if first is not None and _instant(first) == _instant(start):
+            yield first
+        found = self.next(start)
+        while found is not None:
+            yield found
+            found = self.next(found)
+
+    def _between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        last = _instant(end)
+        for found in self._after(start, inclusive=True):
+            if _instant(found) >= last:
+                return
+            yield found
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: a Cron is a value."""
+        raise AttributeError(f"a Cron does not change: make another one to have a different {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse: a Cron is a value."""
+        raise AttributeError(f"a Cron does not change: {name} cannot be deleted")
+
+    def _key(self) -> tuple[str, str, str]:
+        return self._plan.normal, self.day_match, self.on_gap
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when it reads the same but for case and white space, with the same options."""
+        return self._key() == other._key() if isinstance(other, Cron) else NotImplemented
+
+    def __hash__(self) -> int:
+        """As equality has it."""
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        """The expression as it was given."""
+        return self.expression
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        day_match = "" if self.day_match == "and" else f", day_match={self.day_match!r}"
+        on_gap = "" if self.on_gap == "fire" else f", on_gap={self.on_gap!r}"
+        return f"Cron({self.expression!r}{day_match}{on_gap})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was given; the reading is done again, from the cache where there is one."""
+        return _make, (self.expression, self.day_match, self.on_gap)
+
+
+def _make(expression: str, day_match: DayMatch, on_gap: OnGap) -> Cron:
+    return Cron(expression, day_match=day_match, on_gap=on_gap)
+
+
+def _instant(when: datetime) -> timedelta:
+    """What to compare: datetimes of one zone do not look at the fold, and the way to UTC may leave the calendar."""
+    offset = when.utcoffset()
+    assert offset is not None
+    return when.replace(tzinfo=None) - datetime.min - offset  # noqa: DTZ901
+
+
+def _zone(when: datetime, name: str) -> tzinfo:
+    if not isinstance(when, datetime):
+        raise TypeError(f"{name}={when!r} is not a datetime: write one with a zone, such as datetime.now(UTC)")
+    zone = when.tzinfo
+    if type(zone) is timezone or type(zone) is ZoneInfo:
+        return zone
+    if zone is None or when.utcoffset() is None:
+        raise ValueError(
+            f"{name}={when!r} has no zone, and cron needs one: write {name}.replace(tzinfo=UTC) or "
+            f"{name}.replace(tzinfo=ZoneInfo('Europe/Paris'))"
+        )
+    refuse_zone(zone)
+    return zone

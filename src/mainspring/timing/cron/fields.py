@@ -1,0 +1,210 @@
+"""The fields of a cron expression: what each may hold, and how one is read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from mainspring.timing.cron.errors import CronError
+from mainspring.timing.cron.hints import hint
+
+_NUMBER = re.compile(r"[0-9]+")
+_NAME = re.compile(r"[A-Za-z]+")
+_LONG = 6
+"""Numbers of more digits are cut in messages, and are too large whatever they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a field may hold. ``last`` of the days of week is 7, which is Sunday again."""
+
+    name: str
+    first: int
+    last: int
+    size: int
+    names: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """The values, for messages."""
+        words = f" or {self.names[0]}-{self.names[-1]}" if self.names else ""
+        return f"{self.first}-{self.last}{words}"
+
+
+_MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+SECONDS = Kind("seconds", 0, 59, 60)
+MINUTES = Kind("minutes", 0, 59, 60)
+HOURS = Kind("hours", 0, 23, 24)
+DAYS = Kind("days of month", 1, 31, 31)
+MONTHS = Kind("months", 1, 12, 12, _MONTH_NAMES)
+WEEKDAYS = Kind("days of week", 0, 7, 7, _DAY_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a list: ``low`` to ``high`` by ``step``; it wraps around when ``high`` is the lower."""
+
+    low: int
+    high: int
+    step: int = 1
+    spans: bool = False
+    """Whether it was written as ``*``, a range or a step, and not as a single value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as it was read. ``mask`` has a bit for every value; 7 of the days of week is bit 0."""
+
+    kind: Kind
+    mask: int
+    parts: tuple[Part, ...]
+    star: bool = False
+    """Written with a leading ``*`` or ``?``: such a day field does not restrict, as cron has always had it."""
+    from_end: int | None = None
+    """``L`` and ``L-n``: so many days before the last of the month."""
+    nearest: bool = False
+    """``W``: the weekday that is nearest to the day."""
+    nth: int = 0
+    """``#k`` is k, ``L`` after a day of week is −1."""
+
+    @property
+    def is_every(self) -> bool:
+        """Whether it lets every value pass."""
+        return self.star and self.parts[0].step == 1
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether a part of it is ``*``, a range or a step."""
+        return any(part.spans for part in self.parts)
+
+
+def read(kind: Kind, text: str, whole: str, start: int) -> Field:
+    """Read ``text``, the field that begins at index ``start`` of the ``whole`` expression."""
+    return _Reader(kind, text, whole, start).field()
+
+
+class _Reader:
+    """Reads one field from left to right; every refusal knows its column."""
+
+    def __init__(self, kind: Kind, text: str, whole: str, start: int) -> None:
+        self.kind, self.text, self.whole, self.start = kind, text, whole, start
+        self.at = 0
+
+    def field(self) -> Field:
+        kind = self.kind
+        if self._accept("*?"):
+            part = Part(kind.first, kind.last, self._step(), spans=True)
+            if self._peek() == ",":
+                every = f"{kind.first}-{kind.last}"
+                self._refuse(f"{self.text[0]!r} cannot be in a list; write {every} or {every}/n in its place there")
+            return self._finish(Field(kind, _mask(kind, part), (part,), star=True))
+        if kind is DAYS and self._peek() == "L":
+            return self._finish(self._from_end())
+        parts = [self._part()]
+        special = None if parts[0].spans else self._special(parts[0])
+        if special is not None:
+            return self._finish(special)
+        while self._accept(","):
+            parts.append(self._part())
+        mask = 0
+        for part in parts:
+            mask |= _mask(kind, part)
+        return self._finish(Field(kind, mask, tuple(parts)))
+
+    def _part(self) -> Part:
+        low = self._value()
+        if self._accept("-"):
+            high = self._value()
+            return Part(low, high, self._step(), spans=True)
+        if self._peek() == "/":
+            return Part(low, self.kind.last, self._step(), spans=True)
+        return Part(low, low)
+
+    def _special(self, part: Part) -> Field | None:
+        if self.kind is DAYS and self._accept("W"):
+            return Field(DAYS, 1 << part.low, (part,), nearest=True)
+        if self.kind is not WEEKDAYS:
+            return None
+        mask = _mask(WEEKDAYS, part)
+        if self._accept("L"):
+            return Field(WEEKDAYS, mask, (part,), nth=-1)
+        if self._accept("#"):
+            return Field(WEEKDAYS, mask, (part,), nth=self._number(1, 5, "1-5, which one in the month"))
+        return None
+
+    def _from_end(self) -> Field:
+        self._accept("L")
+        days = self._number(0, 30, "0-30, the days before the last") if self._accept("-") else 0
+        return Field(DAYS, 0, (), from_end=days, nearest=self._accept("W"))
+
+    def _step(self) -> int:
+        if not self._accept("/"):
+            return 1
+        return self._number(1, self.kind.last, f"a step of 1-{self.kind.last}", "step")
+
+    def _value(self) -> int:
+        name = _NAME.match(self.text, self.at)
+        if name is None:
+            return self._number(self.kind.first, self.kind.last, self.kind.allowed)
+        known = self.kind.names.index(name[0][:3].upper()) if name[0][:3].upper() in self.kind.names else None
+        end = name[0][3:].upper()
+        # A day of week may have an L after it; whatever else follows a name is part of a longer word.
+        if known is None or end not in {"", "L"} or (end and self.kind is not WEEKDAYS):
+            advice = hint("name", self.kind.name, name[0], self.kind.names)
+            self._refuse(f"found {name[0]!r}, allowed: {self._allowed()}{advice}")
+        self.at += 3
+        return self.kind.first + known
+
+    def _number(self, low: int, high: int, allowed: str, what: str = "value") -> int:
+        digits = _NUMBER.match(self.text, self.at)
+        if digits is None:
+            behind, ahead = self.text[: self.at], self.text[self.at :]
+            after = f" after {behind!r}" if behind else ""
+            found = f"found {ahead!r}{after}" if ahead else f"nothing follows {behind!r}"
+            self._refuse(f"{found}, allowed: {allowed}")
+        number = int(digits[0]) if len(digits[0]) <= _LONG else high + 1
+        if not low <= number <= high:
+            shown = digits[0] if len(digits[0]) <= _LONG else f"{digits[0][:_LONG]}…"
+            self._refuse(f"found {shown}, allowed: {allowed}{hint(what, self.kind.name, shown)}")
+        self.at = digits.end()
+        return number
+
+    def _finish(self, field: Field) -> Field:
+        if self.at < len(self.text):
+            rest = self.text[self.at :]
+            after = f" after {self.text[: self.at]!r}" if self.at else ""
+            # In `L,15` and `MON#1,TUE` the list is what is wrong, but the L or # is what forbids it.
+            near = rest if rest[0].upper() in "LW#" else self.text[self.at - 1] if "#" not in self.text else "#"
+            advice = hint("rest", self.kind.name, near)
+            self._refuse(f"found {rest!r}{after}, allowed: {self._allowed()}{advice}")
+        return field
+
+    def _allowed(self) -> str:
+        more = {DAYS.name: ", L, W", WEEKDAYS.name: ", L or # after one day"}.get(self.kind.name, "")
+        return f"{self.kind.allowed}, and * ? , - /{more}"
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1].upper()
+
+    def _accept(self, characters: str) -> bool:
+        found = self._peek()
+        if not found or found not in characters:
+            return False
+        self.at += 1
+        return True
+
+    def _refuse(self, problem: str) -> NoReturn:
+        # What is missing at the end is shown at the last character there is.
+        at = min(self.at, len(self.text) - 1)
+        raise CronError(self.whole, self.start + at + 1, self.kind.name, problem)
+
+
+def _mask(kind: Kind, part: Part) -> int:
+    high = part.high if part.high >= part.low else part.high + kind.size
+    mask = 0
+    for value in range(part.low, high + 1, part.step):
+        mask |= 1 << (value - kind.size if value >= kind.first + kind.size else value)
+    return mask

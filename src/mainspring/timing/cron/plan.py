@@ -1,0 +1,116 @@
+"""A cron expression as read: its six fields, and the same as masks to search with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from mainspring.timing.cron.days import Days, days, reachable
+from mainspring.timing.cron.errors import CronError
+from mainspring.timing.cron.fields import DAYS, HOURS, MINUTES, MONTHS, SECONDS, WEEKDAYS, Field, read
+from mainspring.timing.cron.hints import nearest_macro
+
+DayMatch = Literal["and", "or"]
+"""Whether a day must match both the day of month and the day of week, or one of them when both are restricted."""
+
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+    "@every_minute": "* * * * *",
+    "@every_second": "* * * * * *",
+}
+_KINDS = (SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS)
+_WORD = re.compile(r"\S+")
+_FIVE, _SIX = 5, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an expression means. Masks have a bit for every value; ``months`` lacks those that never match."""
+
+    normal: str
+    """The expression in capitals, with single spaces, and a macro as what it stands for."""
+    fields: tuple[Field, ...]
+    has_seconds: bool
+    restricts_both_days: bool
+    interval: bool
+    """Whether an ambiguous time is due in both its passes."""
+    seconds: int
+    minutes: int
+    hours: int
+    months: int
+    days: Days
+
+
+@lru_cache(maxsize=1024)
+def plan(expression: str, day_match: DayMatch) -> Plan:
+    """Read ``expression``; the same one again costs a lookup."""
+    normal, fields = _read(expression)
+    seconds, minutes, hours, dom, months, dow = fields
+    both = not dom.star and not dow.star
+    table = days(dom, dow, either=both and day_match == "or")
+    return Plan(
+        normal,
+        fields,
+        has_seconds=len(normal.split()) == _SIX,
+        restricts_both_days=both,
+        interval=any(field.is_interval for field in (seconds, minutes, hours)),
+        seconds=seconds.mask,
+        minutes=minutes.mask,
+        hours=hours.mask,
+        months=reachable(months.mask, table),
+        days=table,
+    )
+
+
+def _read(expression: str) -> tuple[str, tuple[Field, ...]]:
+    words = [(found.start(), found[0]) for found in _WORD.finditer(expression)]
+    if not words:
+        raise CronError(expression, 1, None, f"there is nothing in it; {_fields_wanted()}")
+    whole = expression
+    if words[0][1].startswith("@"):
+        whole = _macro(expression, words)
+        words = [(found.start(), found[0]) for found in _WORD.finditer(whole)]
+    _check_count(whole, words)
+    kinds = _KINDS[-len(words) :]
+    fields = [read(kind, text, whole, start) for kind, (start, text) in zip(kinds, words, strict=True)]
+    if len(words) == _FIVE:
+        fields.insert(0, read(SECONDS, "0", "0", 0))
+    return " ".join(text for _, text in words).upper(), tuple(fields)
+
+
+def _macro(expression: str, words: list[tuple[int, str]]) -> str:
+    start, name = words[0]
+    meaning = MACROS.get(name.lower())
+    if meaning is None:
+        near = nearest_macro(name, tuple(MACROS))
+        raise CronError(expression, start + 1, None, f"found {name!r}, allowed: {', '.join(MACROS)}{near}")
+    if len(words) > 1:
+        raise CronError(expression, words[1][0] + 1, None, f"found {words[1][1]!r}, but {name} stands alone")
+    return meaning
+
+
+def _check_count(expression: str, words: list[tuple[int, str]]) -> None:
+    if _FIVE <= len(words) <= _SIX:
+        return
+    if len(words) == 1:
+        start, word = words[0]
+        near = nearest_macro("@" + word, tuple(MACROS))
+        raise CronError(expression, start + 1, None, f"found only {word!r}; {_fields_wanted()}{near}")
+    if len(words) < _FIVE:
+        raise CronError(expression, words[-1][0] + 1, None, f"it ends after {len(words)} fields; {_fields_wanted()}")
+    start, word = words[_SIX]
+    year = "; a year field is not supported" if len(words) == _SIX + 1 else ""
+    raise CronError(expression, start + 1, None, f"found {word!r} as one field too many{year}; {_fields_wanted()}")
+
+
+def _fields_wanted() -> str:
+    names = [kind.name for kind in _KINDS]
+    return f"write 5 fields ({', '.join(names[1:])}), or 6 with {names[0]} first, or a macro such as @daily"
