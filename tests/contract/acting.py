@@ -51,6 +51,8 @@ class DraftOptions(TypedDict, total=False):
     expires_at: datetime | None
     correlation_id: str | None
     causation_id: UUID | None
+    schedule: str | None
+    manual: bool
 
 
 def draft(topic: str = TOPIC, **options: Unpack[DraftOptions]) -> Draft:

@@ -2,12 +2,17 @@
 
 import asyncio
 import threading
+from uuid import uuid4
 
 import pytest
 
+from mainspring.model.join import Join
+from mainspring.model.schedule import NEVER
+from mainspring.model.verdict import DONE
 from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Storage
-from tests.contract.acting import bury_one, declare, draft, publish, siblings
+from tests.contract.acting import NOON, bury_one, claim_one, declare, draft, publish, settle, siblings
+from tests.contract.scheduling import NAME, NOTE, keep, look, occurrence, schedule
 
 PATIENCE = 20.0
 """Far longer than any bell takes; only a bell that never rings is waited for so long."""
@@ -85,6 +90,40 @@ async def test_a_ring_is_heard_by_everyone(storage: Storage) -> None:
             await ear.hears()
 
 
+async def test_a_rewritten_schedule_is_heard_by_everyone(storage: Storage) -> None:
+    async with siblings(storage, 2) as (one, other):
+        ears = [Ear(one), Ear(other)]
+        for door in (one, other):
+            await door.doorbell.arm(["mailer"])
+
+        await keep(storage, schedule())
+
+        for ear in ears:
+            await ear.hears()
+
+
+async def test_thawed_schedules_are_heard(storage: Storage) -> None:
+    await storage.timetable.freeze("shop", "ann", "upgrade")
+    ear = Ear(storage)
+    await storage.doorbell.arm(["mailer"])
+
+    await storage.timetable.thaw("shop", "ann")
+
+    await ear.hears()
+
+
+async def test_a_delivery_that_waits_no_longer_is_heard(storage: Storage) -> None:
+    await publish(storage, draft(group="mailer", schedule=NAME))
+    await storage.timetable.enter([occurrence(NOON, due_at=NEVER)], NOTE)
+    await settle(storage, await claim_one(storage), DONE)
+    ear = Ear(storage)
+    await storage.doorbell.arm(["mailer"])
+
+    await look(storage)
+
+    await ear.hears("mailer")
+
+
 async def test_a_publish_from_another_thread_is_heard_on_the_listeners_loop(storage: Storage) -> None:
     ear = Ear(storage)
     await storage.doorbell.arm(["mailer"])
@@ -118,3 +157,16 @@ async def test_nobody_needs_to_listen(storage: Storage) -> None:
     await bury_one(storage)
 
     assert await storage.controls.revive(DeadSelection(), "ann", 10) == 1
+
+
+async def test_a_member_that_ends_without_a_verdict_is_heard_by_everyone(storage: Storage) -> None:
+    await declare(storage, "printer")
+    cancelled, retired = draft(group="mailer"), draft(group="printer")
+    await storage.mailbox.join(Join(uuid4(), draft(group="boss")), [cancelled, retired])
+    async with siblings(storage, 2) as (one, other):
+        first = Ear(one)
+        await storage.mailbox.cancel(cancelled.id, "obsolete")
+        await first.hears()
+        second = Ear(other)
+        await storage.controls.retire("printer", "ann", 10)
+        await second.hears()

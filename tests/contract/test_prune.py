@@ -1,9 +1,10 @@
 """Pruning: what is over goes after its time, in bounded batches, and nothing else does."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from mainspring.model.verdict import DONE, Bury, Cancel, Retry, Snooze
-from mainspring.model.views import Beat, DeadSelection, GroupRuns, Pruned, Retention
+from mainspring.model.views import Beat, DeadSelection, GroupRuns, Pruned, Retention, RunView
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,
@@ -11,6 +12,7 @@ from tests.contract.acting import (
     MINUTE,
     NOON,
     NOW,
+    SECOND,
     TICK,
     bury_one,
     claim_one,
@@ -26,6 +28,7 @@ from tests.contract.acting import (
     statuses,
     turn,
 )
+from tests.contract.scheduling import keep, schedule
 
 PLAIN = Retention()
 
@@ -208,3 +211,70 @@ async def test_the_limit_bounds_each_kind(storage: Storage) -> None:
     assert first == Pruned(runs=2, dead=2, parked=2, workers=2, audit=2)
     assert second == Pruned(runs=1, dead=1, parked=1, workers=1, audit=1)
     assert (first.total, second.total) == (10, 5)
+
+
+async def test_a_schedule_made_at_run_time_goes_when_it_is_over(storage: Storage) -> None:
+    long_ago = NOON - 8 * DAY
+    over = schedule("over", origin="api", next_at=None, base_at=long_ago)
+    await keep(
+        storage,
+        over,
+        replace(over, name="just over", base_at=NOON - 7 * DAY),
+        replace(over, name="to come", next_at=NOON),
+        replace(over, name="paused", paused_at=long_ago),
+        replace(over, name="code", origin="code"),
+    )
+
+    kept = await storage.upkeep.prune(Retention(done=None), 10)
+    pruned = await storage.upkeep.prune(Retention(), 10)
+
+    assert (kept, pruned) == (Pruned(), Pruned(schedules=1))
+    assert [row.name for row in (await storage.timetable.read()).schedules] == [
+        "code",
+        "just over",
+        "paused",
+        "to come",
+    ]
+
+
+async def test_runs_made_elsewhere_are_recorded_as_they_were(storage: Storage) -> None:
+    run = RunView(
+        id=0,
+        message_id=draft().id,
+        group="reports",
+        topic="report",
+        attempt=1,
+        status="failed",
+        started_at=NOON - HOUR,
+        finished_at=NOON - HOUR + SECOND,
+        node="node-7",
+        kind="error",
+        error="ValueError: no",
+        traceback="Traceback: …",
+        source="offline",
+        schedule="report",
+        scheduled_for=NOON - HOUR,
+    )
+    later = replace(run, message_id=draft().id, status="done", kind=None, error=None, traceback=None, output="42 rows")
+
+    await storage.upkeep.record([run, later])
+    await storage.upkeep.record([])
+
+    recorded = await storage.ledger.runs(None, None, 10, "report")
+    assert [replace(each, id=0) for each in recorded] == [later, run]
+
+
+async def test_of_one_topic_only_its_runs_dead_letters_and_parked_messages_go(storage: Storage) -> None:
+    for topic in ("orders.placed", "orders.paid"):
+        await publish(storage, draft(topic, group="mailer"), draft(topic, group="mailer"), draft(topic))
+        await settle(storage, await claim_one(storage), DONE, keep="all")
+        await settle(storage, await claim_one(storage), Bury(failure()), keep="none")
+    at_once = Retention(done=NOW, failures=NOW, dead=NOW, parked=NOW, workers=NOW, audit=NOW)
+    turn(storage, SECOND)
+
+    pruned = await storage.upkeep.prune(at_once, 100, "orders.paid")
+
+    assert (pruned.messages, pruned.dead, pruned.parked) == (0, 1, 1)
+    runs = await storage.ledger.runs(None, None, 100)
+    assert {run.topic for run in runs if run.status == "done"} == {"orders.placed"}
+    assert len(await listed(storage, "dead")) == len(await listed(storage, "parked")) == 1

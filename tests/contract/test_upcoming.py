@@ -34,6 +34,17 @@ async def test_what_is_due_already_does_not_count(storage: Storage) -> None:
     assert await storage.mailbox.upcoming(["mailer"]) is None
 
 
+async def test_what_came_due_a_moment_ago_counts_for_who_looks_back(storage: Storage) -> None:
+    await publish(storage, draft(group="mailer", delay=MINUTE), draft(group="mailer", delay=HOUR))
+    turn(storage, MINUTE + 10 * TICK)
+
+    back_to_it = await storage.mailbox.upcoming(["mailer"], 11 * TICK)
+    not_so_far = await storage.mailbox.upcoming(["mailer"], 10 * TICK)
+
+    assert back_to_it == -10 * TICK
+    assert not_so_far == HOUR - MINUTE - 10 * TICK
+
+
 async def test_what_is_held_does_not_count_until_it_is_handed_back(storage: Storage) -> None:
     await publish(storage, draft(group="mailer"))
     delivery = await claim_one(storage)

@@ -52,6 +52,13 @@ def audit(notes: Sequence[AuditView]) -> Alike:
     return [(note.at, note.by, note.action) for note in notes]
 
 
+def runs(kept: Sequence[RunView]) -> Alike:
+    """The runs of a schedule. One settle writes its runs in an order of its own."""
+    ids = [run.id for run in kept]
+    assert ids == sorted(ids, reverse=True), "newest first"
+    return sorted((_run(run) for run in kept), key=repr)
+
+
 def _view(view: DeliveryView) -> DeliveryView:
     match view.state:
         case "done" | "cancelled":  # a run does not remember these of its delivery

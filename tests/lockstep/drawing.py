@@ -21,6 +21,7 @@ GROUPS = ["mailer", "analytics", "direct"]
 TOPICS = ["orders.placed", "orders.paid", "orders", "invoices.sent"]
 PATTERNS = ["orders.placed", "orders.*", "orders.#", "#", "invoices.sent"]
 KEYS = ["k", "it's"]
+SCHEDULES = ["nightly", "it's 夜"]
 ERRORS = ["Timeout after 5 s", "disk 100% full", "boom"]
 
 message_ids = st.sampled_from(IDS)
@@ -47,6 +48,8 @@ drafts = st.builds(
     priority=levels,
     delay=delays,
     expires_in=st.none() | st.just(MINUTE),
+    schedule=st.none() | st.none() | st.sampled_from(SCHEDULES),
+    manual=st.sampled_from([False, False, True]),
 )
 
 Timed = tuple[Draft, timedelta | None]

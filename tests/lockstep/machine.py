@@ -1,78 +1,24 @@
-"""One history, told to memory and to a database at once: every answer must be the same."""
+"""Histories of messages: published, claimed, settled, cancelled, governed and pruned."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, get_args
+from datetime import timedelta
+from typing import Any, get_args
 from uuid import UUID
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.errors import MainspringError
-from mainspring.model.message import Claim, Delivery, Draft, Priority, Scan, Want
-from mainspring.model.verdict import Settlement
+from mainspring.model.message import Draft, Priority, Scan, Want
 from mainspring.model.views import Beat, DeadSelection, Declaration, Filter, Retention
 from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Keyed, Storage
-from mainspring.storage.memory import MemoryStorage
 from tests.lockstep import alike, drawing
-
-T = TypeVar("T")
-START = datetime(2030, 1, 1, 12, tzinfo=UTC)
-FIRST_GROUPS = [("mailer", ("orders.*",)), ("analytics", ("orders.placed", "orders"))]
+from tests.lockstep.twins import FIRST_GROUPS, Twins
 
 
-class Lockstep(RuleBasedStateMachine):
-    """Memory is the specification; the other is the storage that a subclass opens."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.runner = asyncio.Runner()
-        self.memory: Storage = MemoryStorage()
-        self.real = self.runner.run(self.open_real())
-        self.runner.run(self.memory.schema.migrate())
-        self.claims: list[tuple[Claim, Claim]] = []
-        self.new_ids = [UUID(int=number << 64 | 1) for number in range(100, 130)]
-        self.now = START
-        self.turn(START)
-
-    async def open_real(self) -> Storage:
-        """An open, migrated, empty storage."""
-        raise NotImplementedError
-
-    async def close_real(self, real: Storage) -> None:
-        """Let go of it."""
-        await real.close()
-
-    def teardown(self) -> None:
-        self.runner.run(self.close_real(self.real))
-        self.runner.close()
-
-    # Both at once
-
-    def turn(self, now: datetime) -> None:
-        self.now = self.memory.now = self.real.now = now
-
-    def both(self, act: Callable[[Storage], Coroutine[Any, Any, T]]) -> tuple[T, T]:
-        return self.runner.run(act(self.memory)), self.runner.run(act(self.real))
-
-    def alike(
-        self, act: Callable[[Storage], Coroutine[Any, Any, T]], seen: Callable[[T], Any] = lambda answer: answer
-    ) -> T:
-        memory, real = self.both(act)
-        agree(seen(memory), seen(real))
-        return memory
-
-    def holding(self, memory: Delivery | None, real: Delivery | None) -> None:
-        assert (real and alike.delivery(real)) == (memory and alike.delivery(memory))
-        if memory is not None and real is not None:
-            self.claims.append((memory.claim, real.claim))
-
-    def pairs(self, memory: frozenset[Claim], real: frozenset[Claim]) -> None:
-        known = {ours: theirs for theirs, ours in self.claims}
-        assert {known[each] for each in real} == memory
+class Lockstep(Twins):
+    """All that is done to messages."""
 
     # Every history begins with two groups and something for them to do
 
@@ -101,10 +47,7 @@ class Lockstep(RuleBasedStateMachine):
             Want(group, limit, tuple(Scan(level, None if back is None else self.now - back) for level, back in scans))
             for group, limit, scans in wants
         ]
-        memory, real = self.both(lambda storage: storage.mailbox.claim(wanted, "node-1", hold))
-        assert len(real) == len(memory)
-        for ours, theirs in zip(memory, real, strict=True):
-            self.holding(ours, theirs)
+        self.take(wanted, hold)
 
     @rule(group=drawing.groups, took=drawing.passing, settlings=st.lists(drawing.settlings, min_size=4, max_size=4))
     def work(self, group: str, took: timedelta, settlings: list[drawing.Settling]) -> None:
@@ -142,14 +85,6 @@ class Lockstep(RuleBasedStateMachine):
         # One claim of each delivery: whether an older one is lost or gone depends on which is written first.
         each_once = {ours.id: (ours, theirs) for ours, theirs in claims}.values()
         self.settle_pairs(list(zip(each_once, settlings, strict=False)))
-
-    def settle_pairs(self, batch: list[tuple[tuple[Claim, Claim], drawing.Settling]]) -> None:
-        memory, real = (
-            self.runner.run(storage.mailbox.settle([Settlement(claims[side], *settling) for claims, settling in batch]))
-            for side, storage in enumerate((self.memory, self.real))
-        )
-        self.pairs(memory.lost, real.lost)
-        self.pairs(memory.gone, real.gone)
 
     @rule(number=st.integers(0, 5), keyed=st.booleans())
     def cancel_one_of_the_living(self, number: int, keyed: bool) -> None:
@@ -234,12 +169,3 @@ async def _everything(storage: Storage) -> dict[str, Any]:
     for message_id in drawing.IDS:
         seen[str(message_id)] = alike.message(await ledger.find(message_id))
     return seen
-
-
-def agree(memory: Any, real: Any) -> None:
-    """Fail with the part that is out of step, not with everything there is."""
-    if memory == real:
-        return
-    if isinstance(memory, dict):
-        (memory, real), *_ = [(memory[part], real[part]) for part in memory if memory[part] != real[part]]
-    raise AssertionError(f"out of step\n  memory: {memory}\n  real:   {real}")

@@ -13,7 +13,8 @@ ENGINES: Final = {"postgresql": "PostgreSQL", "sqlite": "SQLite", "memory": "mem
 def other_database(what: str, engine: str) -> BadHandle:
     """Say that the handle is of another kind of database than the app."""
     return BadHandle(
-        f"tx is {what}, and this app is on {ENGINES[engine]}: a message joins a transaction of its own database only"
+        f"tx is {what}, and this app is on {ENGINES[engine]}: a message joins a transaction of its own database only. "
+        f"Pass a handle on {ENGINES[engine]}, or leave tx= out to store the message at once"
     )
 
 

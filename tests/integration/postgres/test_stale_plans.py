@@ -37,7 +37,7 @@ async def empty(storage: PostgresStorage, connection: Connection, postgres_schem
     [
         ("claim", WANT.format(limit=100, since="NULL, NULL, NULL, NULL") + ", 'node', interval '30 seconds', NULL"),
         ("reap", "ARRAY['mail'], 'node', interval '30 seconds', NULL"),
-        ("upcoming", "ARRAY['mail'], NULL"),
+        ("upcoming", "ARRAY['mail'], '1 second', NULL"),
         ("extend", f"{HELD}, interval '30 seconds', NULL"),
         ("settle_done", f"{HELD}, NULL"),
         ("settle", settling(HELD, "retry", "none")),
@@ -61,8 +61,8 @@ async def test_a_reserved_plan_made_for_an_empty_table_uses_the_index_ever_after
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("cancel", "'00000000-0000-7000-8000-00000000ffff', NULL, NULL, 'why', NULL"),
-        ("cancel", "NULL, 'topic', 'key77', 'why', NULL"),
+        ("cancel", "'00000000-0000-7000-8000-00000000ffff', NULL, NULL, 'why', 'bell', NULL"),
+        ("cancel", "NULL, 'topic', 'key77', 'why', 'bell', NULL"),
         ("find_deliveries", "'00000000-0000-7000-8000-00000000ffff', NULL"),
     ],
 )

@@ -122,8 +122,7 @@ async def test_a_failing_commit_fails_every_unit_of_its_group(bench: Bench, path
     # A deferred constraint is the one thing that fails no statement, only the commit.
     await bench.put(executing("CREATE TABLE page (book integer REFERENCES book (id) DEFERRABLE INITIALLY DEFERRED)"))
     await bench.put(executing("CREATE TABLE book (id integer PRIMARY KEY)"))
-    connection = bench.writer._connection
-    assert connection is not None
+    connection = bench.writer._line.connection()
     connection.execute("PRAGMA foreign_keys = 1")
     held, go = await bench.hold_up()
     innocent = bench.put(noting("innocent"))

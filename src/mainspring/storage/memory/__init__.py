@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
-from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
+from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Timetable, Upkeep
 from mainspring.storage.memory.controls import MemoryControls
 from mainspring.storage.memory.doorbell import MemoryDoorbell
 from mainspring.storage.memory.ledger import MemoryLedger
 from mainspring.storage.memory.mailbox import MemoryMailbox
 from mainspring.storage.memory.schema import MemorySchema
 from mainspring.storage.memory.state import State
+from mainspring.storage.memory.timetable import MemoryTimetable
 from mainspring.storage.memory.upkeep import MemoryUpkeep
 from mainspring.timing.clock import Clock, SystemClock
 
@@ -33,6 +34,7 @@ class MemoryStorage:
         self.ledger: Ledger = MemoryLedger(state)
         self.controls: Controls = MemoryControls(state)
         self.upkeep: Upkeep = MemoryUpkeep(state)
+        self.timetable: Timetable = MemoryTimetable(state)
         self._bell = MemoryDoorbell(state)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = MemorySchema(state)

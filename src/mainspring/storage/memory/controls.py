@@ -59,6 +59,7 @@ class MemoryControls:
                     suspect=False,
                     held_by=None,
                     cancel_asked=False,
+                    join_id=None,  # it has ended once, and that was counted
                 )
                 state.add(fresh)
             if chosen:
@@ -106,7 +107,7 @@ class MemoryControls:
             rows = [state.deliveries[seq] for seq in dropped]
             for row in rows:
                 state.record(row, "cancelled", now, error="group retired")
-                state.remove(row)
+                state.drop(row)
             state.enlist([row.message_id for row in rows], now)
             if not dropped:
                 del state.groups[group]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from itertools import islice
 from typing import Literal
@@ -134,15 +134,29 @@ class MemoryLedger:
                 runs=tuple(state.history.get(message_id, ())),
             )
 
-    async def runs(self, group: str | None, before: int | None, limit: int) -> list[RunView]:
+    async def runs(
+        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
+    ) -> list[RunView]:
         """See ``Ledger.runs``."""
         with self._state.lock:
             newest_first = (
                 run
                 for run in reversed(self._state.runs.values())
-                if (group is None or run.group == group) and (before is None or run.id < before)
+                if (group is None or run.group == group)
+                and (before is None or run.id < before)
+                and (schedule is None or run.schedule == schedule)
             )
             return list(islice(newest_first, limit))
+
+    async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
+        """See ``Ledger.latest``."""
+        with self._state.lock:
+            # By id, so that of several the latest stays.
+            return {
+                run.schedule: run
+                for run in self._state.runs.values()
+                if run.schedule is not None and run.schedule in schedules
+            }
 
     async def roster(self) -> Roster:
         """See ``Ledger.roster``."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from mainspring.model.join import Join, as_members
 from mainspring.model.message import (
     Cancelled,
     Claim,
@@ -19,7 +20,7 @@ from mainspring.model.message import (
 )
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
-from mainspring.storage.memory.rows import DeliveryRow, MessageRow, ParkedRow
+from mainspring.storage.memory.rows import DeliveryRow, JointRow, MessageRow, ParkedRow
 from mainspring.storage.memory.state import State
 from mainspring.storage.memory.verdicts import write
 
@@ -34,6 +35,15 @@ class MemoryMailbox:
         """See ``Mailbox.publish``."""
         with self._state.lock:
             stored = store(self._state, drafts, self._state.now())
+        return Published(stored)
+
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """See ``Mailbox.join``."""
+        with self._state.lock:
+            stored = store(self._state, as_members(join, members), self._state.now())
+            if stored:
+                # Members that were there already belong to another call, perhaps an earlier copy of this one.
+                self._state.joints[join.id] = JointRow(join, pending=len(stored))
         return Published(stored)
 
     async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
@@ -56,14 +66,26 @@ class MemoryMailbox:
                 claimed.append(_hand_over(row, was_due, now))
         return claimed
 
-    async def upcoming(self, groups: Sequence[str]) -> timedelta | None:
+    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
         """See ``Mailbox.upcoming``."""
         state = self._state
         with state.lock:
             now = state.now()
             lines = [state.lines[group] for group in groups if group in state.lines and not _paused(state, group)]
-            waits = [first - now for line in lines if (first := line.next_due(now)) is not None]
+            waits = [first - now for line in lines if (first := line.next_due(now - back)) is not None]
         return min(waits, default=None)
+
+    async def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Delivery | None:
+        """See ``Mailbox.take``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            row = state.live.get(message_id, {}).get(group)
+            if row is None or row.held_by is not None:
+                return None
+            was_due = row.due_at
+            state.move(row, now + hold, owner)
+            return _hand_over(row, was_due, now)
 
     async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
         """See ``Mailbox.reap``."""
@@ -127,27 +149,9 @@ class MemoryMailbox:
     async def cancel(self, which: UUID | Keyed, reason: str) -> Cancelled:
         """See ``Mailbox.cancel``."""
         state = self._state
-        ended: list[UUID] = []
-        asked = 0
         with state.lock:
-            now = state.now()
             named = sorted(state.keyed.get((which.topic, which.key), ())) if isinstance(which, Keyed) else [which]
-            for message_id in named:
-                for row in list(state.live.get(message_id, {}).values()):
-                    if row.held_by is not None:
-                        row.cancel_asked = True
-                        asked += 1
-                        continue
-                    state.record(row, "cancelled", now, error=reason)
-                    state.remove(row)
-                    ended.append(message_id)
-                parked = state.unrouted.get(message_id)
-                if parked is not None:
-                    state.record_unrouted(parked, reason, now)
-                    state.unpark(parked)
-                    ended.append(message_id)
-            state.enlist(ended, now)
-        return Cancelled(cancelled=len(ended), asked=asked)
+            return stop(state, named, reason, state.now())
 
 
 def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUID]:
@@ -166,7 +170,9 @@ def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUI
         message = MessageRow(_frozen(draft), now, expires_at, copies=len(groups))
         state.keep_message(message)
         for group in groups:
-            state.add(DeliveryRow(next(state.seqs), message, group, int(draft.priority), due_at, asked))
+            row = DeliveryRow(next(state.seqs), message, group, int(draft.priority), due_at, asked)
+            row.join_id = draft.join_id
+            state.add(row)
         if not groups:
             parked = ParkedRow(next(state.parked_seqs), message, due_at, asked, parked_at=now)
             state.parked[parked.seq] = state.unrouted[draft.id] = parked
@@ -174,6 +180,28 @@ def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUI
             rung.update(groups)
     state.ring(rung)
     return frozenset(stored)
+
+
+def stop(state: State, message_ids: Iterable[UUID], reason: str, now: datetime) -> Cancelled:
+    """Remove the copies of these messages that nobody holds, and ask the holders of the others to stop."""
+    ended: list[UUID] = []
+    asked = 0
+    for message_id in dict.fromkeys(message_ids):
+        for row in list(state.live.get(message_id, {}).values()):
+            if row.held_by is not None:
+                row.cancel_asked = True
+                asked += 1
+                continue
+            state.record(row, "cancelled", now, error=reason)
+            state.drop(row)
+            ended.append(message_id)
+        parked = state.unrouted.get(message_id)
+        if parked is not None:
+            state.record_unrouted(parked, reason, now)
+            state.unpark(parked)
+            ended.append(message_id)
+    state.enlist(ended, now)
+    return Cancelled(cancelled=len(ended), asked=asked)
 
 
 def _hand_over(row: DeliveryRow, was_due: datetime, now: datetime) -> Delivery:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from mainspring.model.join import Join
 from mainspring.model.message import Draft, Priority
+from mainspring.model.views import Source
 
 Place = tuple[datetime, int]
 """Where a delivery stands in its line: (due_at, seq)."""
@@ -24,6 +26,14 @@ class MessageRow:
     expires_at: datetime | None
     copies: int
     """How many groups it was routed to when it was published; 0 when it was parked."""
+
+    def source(self, scheduled_for: datetime) -> Source:
+        """Why there is a run of it, that was to start then."""
+        if self.draft.manual:
+            return "manual"
+        if self.draft.schedule is not None:
+            return "schedule"
+        return "deferred" if scheduled_for > self.published_at else "message"
 
 
 @dataclass(slots=True)
@@ -42,6 +52,8 @@ class DeliveryRow:
     suspect: bool = False
     held_by: str | None = None
     cancel_asked: bool = False
+    join_id: UUID | None = None
+    """The join that counts its end."""
 
     @property
     def message_id(self) -> UUID:
@@ -68,6 +80,16 @@ class ParkedRow:
     due_at: datetime
     scheduled_for: datetime
     parked_at: datetime
+
+
+@dataclass(slots=True)
+class JointRow:
+    """A join, and how its members are doing."""
+
+    join: Join
+    pending: int
+    done: int = 0
+    failed: int = 0
 
 
 @dataclass(slots=True)

@@ -12,12 +12,15 @@ from itertools import count
 from typing import TypeVar
 from uuid import UUID
 
+from mainspring.model.schedule import Freeze, Schedule
 from mainspring.model.views import AuditView, GroupView, RunStatus, RunView, WorkerView
-from mainspring.storage.memory.rows import DeadRow, DeliveryRow, EndedRow, Line, MessageRow, ParkedRow
+from mainspring.storage.memory.rows import DeadRow, DeliveryRow, EndedRow, JointRow, Line, MessageRow, ParkedRow
 from mainspring.storage.routing import matches
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
+Outer = TypeVar("Outer")
+Inner = TypeVar("Inner")
 
 
 class Listener:
@@ -62,6 +65,7 @@ class State:
         self.deliveries: dict[int, DeliveryRow] = {}
         self.live: dict[UUID, dict[str, DeliveryRow]] = {}
         self.lines: dict[str, Line] = {}
+        self.scheduled: dict[str, dict[int, DeliveryRow]] = {}
         self.dead: dict[int, DeadRow] = {}
         self.buried: dict[UUID, dict[str, DeadRow]] = {}
         self.parked: dict[int, ParkedRow] = {}
@@ -72,6 +76,9 @@ class State:
         self.groups: dict[str, GroupView] = {}
         self.workers: dict[str, WorkerView] = {}
         self.tallies: dict[str, dict[str, tuple[int, int]]] = {}
+        self.joints: dict[UUID, JointRow] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self.freezes: dict[str, Freeze] = {}
         self.audit: list[AuditView] = []
         self.expired_parked = 0
         self.listeners: list[Listener] = []
@@ -97,6 +104,8 @@ class State:
         self.deliveries[row.seq] = row
         self.live.setdefault(row.message_id, {})[row.group] = row
         self.lines.setdefault(row.group, Line()).add(row)
+        if (schedule := row.message.draft.schedule) is not None:
+            self.scheduled.setdefault(schedule, {})[row.seq] = row
 
     def remove(self, row: DeliveryRow) -> None:
         """Take a delivery away."""
@@ -106,6 +115,24 @@ class State:
         line.remove(row)
         if not line.held and not any(line.unheld):
             del self.lines[row.group]
+        if (schedule := row.message.draft.schedule) is not None:
+            _forget(self.scheduled, schedule, row.seq)
+
+    def end(self, row: DeliveryRow, *, done: bool = False) -> None:
+        """Take a delivery away for good: its join counts it."""
+        self.remove(row)
+        joint = None if row.join_id is None else self.joints.get(row.join_id)
+        if joint is not None:
+            joint.pending -= 1
+            joint.done += done
+            joint.failed += not done
+
+    def drop(self, row: DeliveryRow) -> None:
+        """End a delivery without a verdict."""
+        self.end(row)
+        if row.join_id is not None:
+            # No worker has ended it, so none would look by itself before its next poll.
+            self.ring([""])
 
     def move(self, row: DeliveryRow, due_at: datetime, held_by: str | None) -> None:
         """Give a delivery another place in its line."""
@@ -194,15 +221,34 @@ class State:
             error=error,
             traceback=traceback,
             output=output,
+            source=row.message.source(row.scheduled_for),
+            schedule=row.message.draft.schedule,
+            scheduled_for=row.scheduled_for,
         )
-        self._keep_run(run)
+        self.keep_run(run)
 
     def record_unrouted(self, parked: ParkedRow, error: str, now: datetime) -> None:
         """Keep the end of a parked message, which was no group's."""
         draft = parked.message.draft
-        self._keep_run(RunView(0, draft.id, "", draft.topic, 0, "cancelled", now, now, None, error=error))
+        run = RunView(
+            id=0,
+            message_id=draft.id,
+            group="",
+            topic=draft.topic,
+            attempt=0,
+            status="cancelled",
+            started_at=now,
+            finished_at=now,
+            node=None,
+            error=error,
+            source=parked.message.source(parked.scheduled_for),
+            schedule=draft.schedule,
+            scheduled_for=parked.scheduled_for,
+        )
+        self.keep_run(run)
 
-    def _keep_run(self, run: RunView) -> None:
+    def keep_run(self, run: RunView) -> None:
+        """Keep a run under an id of its own."""
         run = replace(run, id=next(self._run_ids))
         self.runs[run.id] = run
         self.history.setdefault(run.message_id, []).append(run)
@@ -232,8 +278,8 @@ class State:
         self.audit.append(AuditView(next(self._audit_ids), now, by, action, subject, detail))
 
 
-def _forget(rows: dict[UUID, dict[str, T]], message_id: UUID, group: str) -> None:
-    of_message = rows[message_id]
-    del of_message[group]
-    if not of_message:
-        del rows[message_id]
+def _forget(rows: dict[Outer, dict[Inner, T]], outer: Outer, inner: Inner) -> None:
+    there = rows[outer]
+    del there[inner]
+    if not there:
+        del rows[outer]

@@ -76,6 +76,12 @@ class MemoryUpkeep:
         with self._state.lock:
             self._state.fold(worker)
 
+    async def record(self, runs: Sequence[RunView]) -> None:
+        """See ``Upkeep.record``."""
+        with self._state.lock:
+            for run in runs:
+                self._state.keep_run(run)
+
     async def reroute(self, limit: int) -> int:
         """See ``Upkeep.reroute``."""
         state = self._state
@@ -100,17 +106,24 @@ class MemoryUpkeep:
             state.ring(rung)
         return routed
 
-    async def prune(self, retention: Retention, limit: int) -> Pruned:
+    async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
         """See ``Upkeep.prune``."""
         with self._state.lock:
             now = self._state.now()
+            messages = 0 if topic is not None else self._prune_messages(now, retention.repeats, limit)
+            runs = self._prune_runs(now, retention, limit, topic)
+            dead = self._prune_dead(now, retention.dead, limit, topic)
+            parked = self._prune_parked(now, retention.parked, limit, topic)
+            if topic is not None:
+                return Pruned(runs=runs, dead=dead, parked=parked)
             return Pruned(
-                messages=self._prune_messages(now, retention.repeats, limit),
-                runs=self._prune_runs(now, retention, limit),
-                dead=self._prune_dead(now, retention.dead, limit),
-                parked=self._prune_parked(now, retention.parked, limit),
+                messages,
+                runs,
+                dead,
+                parked,
                 workers=self._prune_workers(now, retention.workers, limit),
                 audit=self._prune_audit(now, retention.audit, limit),
+                schedules=self._prune_schedules(now, retention.done, limit),
             )
 
     def _prune_messages(self, now: datetime, repeats: timedelta, limit: int) -> int:
@@ -142,9 +155,10 @@ class MemoryUpkeep:
         state.enlist(again, now, second=True)
         return removed
 
-    def _prune_runs(self, now: datetime, retention: Retention, limit: int) -> int:
+    def _prune_runs(self, now: datetime, retention: Retention, limit: int, topic: str | None) -> int:
         state = self._state
-        over = [run for run in state.runs.values() if self._is_over(run, now, retention)][:limit]
+        meant = (run for run in state.runs.values() if topic in (None, run.topic))
+        over = [run for run in meant if self._is_over(run, now, retention)][:limit]
         for run in over:
             state.forget_run(run)
         state.enlist((run.message_id for run in over), now)
@@ -157,21 +171,23 @@ class MemoryUpkeep:
         unfinished = (self._state.live, self._state.buried)
         return not any(run.group in rows.get(run.message_id, {}) for rows in unfinished)
 
-    def _prune_dead(self, now: datetime, kept_for: timedelta | None, limit: int) -> int:
+    def _prune_dead(self, now: datetime, kept_for: timedelta | None, limit: int, topic: str | None) -> int:
         state = self._state
         if kept_for is None:
             return 0
-        over = [dead for dead in state.dead.values() if dead.buried_at < now - kept_for][:limit]
+        meant = (dead for dead in state.dead.values() if topic in (None, dead.delivery.message.draft.topic))
+        over = [dead for dead in meant if dead.buried_at < now - kept_for][:limit]
         for dead in over:
             state.unbury(dead)
         state.enlist((dead.delivery.message_id for dead in over), now)
         return len(over)
 
-    def _prune_parked(self, now: datetime, kept_for: timedelta | None, limit: int) -> int:
+    def _prune_parked(self, now: datetime, kept_for: timedelta | None, limit: int, topic: str | None) -> int:
         state = self._state
         if kept_for is None:
             return 0
-        over = [parked for parked in state.parked.values() if parked.parked_at < now - kept_for][:limit]
+        meant = (parked for parked in state.parked.values() if topic in (None, parked.message.draft.topic))
+        over = [parked for parked in meant if parked.parked_at < now - kept_for][:limit]
         for parked in over:
             state.record_unrouted(parked, _UNROUTED, now)
             state.unpark(parked)
@@ -184,6 +200,16 @@ class MemoryUpkeep:
         over = [worker.name for worker in state.workers.values() if worker.beat_at < now - kept_for][:limit]
         for name in over:
             state.fold(name)
+        return len(over)
+
+    def _prune_schedules(self, now: datetime, kept_for: timedelta | None, limit: int) -> int:
+        rows = self._state.schedules
+        if kept_for is None:
+            return 0
+        ended = (row for row in rows.values() if row.origin == "api" and row.next_at is None and row.paused_at is None)
+        over = sorted(row.name for row in ended if row.base_at < now - kept_for)[:limit]
+        for name in over:
+            del rows[name]
         return len(over)
 
     def _prune_audit(self, now: datetime, kept_for: timedelta | None, limit: int) -> int:

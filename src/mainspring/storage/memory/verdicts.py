@@ -15,13 +15,14 @@ _ASKED = "cancelled while running"
 def write(state: State, row: DeliveryRow, settlement: Settlement, now: datetime) -> bool:
     """Write one verdict on a delivery that is held under its claim. True: this delivery has ended."""
     verdict, keep, took = settlement.verdict, settlement.keep, settlement.took
+    assert settlement.member or row.join_id is None, "who settles a member has to say so"
     match verdict:
         case Done(output):
             _succeed(state, row, settlement, output, now)
             return True
         case Cancel(reason):
             state.record(row, "cancelled", now, took=took, error=reason)
-            state.remove(row)
+            state.end(row)
             return True
         case Bury(failure):
             state.record(
@@ -33,7 +34,7 @@ def write(state: State, row: DeliveryRow, settlement: Settlement, now: datetime)
                 error=failure.error,
                 traceback=failure.traceback,
             )
-            state.remove(row)
+            state.end(row)
             state.bury(DeadRow(row, failure.kind, failure.error, now))
             return False
         case Retry(delay, failure):
@@ -66,7 +67,7 @@ def _succeed(state: State, row: DeliveryRow, settlement: Settlement, output: str
         for run in list(state.history.get(row.message_id, ())):
             if run.group == row.group and run.status in ("failed", "snoozed"):
                 state.forget_run(run)
-    state.remove(row)
+    state.end(row, done=True)
 
 
 def _hand_back(
@@ -75,7 +76,7 @@ def _hand_back(
     """Let go of a delivery so that it is claimed again, unless somebody asked for its end."""
     if row.cancel_asked:
         state.record(row, "cancelled", now, took=took, error=_ASKED)
-        state.remove(row)
+        state.end(row)
         return True
     state.move(row, now + delay, None)
     row.suspect = False

@@ -6,7 +6,7 @@ import time
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
+from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Timetable, Upkeep
 from mainspring.storage.postgres.ddl import ddl
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
@@ -14,7 +14,7 @@ from mainspring.storage.postgres.gateway import PostgresGateway
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.schema import PostgresSchema
 from mainspring.storage.postgres.scripts import scripts
-from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
+from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
 
 __all__ = ["PostgresStorage"]
 
@@ -64,6 +64,7 @@ class PostgresStorage:
         self.ledger: Ledger = SqlLedger(self.operations.ledger, gateway, clock)
         self.controls: Controls = SqlControls(self.operations.controls, gateway, clock)
         self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, clock)
+        self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, clock)
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)

@@ -39,6 +39,11 @@ def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
     return turned or tuple([] for _ in range(width))
 
 
+def is_plain(draft: Draft) -> bool:
+    """Whether ``publish_one.sql`` has room for it."""
+    return draft.schedule is None and draft.join_id is None and not draft.manual
+
+
 def of_draft(draft: Draft) -> tuple[Any, ...]:
     """The first fourteen parameters of ``publish_one.sql``."""
     return (
@@ -60,7 +65,7 @@ def of_draft(draft: Draft) -> tuple[Any, ...]:
 
 
 def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
-    """The first fifteen parameters of ``publish.sql``. Of drafts under one id the first counts."""
+    """The first eighteen parameters of ``publish.sql``. Of drafts under one id the first counts."""
     unique: dict[Any, Draft] = {}
     for draft in drafts:
         unique.setdefault(draft.id, draft)
@@ -84,6 +89,9 @@ def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
         _filled([each.expires_at for each in batch]),
         _filled([None if each.correlation_id is None else clean(each.correlation_id) for each in batch]),
         _filled([each.causation_id for each in batch]),
+        _filled([each.schedule for each in batch]),
+        _filled([each.manual or None for each in batch]),
+        _filled([each.join_id for each in batch]),
     )
 
 

@@ -56,7 +56,7 @@ class PostgresControls:
     def retire(self, group: str, by: str, limit: int, now: Now) -> Script[int | None]:
         """See ``Controls.retire``."""
         while True:
-            rows = yield Statement(self._sql("retire"), (group, clean(by), limit, now))
+            rows = yield Statement(self._sql("retire"), (group, clean(by), limit, self._channel, now))
             if not rows:
                 return None
             dropped: int = rows[0][0]

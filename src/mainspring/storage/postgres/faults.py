@@ -80,7 +80,7 @@ def unreadable() -> BadOption:
     """Say that the URL cannot be read, without saying what it is."""
     return BadOption(
         "the PostgreSQL URL cannot be read: write postgresql://user:password@host:5432/database, "
-        "and write characters like @ / : # in the password as %40 %2F %3A %23"
+        "and write characters like @ / : # ? in the password as %40 %2F %3A %23 %3F"
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import psycopg
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from mainspring.storage.postgres.joining import explained
@@ -37,6 +37,8 @@ class JoinedPsycopg:
             cursor.execute(statement.sql.encode(), statement.args)
             return cursor.fetchall() if _answers(self._connection, cursor) else []
         except psycopg.Error as error:
+            if _is_silent(cursor):
+                return []
             _explain(error, self._connection)
 
 
@@ -54,6 +56,8 @@ class JoinedAsyncPsycopg:
             await cursor.execute(statement.sql.encode(), statement.args)
             return await cursor.fetchall() if _answers(self._connection, cursor) else []
         except psycopg.Error as error:
+            if _is_silent(cursor):
+                return []
             _explain(error, self._connection)
 
 
@@ -75,6 +79,11 @@ def refuse_autocommit(connection: Handle) -> None:
 def _answers(connection: Handle, cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
     # In a pipeline the answer, and whether there will be one, only comes when it is asked for.
     return cursor.description is not None or connection.info.pipeline_status != PipelineStatus.OFF
+
+
+def _is_silent(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
+    """Whether the statement has run and has no rows to ask for, which a pipeline takes for an error."""
+    return cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.COMMAND_OK
 
 
 def _explain(error: psycopg.Error, connection: Handle) -> NoReturn:

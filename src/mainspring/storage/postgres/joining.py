@@ -27,6 +27,6 @@ def explained(error: BaseException, state: str | None, database: str | None) -> 
         0,
         migrations(PACKAGE)[-1].number,
         f"the database {database or '(unknown)'!r} that tx= is connected to has no Mainspring tables ({said}): run "
-        "`mainspring migrate` on it; or it is another database than the app's, and a message joins a transaction of "
-        "its own database only",
+        "`mainspring migrate` on it. If it is another database than the app's, connect to the app's own: a message "
+        "joins a transaction of its own database only",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import assert_never
 from uuid import UUID
 
@@ -71,10 +72,19 @@ class PostgresLedger:
         views = sorted((DeliveryView(*row) for row in deliveries), key=lambda view: (view.state == "parked", view.seq))
         return _message(found[0], tuple(views), tuple(RunView(*row) for row in runs))
 
-    def runs(self, group: str | None, before: int | None, limit: int) -> Script[list[RunView]]:
+    def runs(self, group: str | None, before: int | None, limit: int, schedule: str | None) -> Script[list[RunView]]:
         """See ``Ledger.runs``."""
-        rows = yield Statement(self._sql("runs"), (group, before, limit))
+        if schedule is not None:
+            rows = yield Statement(self._sql("runs_schedule"), (schedule, group, before, limit))
+        else:
+            rows = yield Statement(self._sql("runs"), (group, before, limit))
         return [RunView(*row) for row in rows]
+
+    def latest(self, schedules: Collection[str]) -> Script[dict[str, RunView]]:
+        """See ``Ledger.latest``."""
+        rows = yield Statement(self._sql("runs_latest"), (sorted(set(schedules)),))
+        views = [RunView(*row) for row in rows]
+        return {view.schedule: view for view in views if view.schedule is not None}
 
     def roster(self, now: Now) -> Script[Roster]:
         """See ``Ledger.roster``."""

@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from mainspring.model.join import Join
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
 from mainspring.model.verdict import Done, Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import columns
+from mainspring.storage.postgres.fan_in import open_join
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now
@@ -22,6 +24,7 @@ class PostgresMailbox:
     """``MailboxScripts`` for PostgreSQL. Scripts are free of drivers: they run on any connection that takes ``$1``."""
 
     def __init__(self, names: Names) -> None:
+        self._names = names
         self._channel = names.channel
         self._sql = names.sql
 
@@ -29,11 +32,15 @@ class PostgresMailbox:
         """See ``Mailbox.publish``."""
         if not drafts:
             return Published(frozenset())
-        if len(drafts) == 1:
+        if len(drafts) == 1 and columns.is_plain(drafts[0]):
             rows = yield Statement(self._sql("publish_one"), (*columns.of_draft(drafts[0]), self._channel, now))
         else:
             rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, now))
         return Published(frozenset(row[0] for row in rows))
+
+    def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
+        """See ``Mailbox.join``."""
+        return open_join(self._names, join, members, now)
 
     def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: Now) -> Script[list[Delivery]]:
         """See ``Mailbox.claim``."""
@@ -44,14 +51,19 @@ class PostgresMailbox:
             for row in rows
         ]
 
+    def take(self, message_id: UUID, group: str, owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
+        """See ``Mailbox.take``."""
+        rows = yield Statement(self._sql("take"), (message_id, group, owner, hold, now))
+        return _with_headers(rows[0]) if rows else None
+
     def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
         rows = yield Statement(self._sql("reap"), (list(groups), owner, hold, now))
         return _with_headers(rows[0]) if rows else None
 
-    def upcoming(self, groups: Sequence[str], now: Now) -> Script[timedelta | None]:
+    def upcoming(self, groups: Sequence[str], now: Now, back: timedelta = timedelta()) -> Script[timedelta | None]:
         """See ``Mailbox.upcoming``."""
-        rows = yield Statement(self._sql("upcoming"), (list(groups), now))
+        rows = yield Statement(self._sql("upcoming"), (list(groups), back, now))
         until: timedelta | None = rows[0][0]
         return until
 
@@ -66,7 +78,7 @@ class PostgresMailbox:
         """See ``Mailbox.settle``."""
         if not settlements:
             return Settled()
-        if all(type(each.verdict) is Done and each.keep == "failures" for each in settlements):
+        if all(type(each.verdict) is Done and each.keep == "failures" and not each.member for each in settlements):
             return (yield from self._succeed(settlements, now))
         rows = yield Statement(self._sql("settle"), (*columns.of_settlements(settlements), now))
         return Settled(_claims(rows, "lost"), _claims(rows, "gone"))
@@ -88,7 +100,8 @@ class PostgresMailbox:
         named: tuple[Any, ...] = (None, which.topic, which.key) if isinstance(which, Keyed) else (which, None, None)
         cancelled, asked, got_away = 0, 0, True
         while got_away:
-            [(stopped, asked, got_away)] = yield Statement(self._sql("cancel"), (*named, columns.clean(reason), now))
+            args = (*named, columns.clean(reason), self._channel, now)
+            [(stopped, asked, got_away)] = yield Statement(self._sql("cancel"), args)
             cancelled += stopped
         return Cancelled(cancelled, asked)
 

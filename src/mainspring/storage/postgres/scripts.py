@@ -7,6 +7,7 @@ from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.schema import JoinedSchema
+from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.postgres.upkeep import PostgresUpkeep
 from mainspring.storage.script import Script, Statement
 from mainspring.storage.sql import Scripts
@@ -19,11 +20,13 @@ def scripts(schema: str) -> Scripts:
     def ping() -> Script[None]:
         yield Statement(names.sql("ping"))
 
+    mailbox = PostgresMailbox(names)
     return Scripts(
-        PostgresMailbox(names),
+        mailbox,
         PostgresLedger(names),
         PostgresControls(names),
         PostgresUpkeep(names),
+        PostgresTimetable(names, mailbox),
         ping,
         lambda gateway: JoinedSchema(gateway, names),
     )

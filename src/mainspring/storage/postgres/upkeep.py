@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mainspring.model.errors import Conflict
-from mainspring.model.views import Beat, Declaration, Pruned, Retention
+from mainspring.model.views import Beat, Declaration, Pruned, Retention, RunView
 from mainspring.storage.postgres.columns import clean, columns, to_json
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
@@ -68,33 +68,56 @@ class PostgresUpkeep:
         """See ``Upkeep.farewell``."""
         yield Statement(self._sql("farewell"), ([worker],))
 
+    def record(self, runs: Sequence[RunView]) -> Script[None]:
+        """See ``Upkeep.record``."""
+        if runs:
+            yield Statement(self._sql("record"), columns(map(_recorded, runs), 15))
+
     def reroute(self, limit: int, now: Now) -> Script[int]:
         """See ``Upkeep.reroute``."""
         return _count((yield Statement(self._sql("reroute"), (limit, self._channel, now))))
 
-    def prune(self, retention: Retention, limit: int, now: Now) -> Script[Pruned]:
+    def prune(self, retention: Retention, limit: int, now: Now, topic: str | None = None) -> Script[Pruned]:
         """See ``Upkeep.prune``.
 
         Every statement is bounded (invariant 14). Each kind is a transaction by itself: they do not need each
         other, and locks are held for one of them only.
         """
-        messages = _count((yield Statement(self._sql("prune_messages"), (retention.repeats, limit, now))))
-        runs = dead = parked = audit = 0
+        messages = 0
+        if topic is None:
+            messages = _count((yield Statement(self._sql("prune_messages"), (retention.repeats, limit, now))))
+        runs = dead = parked = 0
         for statuses, kept_for in ((_SUCCESSES, retention.done), (_FAILURES, retention.failures)):
             if kept_for is not None and runs < limit:
-                rows = yield Statement(self._sql("prune_runs"), (statuses, kept_for, limit - runs, now))
+                rows = yield Statement(self._sql("prune_runs"), (statuses, kept_for, limit - runs, now, topic))
                 runs += _count(rows)
         if retention.dead is not None:
-            dead = _count((yield Statement(self._sql("prune_dead"), (retention.dead, limit, now))))
+            dead = _count((yield Statement(self._sql("prune_dead"), (retention.dead, limit, now, topic))))
         if retention.parked is not None:
-            parked = _count((yield Statement(self._sql("prune_parked"), (retention.parked, limit, now))))
+            parked = _count((yield Statement(self._sql("prune_parked"), (retention.parked, limit, now, topic))))
+        if topic is not None:
+            return Pruned(runs=runs, dead=dead, parked=parked)
+        workers, audit, schedules = yield from self._prune_house(retention, limit, now)
+        return Pruned(messages, runs, dead, parked, workers, audit, schedules)
+
+    def _prune_house(self, retention: Retention, limit: int, now: Now) -> Script[tuple[int, int, int]]:
+        """What is of no topic: workers, the audit, schedules, bells."""
+        audit = schedules = 0
         silent = yield Statement(self._sql("prune_workers"), (retention.workers, limit, now))
         if silent:
             yield Statement(self._sql("farewell"), ([row[0] for row in silent],))
         if retention.audit is not None:
             audit = _count((yield Statement(self._sql("prune_audit"), (retention.audit, limit, now))))
+        if retention.done is not None:
+            schedules = _count((yield Statement(self._sql("prune_schedules"), (retention.done, limit, now))))
         yield Statement(self._sql("prune_bells"), (now,))
-        return Pruned(messages, runs, dead, parked, len(silent), audit)
+        return len(silent), audit, schedules
+
+
+def _recorded(run: RunView) -> tuple[object, ...]:
+    said = (None if text is None else clean(text) for text in (run.error, run.traceback, run.output))
+    where = (run.message_id, run.group, run.topic, run.attempt, run.status, run.started_at, run.finished_at)
+    return *where, run.node, run.kind, *said, run.source, run.schedule, run.scheduled_for
 
 
 def _by_name(wanted: dict[str, Declaration]) -> Iterable[Declaration]:

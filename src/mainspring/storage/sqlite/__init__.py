@@ -9,8 +9,8 @@ import time
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Upkeep
-from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
+from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
 from mainspring.storage.sqlite.gateway import SqliteGateway
@@ -63,6 +63,7 @@ class SqliteStorage:
         self.ledger: Ledger = SqlLedger(self.operations.ledger, gateway, _shared)
         self.controls: Controls = SqlControls(self.operations.controls, gateway, _shared)
         self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, _shared)
+        self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, _shared)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = SqliteSchema(gateway, sql)
 

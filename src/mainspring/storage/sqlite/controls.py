@@ -10,6 +10,7 @@ from mainspring.model.message import Draft
 from mainspring.model.views import DeadSelection
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.fan_in import count_dropped
 from mainspring.storage.sqlite.publishing import publish
 from mainspring.storage.sqlite.values import numbers, storable
 
@@ -80,10 +81,11 @@ class SqliteControls:
         yield sql("group_unsubscribe", group)
         dropped = sorted((yield sql("group_deliveries", group, limit)), key=lambda row: int(row[0]))
         if dropped:
-            seqs = numbers(seq for seq, _ in dropped)
+            seqs = numbers(seq for seq, _, _ in dropped)
             yield sql("group_retired", seqs, at, "group retired")
             yield sql("delivery_delete", seqs)
-            yield sql("ended_enlist", at, 0, b"".join(raw for _, raw in dropped))
+            yield from count_dropped(sql, (join_id for _, _, join_id in dropped))
+            yield sql("ended_enlist", at, 0, b"".join(raw for _, raw, _ in dropped))
         else:
             yield sql("group_delete", group)
             yield sql("group_tally_delete", group)

@@ -14,6 +14,7 @@ from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.connections import open_reader
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.gateway import SqliteGateway
+from mainspring.storage.sqlite.lines import Line
 
 EVERY = timedelta(milliseconds=20)
 
@@ -72,7 +73,8 @@ class _Watch:
     """One listener's look at the file, on its own loop and connection."""
 
     def __init__(self, path: str, mark_sql: str, rung: Callable[[str], None], every: float) -> None:
-        self._path = path
+        # It waits for nobody: it runs on the event loop, and looks again soon.
+        self._line = Line(lambda: open_reader(path, patience=0))
         self._mark_sql = mark_sql
         self._rung = rung
         self._every = every
@@ -80,7 +82,6 @@ class _Watch:
         self._lock = threading.Lock()
         self._told = False
         self._stopped = False
-        self._connection: sqlite3.Connection | None = None
         self._version: int | None = None
         self._mark: Row | None = None
         self._changed()
@@ -122,14 +123,15 @@ class _Watch:
     def _changed(self) -> bool:
         """Whether something may have become due since the last look."""
         try:
-            if self._connection is None:
-                # It waits for nobody: it runs on the event loop, and looks again soon.
-                self._connection = open_reader(self._path, patience=0)
-            # It changes with every commit of anybody else, this process's writer included, and costs microseconds.
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-            if version == self._version:
-                return False
-            mark = self._connection.execute(self._mark_sql).fetchone()
+            with self._line as line:
+                if not line.is_open:
+                    self._version = None  # it counts for one connection
+                connection = line.connection()
+                # It changes with every commit of anybody else, this process's writer included, and costs microseconds.
+                (version,) = connection.execute("PRAGMA data_version").fetchone()
+                if version == self._version:
+                    return False
+                mark = connection.execute(self._mark_sql).fetchone()
         except (sqlite3.Error, StorageError):
             # No tables yet, or the file cannot be read just now: the workers poll, and say why they cannot.
             return False
@@ -138,9 +140,8 @@ class _Watch:
 
     def _close(self) -> None:
         self._timer.cancel()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        with self._line as line:
+            line.drop()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -61,8 +61,8 @@ class SqliteGateway:
             writer.stop()
             readers.stop()
         if os.getpid() == self._pid:  # a fork has no threads to wait for
-            await asyncio.to_thread(writer.join)
-            await asyncio.to_thread(readers.join)
+            await writer.ended()
+            await readers.ended()
 
     async def run(self, script: Script[T], lane: Lane) -> T:
         """See ``Gateway.run``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from mainspring.model.errors import BadHandle, SchemaMissing
 from mainspring.storage.migrate import migrations
+from mainspring.storage.refusals import closed
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.connections import translated
 from mainspring.storage.sqlite.dialect import PACKAGE
@@ -92,8 +93,8 @@ def missing(error: BaseException, file: str | None) -> SchemaMissing | None:
         0,
         migrations(PACKAGE)[-1].number,
         f"the database {file or ':memory:'!r} that tx= is connected to has no Mainspring tables ({error}): run "
-        "`mainspring migrate` or open the app once; or it is another file than the app's, and only one file can be "
-        "one transaction",
+        "`mainspring migrate` or open the app once. If it is another file than the app's, connect to the app's own: "
+        "only one file can be one transaction",
     )
 
 
@@ -103,7 +104,9 @@ def _unusable(error: sqlite3.ProgrammingError) -> BadHandle:
             "this sqlite3 connection belongs to another thread: use it there, or connect with check_same_thread=False "
             "and let one thread at a time use it"
         )
-    return BadHandle(f"this sqlite3 connection cannot be used: {error}")
+    if "closed" in str(error):
+        return closed("a sqlite3 connection")
+    return BadHandle(f"this sqlite3 connection cannot be used ({error}): connect anew and pass that")
 
 
 def _file(cursor: sqlite3.Cursor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -25,6 +26,7 @@ from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.values import (
     instant,
     instant_or_none,
+    names,
     read_mapping,
     read_names,
     uuid_or_none,
@@ -41,10 +43,10 @@ class SqliteLedger:
         """See ``Ledger.tally``."""
         sql = self._sql
         at = yield from sql.read_clock(now)
-        names = yield sql("tally_names")
+        groups_named = yield sql("tally_names")
         done = {group: (handled, failed) for group, handled, failed in (yield sql("tally_done"))}
         groups: list[Counts] = []
-        for (name,) in names:
+        for (name,) in groups_named:
             ((scheduled, ready, running, lapsed, dead, oldest),) = yield sql("tally_group", name, at, cap)
             handled, failed = done.get(name, (0, 0))
             groups.append(
@@ -115,13 +117,21 @@ class SqliteLedger:
             runs=tuple(_run(row) for row in runs),
         )
 
-    def runs(self, group: str | None, before: int | None, limit: int) -> Script[list[RunView]]:
+    def runs(self, group: str | None, before: int | None, limit: int, schedule: str | None) -> Script[list[RunView]]:
         """See ``Ledger.runs``."""
-        if group is None:
+        if schedule is not None:
+            rows = yield self._sql("runs_schedule", schedule, group, before, limit)
+        elif group is None:
             rows = yield self._sql("runs_all", before, limit)
         else:
             rows = yield self._sql("runs_group", group, before, limit)
         return [_run(row) for row in rows]
+
+    def latest(self, schedules: Collection[str]) -> Script[dict[str, RunView]]:
+        """See ``Ledger.latest``."""
+        rows = yield self._sql("runs_latest", names(schedules))
+        views = [_run(row) for row in rows]
+        return {view.schedule: view for view in views if view.schedule is not None}
 
     def roster(self, now: datetime | None) -> Script[Roster]:
         """See ``Ledger.roster``."""
@@ -221,8 +231,26 @@ def _ended(row: Row, status: Literal["done", "cancelled"]) -> DeliveryView:
 
 
 def _run(row: Row) -> RunView:
-    (id, raw, group, topic, attempt, status, started, finished, *rest) = row
-    return RunView(id, UUID(bytes=raw), group, topic, attempt, status, instant(started), instant(finished), *rest)
+    id, raw, group, topic, attempt, status, started, finished, node, *why, source, schedule, asked = row
+    kind, error, traceback, output = why
+    return RunView(
+        id=id,
+        message_id=UUID(bytes=raw),
+        group=group,
+        topic=topic,
+        attempt=attempt,
+        status=status,
+        started_at=instant(started),
+        finished_at=instant(finished),
+        node=node,
+        kind=kind,
+        error=error,
+        traceback=traceback,
+        output=output,
+        source=source,
+        schedule=schedule,
+        scheduled_for=instant_or_none(asked),
+    )
 
 
 def _group(row: Row, patterns: list[str]) -> GroupView:

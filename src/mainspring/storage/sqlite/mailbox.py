@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from mainspring.model.join import Join
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.fan_in import count_dropped, open_join
 from mainspring.storage.sqlite.publishing import publish
 from mainspring.storage.sqlite.values import (
     after,
@@ -28,7 +30,8 @@ from mainspring.storage.sqlite.verdicts import settle
 class SqliteMailbox:
     """``MailboxScripts`` for SQLite. Each script runs under the one write lock: what it reads, it may rely on.
 
-    ``publish``, ``settle`` and ``cancel`` may join a caller's transaction, so their first statement takes the lock.
+    ``publish``, ``join``, ``settle`` and ``cancel`` may be part of a caller's transaction, so their first statement
+    takes the lock.
     """
 
     def __init__(self, sql: Dialect) -> None:
@@ -37,6 +40,10 @@ class SqliteMailbox:
     def publish(self, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
         """See ``Mailbox.publish``."""
         return publish(self._sql, drafts, now)
+
+    def join(self, join: Join, members: Sequence[Draft], now: datetime | None) -> Script[Published]:
+        """See ``Mailbox.join``."""
+        return open_join(self._sql, join, members, now)
 
     def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: datetime | None) -> Script[list[Delivery]]:
         """See ``Mailbox.claim``."""
@@ -65,11 +72,26 @@ class SqliteMailbox:
                 room -= len(rows)
         return claimed
 
-    def upcoming(self, groups: Sequence[str], now: datetime | None) -> Script[timedelta | None]:
+    def upcoming(
+        self, groups: Sequence[str], now: datetime | None, back: timedelta = timedelta()
+    ) -> Script[timedelta | None]:
         """See ``Mailbox.upcoming``."""
         at = yield from self._sql.read_clock(now)
-        ((first,),) = yield self._sql("upcoming", names(groups), at)
+        ((first,),) = yield self._sql("upcoming", names(groups), at - back // timedelta(microseconds=1))
         return None if first is None else timedelta(microseconds=first - at)
+
+    def take(
+        self, message_id: UUID, group: str, owner: str, hold: timedelta, now: datetime | None
+    ) -> Script[Delivery | None]:
+        """See ``Mailbox.take``."""
+        sql = self._sql
+        at = yield from sql.read_clock(now)
+        rows = yield sql("take_read", message_id.bytes, group)
+        if not rows:
+            return None
+        yield from sql.mark_clock(at, now)
+        yield sql("claim_hold", numbers([rows[0][0]]), owner, after(at, hold))
+        return _delivery(rows[0], at, instant(at))
 
     def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: datetime | None) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
@@ -114,8 +136,8 @@ class SqliteMailbox:
         else:
             found = yield sql("cancel_find_id", which.bytes)
             parked = yield sql("cancel_parked_id", which.bytes)
-        held = [seq for seq, _, is_held in found if is_held]
-        free = [(seq, raw) for seq, raw, is_held in found if not is_held]
+        held = [seq for seq, _, is_held, _ in found if is_held]
+        free = [(seq, raw) for seq, raw, is_held, _ in found if not is_held]
         why = storable(reason)
         if held:
             yield sql("cancel_ask", numbers(held))
@@ -123,6 +145,7 @@ class SqliteMailbox:
             seqs = numbers(seq for seq, _ in free)
             yield sql("delivery_cancelled", seqs, at, why)
             yield sql("delivery_delete", seqs)
+            yield from count_dropped(sql, (join_id for _, _, is_held, join_id in found if not is_held))
         if parked:
             seqs = numbers(seq for seq, _ in parked)
             yield sql("parked_cancelled", seqs, at, why)

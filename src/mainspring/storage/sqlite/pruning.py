@@ -15,17 +15,22 @@ _ID = 16
 _PAGE = 64
 
 
-def prune(sql: Dialect, retention: Retention, limit: int, now: datetime | None) -> Script[Pruned]:
+def prune(
+    sql: Dialect, retention: Retention, limit: int, now: datetime | None, topic: str | None = None
+) -> Script[Pruned]:
     """Remove up to ``limit`` of each kind of what is over."""
     at = yield from sql.read_clock(now)
-    pruning = _Pruning(sql, at, limit)
-    messages = yield from pruning.messages(retention.repeats)
+    pruning = _Pruning(sql, at, limit, topic)
+    messages = 0 if topic is not None else (yield from pruning.messages(retention.repeats))
     runs = yield from pruning.runs(retention)
     dead = yield from pruning.dead(retention.dead)
     parked = yield from pruning.parked(retention.parked)
+    if topic is not None:
+        return Pruned(runs=runs, dead=dead, parked=parked)
     workers = yield from pruning.workers(retention.workers)
     audit = yield from pruning.audit(retention.audit)
-    return Pruned(messages, runs, dead, parked, workers, audit)
+    schedules = yield from pruning.schedules(retention.done)
+    return Pruned(messages, runs, dead, parked, workers, audit, schedules)
 
 
 def farewell(sql: Dialect, worker: str) -> Script[None]:
@@ -36,7 +41,8 @@ def farewell(sql: Dialect, worker: str) -> Script[None]:
 
 
 class _Pruning:
-    def __init__(self, sql: Dialect, at: int, limit: int) -> None:
+    def __init__(self, sql: Dialect, at: int, limit: int, topic: str | None) -> None:
+        self._topic = topic
         self._sql = sql
         self._at = at
         self._limit = limit
@@ -88,7 +94,7 @@ class _Pruning:
             if age is None or removed >= self._limit:
                 continue
             room = self._limit - removed
-            over = yield self._sql("prune_runs_read", status, before(self._at, age), room)
+            over = yield self._sql("prune_runs_read", status, before(self._at, age), room, self._topic)
             if over:
                 yield self._sql("prune_runs_delete", numbers(id for id, _ in over))
                 yield from self._enlist(raw for _, raw in over)
@@ -99,7 +105,7 @@ class _Pruning:
         """Discard old dead letters."""
         if age is None:
             return 0
-        over = yield self._sql("prune_dead_read", before(self._at, age), self._limit)
+        over = yield self._sql("prune_dead_read", before(self._at, age), self._limit, self._topic)
         if over:
             yield self._sql("dead_delete", numbers(seq for seq, _ in over))
             yield from self._enlist(raw for _, raw in over)
@@ -109,7 +115,7 @@ class _Pruning:
         """Give up on messages that nobody has subscribed to, and count them."""
         if age is None:
             return 0
-        over = yield self._sql("prune_parked_read", before(self._at, age), self._limit)
+        over = yield self._sql("prune_parked_read", before(self._at, age), self._limit, self._topic)
         if over:
             seqs = numbers(seq for seq, _ in over)
             yield self._sql("parked_cancelled", seqs, self._at, _UNROUTED)
@@ -130,6 +136,14 @@ class _Pruning:
         if age is None:
             return 0
         yield self._sql("prune_audit", before(self._at, age), self._limit)
+        ((removed,),) = yield self._sql("changes")
+        return int(removed)
+
+    def schedules(self, age: timedelta | None) -> Script[int]:
+        """Forget the schedules made at run time that have no further occurrence."""
+        if age is None:
+            return 0
+        yield self._sql("prune_schedules", before(self._at, age), self._limit)
         ((removed,),) = yield self._sql("changes")
         return int(removed)
 

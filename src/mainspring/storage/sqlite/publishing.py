@@ -16,11 +16,15 @@ Routes = dict[str, list[str]]
 """The groups of each topic, sorted."""
 
 _NOTHING = Published(frozenset())
+_PLAIN = (None, 0)
+"""Of no schedule."""
 
 
 def publish(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
     """Store what is new of the drafts, and a delivery for each of their groups."""
-    return _publish_one(sql, drafts[0], now) if len(drafts) == 1 else _publish_many(sql, drafts, now)
+    if len(drafts) == 1 and _is_plain(drafts[0]):
+        return _publish_one(sql, drafts[0], now)
+    return _publish_many(sql, drafts, now)
 
 
 def _publish_one(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Published]:
@@ -37,11 +41,11 @@ def _publish_one(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Pub
     asked = wanted if draft.at is not None else wanted + at - host
     due, priority = max(asked, at), int(draft.priority)
     if draft.group is not None:
-        yield sql("publish_delivery", raw, draft.group, priority, due, asked, at, draft.key)
+        yield sql("publish_delivery", raw, draft.group, priority, due, asked, at, draft.key, *_PLAIN, None)
     elif copies:
         yield sql("publish_copies", raw, draft.topic, priority, due, asked, at, draft.key)
     else:
-        yield sql("publish_parked", raw, draft.topic, draft.key, priority, due, asked, at, at)
+        yield sql("publish_parked", raw, draft.topic, draft.key, priority, due, asked, at, at, *_PLAIN)
     return Published(frozenset((draft.id,)))
 
 
@@ -100,9 +104,15 @@ def _addressed(
     """The rows of its deliveries, or the one of a message that is parked."""
     asked = _asked(draft, at)
     due, priority, key = max(asked, at), int(draft.priority), draft.key
+    source = (draft.schedule, int(draft.manual))
     if groups:
-        return [(raw, group, priority, due, asked, at, key) for group in groups], []
-    return [], [(raw, draft.topic, key, priority, due, asked, at, at)]
+        join_id = None if draft.join_id is None else draft.join_id.bytes
+        return [(raw, group, priority, due, asked, at, key, *source, join_id) for group in groups], []
+    return [], [(raw, draft.topic, key, priority, due, asked, at, at, *source)]
+
+
+def _is_plain(draft: Draft) -> bool:
+    return draft.schedule is None and draft.join_id is None and not draft.manual
 
 
 def _message(raw: bytes, draft: Draft, copies: int, at: int) -> tuple[Any, ...]:

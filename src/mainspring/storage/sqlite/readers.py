@@ -9,6 +9,8 @@ from queue import SimpleQueue
 
 from mainspring.storage.script import run
 from mainspring.storage.sqlite.connections import Door
+from mainspring.storage.sqlite.lines import Line
+from mainspring.storage.sqlite.serving import Serving
 from mainspring.storage.sqlite.units import Explain, Unit, Units, answer, ruined
 
 _MOST = 2
@@ -24,14 +26,14 @@ class Readers:
         self._queue: Units = SimpleQueue()
         self._lock = threading.Lock()
         self._unanswered = 0
-        self._threads: list[threading.Thread] = []
+        self._threads: list[_Reader] = []
 
     def put(self, unit: Unit) -> None:
         """Have the unit run. Called from any thread, never after ``stop``."""
         with self._lock:
             self._unanswered += 1
             if len(self._threads) < min(self._unanswered, _MOST):
-                thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+                thread = _Reader(self._name, self._queue, self._connect, self._answer)
                 self._threads.append(thread)
                 thread.start()
         self._queue.put(unit)
@@ -41,28 +43,45 @@ class Readers:
         for _ in self._threads:
             self._queue.put(None)
 
-    def join(self) -> None:
+    async def ended(self) -> None:
         """Wait for the threads to end."""
         for thread in self._threads:
-            thread.join()
+            await thread.ended()
 
-    def _serve(self) -> None:
-        connection: sqlite3.Connection | None = None
+    def _answer(self, unit: Unit) -> None:
+        with self._lock:
+            self._unanswered -= 1
+        answer((unit,), self._explain)
+
+
+class _Reader(Serving):
+    """One of the threads."""
+
+    def __init__(
+        self,
+        name: str,
+        queue: Units,
+        connect: Callable[[], sqlite3.Connection],
+        answer: Callable[[Unit], None],
+    ) -> None:
+        super().__init__(name)
+        self._queue = queue
+        self._line = Line(connect)
+        self._answer = answer
+
+    def serve(self) -> None:
+        """See ``Serving.serve``."""
         while (unit := self._queue.get()) is not None:
-            try:
-                if connection is None:
-                    connection = self._connect()
-                _run(connection, unit)
-            except BaseException as error:  # noqa: BLE001
-                unit.error = error
-            if connection is not None and ruined(connection, (unit,)):
-                connection.close()
-                connection = None
-            with self._lock:
-                self._unanswered -= 1
-            answer((unit,), self._explain)
-        if connection is not None:
-            connection.close()
+            with self._line as line:
+                try:
+                    _run(line.connection(), unit)
+                except BaseException as error:  # noqa: BLE001
+                    unit.error = error
+                if line.is_open and ruined(line.connection(), (unit,)):
+                    line.drop()
+            self._answer(unit)
+        with self._line as line:
+            line.drop()
 
 
 def _run(connection: sqlite3.Connection, unit: Unit) -> None:

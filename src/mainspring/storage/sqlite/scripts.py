@@ -9,6 +9,7 @@ from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.ledger import SqliteLedger
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.schema import SqliteSchema
+from mainspring.storage.sqlite.timetable import SqliteTimetable
 from mainspring.storage.sqlite.upkeep import SqliteUpkeep
 
 
@@ -19,11 +20,13 @@ def scripts(sql: Dialect) -> Scripts:
         rows: list[Row] = list((yield sql("ping")))
         return rows
 
+    mailbox = SqliteMailbox(sql)
     return Scripts(
-        SqliteMailbox(sql),
+        mailbox,
         SqliteLedger(sql),
         SqliteControls(sql),
         SqliteUpkeep(sql),
+        SqliteTimetable(sql, mailbox),
         ping,
         lambda gateway: SqliteSchema(gateway, sql),
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from mainspring.model.errors import Conflict
-from mainspring.model.views import Beat, Declaration, Pruned, Retention
+from mainspring.model.views import Beat, Declaration, Pruned, Retention, RunView
 from mainspring.storage.routing import expression, is_wild
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.pruning import farewell, prune
 from mainspring.storage.sqlite.publishing import routed
-from mainspring.storage.sqlite.values import mapping, names, numbers
+from mainspring.storage.sqlite.values import mapping, micros, names, numbers, storable
 
 
 class SqliteUpkeep:
@@ -61,6 +62,10 @@ class SqliteUpkeep:
         """See ``Upkeep.farewell``."""
         return farewell(self._sql, worker)
 
+    def record(self, runs: Sequence[RunView]) -> Script[None]:
+        """See ``Upkeep.record``."""
+        yield from self._sql.many("record", [_recorded(run) for run in runs])
+
     def reroute(self, limit: int, now: datetime | None) -> Script[int]:
         """See ``Upkeep.reroute``."""
         sql = self._sql
@@ -74,14 +79,22 @@ class SqliteUpkeep:
         rows = sorted(parked, key=lambda row: row[0])[:limit]
         at = yield from sql.turn_clock(now)
         deliveries = [
-            (raw, group, priority, max(due, at), asked, published, key)
-            for _, raw, topic, key, priority, due, asked, published in rows
+            (raw, group, priority, max(due, at), asked, published, key, schedule, manual, None)
+            for _, raw, topic, key, priority, due, asked, published, schedule, manual in rows
             for group in routes[topic]
         ]
         yield from sql.many("publish_delivery", deliveries)
         yield sql("parked_delete", numbers(row[0] for row in rows))
         return len(rows)
 
-    def prune(self, retention: Retention, limit: int, now: datetime | None) -> Script[Pruned]:
+    def prune(self, retention: Retention, limit: int, now: datetime | None, topic: str | None = None) -> Script[Pruned]:
         """See ``Upkeep.prune``."""
-        return prune(self._sql, retention, limit, now)
+        return prune(self._sql, retention, limit, now, topic)
+
+
+def _recorded(run: RunView) -> tuple[Any, ...]:
+    said = (storable(text) for text in (run.error, run.traceback, run.output))
+    times = (micros(run.started_at), micros(run.finished_at))
+    asked = None if run.scheduled_for is None else micros(run.scheduled_for)
+    where = (run.message_id.bytes, run.group, run.topic, run.attempt, run.status, *times, run.node, run.kind)
+    return *where, *said, run.source, run.schedule, asked

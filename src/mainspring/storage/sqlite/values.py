@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
+
+from mainspring.timing.duration import spell
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -14,6 +17,7 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_mapping = msgspec.json.Decoder(dict[str, str]).decode
+_decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
@@ -23,11 +27,16 @@ def micros(instant: datetime) -> int:
     return (instant - _EPOCH) // _MICROSECOND
 
 
+def micros_or_none(instant: datetime | None) -> int | None:
+    """The same of an instant that may be missing."""
+    return None if instant is None else micros(instant)
+
+
 def after(at: int, delay: timedelta) -> int:
     """The instant ``delay`` after ``at``. Refuses one that could be stored, but never read as a datetime."""
     then = at + delay // _MICROSECOND
     if then > _LAST:
-        raise OverflowError(f"{delay} from now is after the year 9999")
+        raise OverflowError(f"{spell(delay)} from now is after the year 9999")
     return then
 
 
@@ -79,6 +88,19 @@ def mapping(values: Mapping[str, str]) -> str:
 def read_mapping(text: str) -> dict[str, str]:
     """Kept headers or options."""
     return _decode_mapping(text)
+
+
+def layer(values: Mapping[str, Any]) -> str:
+    """Fields of a schedule's plan."""
+    return _encode(dict(values)).decode()
+
+
+def read_layer(text: str) -> dict[str, Any]:
+    """Kept fields of a schedule's plan. What cannot be read is one field, which no plan has: that row alone is bad."""
+    try:
+        return _decode_layer(text)
+    except msgspec.DecodeError:
+        return {"unreadable": text}
 
 
 def storable(text: str | None) -> str | None:

@@ -10,10 +10,11 @@ from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.fan_in import Ends
 from mainspring.storage.sqlite.values import after, before, numbers, storable
 
 _ASKED = "cancelled while running"
-_SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED = range(6)
+_SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED, _JOIN = range(7)
 
 
 def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None) -> Script[Settled]:
@@ -27,7 +28,7 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None
     lost: set[Claim] = set()
     gone: set[Claim] = set()
     for settlement in settlements:
-        claim, verdict, keep, _ = settlement
+        claim, verdict, keep, _, _ = settlement
         row = there.get(claim.id)
         if row is None:
             gone.add(claim)
@@ -37,7 +38,7 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None
         elif not row[_HELD]:
             gone.add(claim)
         elif keep == "failures" and type(verdict) is Done:
-            batch.remove(row, ends=True)
+            batch.remove(row, ends=True, done=True)
         else:
             yield from batch.write(row, settlement)
     yield from batch.finish()
@@ -52,6 +53,7 @@ class _Batch:
         self._at = at
         self._removed: list[int] = []
         self._ended: list[bytes] = []
+        self._members = Ends()
         self._due = False
 
     def write(self, row: Row, settlement: Settlement) -> Script[None]:
@@ -63,7 +65,7 @@ class _Batch:
                     yield from self._record(row, "done", took, output=output)
                 elif keep == "none" and row[_ATTEMPT] > 1:
                     yield self._sql("settle_forget", row[_MESSAGE], row[_SEQ])
-                self.remove(row, ends=True)
+                self.remove(row, ends=True, done=True)
             case Retry(delay, failure):
                 # Whatever is to be kept: should it end as a dead letter, it has every error.
                 yield from self._record(row, "failed", took, failure)
@@ -84,9 +86,11 @@ class _Batch:
             case _:
                 assert_never(verdict)
 
-    def remove(self, row: Row, *, ends: bool) -> None:
+    def remove(self, row: Row, *, ends: bool, done: bool = False) -> None:
         """Have the delivery deleted; ``ends`` tells the janitor to look at its message later."""
         self._removed.append(row[_SEQ])
+        if row[_JOIN] is not None:
+            self._members.note(row[_JOIN], done=done)
         if ends:
             self._ended.append(row[_MESSAGE])
 
@@ -96,6 +100,7 @@ class _Batch:
             yield self._sql("delivery_delete", numbers(self._removed))
         if self._ended:
             yield self._sql("ended_enlist", self._at, 0, b"".join(dict.fromkeys(self._ended)))
+        yield from self._members.count(self._sql)
         if self._due:
             yield self._sql("bell_ring")
 

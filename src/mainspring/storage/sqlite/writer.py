@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from queue import Empty, SimpleQueue
 
 from mainspring.storage.script import run
 from mainspring.storage.sqlite.connections import BUSY_TIMEOUT, Door, primary
+from mainspring.storage.sqlite.lines import Line
+from mainspring.storage.sqlite.serving import Serving
 from mainspring.storage.sqlite.units import Explain, Unit, Units, answer, ruined
 
 _TURN = 0.02
@@ -21,7 +22,7 @@ _TURN = 0.02
 _LOOK_AGAIN = 0.001
 
 
-class Writer(threading.Thread):
+class Writer(Serving):
     """Runs units in order of arrival until told to stop, and then the rest of them.
 
     All units that wait are one transaction: begun with the write lock, each unit in a savepoint of its own, one
@@ -32,12 +33,11 @@ class Writer(threading.Thread):
     def __init__(
         self, name: str, connect: Callable[[], sqlite3.Connection], explain: Explain, written: Callable[[], None]
     ) -> None:
-        super().__init__(name=name, daemon=True)
-        self._connect = connect
+        super().__init__(name)
+        self._line = Line(connect)
         self._explain = explain
         self._written = written
         self._queue: Units = SimpleQueue()
-        self._connection: sqlite3.Connection | None = None
 
     def put(self, unit: Unit) -> None:
         """Have the unit run. Called from any thread, never after ``stop``."""
@@ -47,18 +47,20 @@ class Writer(threading.Thread):
         """Let the thread end when it has done what waits."""
         self._queue.put(None)
 
-    def run(self) -> None:
-        """Serve; in the thread."""
+    def serve(self) -> None:
+        """See ``Serving.serve``."""
         waiting: deque[Unit] = deque()
         ending = False
         while waiting or not ending:
             ending = (not ending and self._take(waiting)) or ending
             if waiting:
-                group = self._serve(waiting)
+                with self._line:
+                    group = self._commit(waiting)
                 answer(group, self._explain)
                 if any(unit.tells and unit.error is None for unit in group):
                     self._written()
-        self._disconnect()
+        with self._line:
+            self._line.drop()
 
     def _take(self, waiting: deque[Unit]) -> bool:
         """Move what has arrived, waiting for something if there is nothing. True: the end has arrived."""
@@ -71,14 +73,11 @@ class Writer(threading.Thread):
             return False
         return True
 
-    def _serve(self, waiting: deque[Unit]) -> list[Unit]:
+    def _commit(self, waiting: deque[Unit]) -> list[Unit]:
         """Run what waits, for a turn, and commit it. Returns the units whose fate is known."""
         group: list[Unit] = []
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-            connection = self._connection
-            _begin(connection)
+            connection = self._begin()
         except BaseException as error:  # noqa: BLE001
             group.extend(waiting)
             waiting.clear()
@@ -92,34 +91,29 @@ class Writer(threading.Thread):
                 _fail(group, error)
                 with suppress(sqlite3.Error):
                     connection.rollback()
-        if self._connection is not None and ruined(self._connection, group):
-            self._disconnect()
+        if self._line.is_open and ruined(self._line.connection(), group):
+            self._line.drop()
         return group
 
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _begin(self) -> sqlite3.Connection:
+        """Take the write lock, waiting while another process has it. Returns the connection that has it now.
 
-
-def _begin(connection: sqlite3.Connection) -> None:
-    """Take the write lock, waiting while another process has it.
-
-    Never a deferred BEGIN: raising a read to a write fails at once when somebody else has written since. And never
-    SQLite's own waiting: it soon sleeps 100 ms at a time, and so misses the moments between the commits of a process
-    that writes without pause. Two that publish 500 at a time: the longest wait is 0.8 s instead of 3.6 s, the p99
-    0.7 s instead of 2 s, the throughput the same.
-    """
-    until = time.monotonic() + BUSY_TIMEOUT
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(_LOOK_AGAIN * (0.5 + random.random()))
-        else:
-            return
+        Never a deferred BEGIN: raising a read to a write fails at once when somebody else has written since. And
+        never SQLite's own waiting: it soon sleeps 100 ms at a time, and so misses the moments between the commits of
+        a process that writes without pause. Two that publish 500 at a time: the longest wait is 0.8 s instead of
+        3.6 s, the p99 0.7 s instead of 2 s, the throughput the same.
+        """
+        until = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            connection = self._line.connection()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                self._line.rest(_LOOK_AGAIN * (0.5 + random.random()))
+            else:
+                return connection
 
 
 def _run_for_a_turn(connection: sqlite3.Connection, waiting: deque[Unit], group: list[Unit]) -> None:

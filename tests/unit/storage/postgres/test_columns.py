@@ -7,7 +7,7 @@ from mainspring.model.message import ALL_LEVELS, Claim, Draft, Priority, Want
 from mainspring.model.verdict import Done, Failure, Retry, Settlement
 from mainspring.storage.postgres import columns
 
-ONE, TWO = UUID(int=1), UUID(int=2)
+ONE, TWO, THREE = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 def test_of_drafts_under_one_id_the_first_counts() -> None:
@@ -19,13 +19,13 @@ def test_of_drafts_under_one_id_the_first_counts() -> None:
 def test_what_drafts_have_in_common_travels_once() -> None:
     urgent = Draft(TWO, "a", b"", priority=Priority.URGENT, group="mail")
 
-    result = columns.of_drafts([Draft(ONE, "a", b""), urgent, Draft(UUID(int=3), "a", b"")])
+    result = columns.of_drafts([Draft(ONE, "a", b""), urgent, Draft(THREE, "a", b"")])
 
     assert result[:5] == (["a", "a"], ["application/json"] * 2, [None, "mail"], [2, 0], [1, 2, 1])
 
 
 def test_columns_nobody_fills_are_not_sent() -> None:
-    assert columns.of_drafts([Draft(ONE, "a", b"")])[7:] == ([],) * 8
+    assert columns.of_drafts([Draft(ONE, "a", b"")])[7:] == ([],) * 11
 
 
 def test_columns_somebody_fills_are_sent_whole() -> None:
@@ -42,6 +42,9 @@ def test_columns_somebody_fills_are_sent_whole() -> None:
         expires_at=noon,
         correlation_id="c",
         causation_id=TWO,
+        schedule="nightly",
+        manual=True,
+        join_id=THREE,
     )
 
     result = columns.of_drafts([full, Draft(TWO, "a", b"")])
@@ -55,6 +58,9 @@ def test_columns_somebody_fills_are_sent_whole() -> None:
         [noon, None],
         ["c", None],
         [TWO, None],
+        ["nightly", None],
+        [True, None],
+        [THREE, None],
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring.model.errors import Conflict
+from mainspring.model.join import Join
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Keep, Want
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import Beat, DeadSelection, Declaration, Retention
@@ -108,6 +109,39 @@ def test_history_that_must_be_written_or_forgotten_takes_the_general_statement()
         assert statement.sql == NAMES.sql("settle")
 
 
+def test_a_member_takes_the_general_statement_which_counts_its_end() -> None:
+    plain = Settlement(Claim(1, 1), DONE)
+
+    [alone] = bill(MAILBOX.settle([plain], None))
+    [together] = bill(MAILBOX.settle([plain, Settlement(Claim(2, 1), DONE, member=True)], None))
+
+    assert (alone.sql, together.sql) == (NAMES.sql("settle_done"), NAMES.sql("settle"))
+
+
+def test_plain_messages_pay_nothing_for_joins() -> None:
+    assert "join_id" not in NAMES.sql("settle_done")
+    assert "joint" not in NAMES.sql("settle_done")
+    assert [each.sql for each in bill(MAILBOX.publish(drafts(1), None))] == [NAMES.sql("publish_one")]
+
+
+@pytest.mark.parametrize(("count", "trips"), [(1, 2), (1000, 2), (2001, 4)])
+def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, trips: int) -> None:
+    members = drafts(count)
+    answers = [[(each.id,) for each in members[start : start + 1000]] for start in range(0, count, 1000)]
+
+    statements = bill(MAILBOX.join(Join(UUID(int=7), drafts(1)[0]), members, None), *answers)
+
+    assert [each.sql for each in statements] == [NAMES.sql("publish")] * (trips - 1) + [NAMES.sql("joint_open")]
+    assert isinstance(statements[0], Opening)
+    assert statements[-1].args[:2] == (UUID(int=7), count)
+
+
+def test_a_join_that_was_stored_already_is_not_stored_again() -> None:
+    statements = bill(MAILBOX.join(Join(UUID(int=7), drafts(1)[0]), drafts(3), None), [])
+
+    assert [each.sql for each in statements] == [NAMES.sql("publish")]
+
+
 def test_a_row_that_changed_under_our_eyes_is_looked_at_once_more() -> None:
     first, second = bill(
         MAILBOX.settle(settlements(DONE, 3), None), [(0, 1, "gone"), (2, 1, "again")], [(2, 1, "lost")]
@@ -170,7 +204,7 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
 
 
 def test_pruned_runs_are_bounded_together() -> None:
-    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)]]
+    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)]]
 
     statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
 

@@ -157,7 +157,7 @@ def test_a_paused_group_is_not_scanned(mailbox: SqliteMailbox) -> None:
 def test_plain_successes_settle_in_three_statements_however_many(mailbox: SqliteMailbox, count: int) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0) for seq in range(count)],
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, None) for seq in range(count)],
         "delivery_delete": (),
         "ended_enlist": (),
     }
@@ -170,12 +170,25 @@ def test_plain_successes_settle_in_three_statements_however_many(mailbox: Sqlite
     assert connection.asked == ["clock_mark", "clock_read", "settle_read", "delivery_delete", "ended_enlist"]
 
 
+def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> None:
+    answers: dict[str, Sequence[Row]] = {
+        **CLOCK,
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, bytes([seq % 2] * 16)) for seq in range(10)],
+        **dict.fromkeys(("delivery_delete", "ended_enlist", "joint_count"), ()),
+    }
+    connection = Counting(answers)
+
+    drive(connection, mailbox.settle([Settlement(Claim(seq, 1), DONE, member=True) for seq in range(10)], None))
+
+    assert connection.asked[3:] == ["delivery_delete", "ended_enlist", "joint_count", "joint_count"]
+
+
 def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox) -> None:
     retry = Retry(timedelta(seconds=5), Failure("error", "boom"))
     verdicts: list[Verdict] = [retry, retry, Release(timedelta(seconds=1)), Done("42 rows")]
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0) for seq in range(4)],
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, None) for seq in range(4)],
         **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_enlist"), ()),
     }
     connection = Counting(answers)
@@ -196,7 +209,7 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
 def test_what_is_handed_back_due_rings_the_bell_once(mailbox: SqliteMailbox) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0) for seq in range(2)],
+        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, None) for seq in range(2)],
         "settle_back": (),
         "bell_ring": (),
     }

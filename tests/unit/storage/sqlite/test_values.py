@@ -24,7 +24,7 @@ def test_other_zones_mean_the_same_instant() -> None:
 
 
 def test_an_instant_that_could_not_be_read_back_is_refused() -> None:
-    with pytest.raises(OverflowError, match="year 9999"):
+    with pytest.raises(OverflowError, match="2956500d from now is after the year 9999"):
         after(0, timedelta(days=365 * 8100))
 
 

@@ -1,8 +1,9 @@
--- $1 how long they are kept, $2 limit, $3 now. One row: how many parked messages were given up.
+-- $1 how long they are kept, $2 limit, $3 now, $4 topic or null. One row: how many parked messages were given up.
 WITH over AS MATERIALIZED (
     SELECT p.seq
     FROM mainspring.parked AS p
     WHERE p.parked_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+      AND ($4::text IS NULL OR p.topic = $4)
     ORDER BY p.parked_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -10,13 +11,23 @@ WITH over AS MATERIALIZED (
 removed AS (
     DELETE FROM mainspring.parked
     WHERE seq = ANY (ARRAY(SELECT over.seq FROM over))
-    RETURNING seq, message_id, topic
+    RETURNING seq, message_id, topic, scheduled_for, published_at, schedule, manual
 ),
 remembered AS (
-    INSERT INTO mainspring.run (message_id, group_name, topic, attempt, status, started_at, finished_at, error)
+    INSERT INTO mainspring.run (
+        message_id, group_name, topic, attempt, status, started_at, finished_at, error, schedule, source, scheduled_for
+    )
     SELECT
         removed.message_id, '', removed.topic, 0, 'cancelled', coalesce($3::timestamptz, statement_timestamp()),
-        coalesce($3::timestamptz, statement_timestamp()), 'no group subscribed to its topic in time'
+        coalesce($3::timestamptz, statement_timestamp()), 'no group subscribed to its topic in time',
+        removed.schedule,
+        CASE
+            WHEN removed.manual THEN 'manual'
+            WHEN removed.schedule IS NOT NULL THEN 'schedule'
+            WHEN removed.scheduled_for > removed.published_at THEN 'deferred'
+            ELSE 'message'
+        END,
+        removed.scheduled_for
     FROM removed
     ORDER BY removed.seq
 ),

@@ -1,4 +1,4 @@
--- $1 statuses, $2 how long they are kept, $3 limit, $4 now. One row: how many runs were removed.
+-- $1 statuses, $2 how long they are kept, $3 limit, $4 now, $5 topic or null. One row: how many runs were removed.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($4::timestamptz, statement_timestamp()) - $2::interval AS cutoff
 ),
@@ -32,6 +32,7 @@ old AS MATERIALIZED (
         WHERE run.status = s.status
           AND run.finished_at >= start.since
           AND run.finished_at < (SELECT clock.cutoff FROM clock)
+          AND ($5::text IS NULL OR run.topic = $5)
         ORDER BY run.finished_at
         LIMIT 10 * $3
     ) AS r

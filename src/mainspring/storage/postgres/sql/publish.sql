@@ -1,7 +1,7 @@
 -- $1 topics, $2 content types, $3 groups, $4 priorities: the kinds of drafts in this batch, each once;
 -- $5 places in $1, $6 ids, $7 payloads, $8 headers, $9 keys, $10 delays, $11 instants, $12 times to live,
--- $13 expiries, $14 correlations, $15 causations: the drafts, one per place; an array nobody filled may be empty;
--- $16 channel, $17 now. Answers the ids that are stored now.
+-- $13 expiries, $14 correlations, $15 causations, $16 schedules, $17 whether by hand, $18 joins: the drafts, one per
+-- place; an array nobody filled may be empty; $19 channel, $20 now. Answers the ids that are stored now.
 WITH kind AS MATERIALIZED (
     SELECT
         k.place, k.topic, k.content_type, k.priority,
@@ -25,12 +25,14 @@ draft AS MATERIALIZED (
     FROM
         unnest(
             $5::integer[], $6::uuid[], $7::bytea[], $8::text[], $9::text[], $10::interval[], $11::timestamptz[],
-            $12::interval[], $13::timestamptz[], $14::text[], $15::uuid[]
+            $12::interval[], $13::timestamptz[], $14::text[], $15::uuid[], $16::text[], $17::boolean[],
+            $18::uuid[]
         ) WITH ORDINALITY AS d (
-            kind, id, payload, headers, key, delay, at, expires_in, expires_at, correlation_id, causation_id, position
+            kind, id, payload, headers, key, delay, at, expires_in, expires_at, correlation_id, causation_id, schedule,
+            manual, join_id, position
         )
         JOIN kind ON kind.place = d.kind,
-        (SELECT coalesce($17::timestamptz, statement_timestamp()) AS now) AS clock
+        (SELECT coalesce($20::timestamptz, statement_timestamp()) AS now) AS clock
 ),
 -- In the order of ids, so that two callers who retry the same batch never wait for each other in a circle.
 fresh AS (
@@ -49,18 +51,24 @@ fresh AS (
 -- IS TRUE keeps this a hash lookup. As a join it would be planned for the handful of rows that PostgreSQL
 -- expects of any array, and may then compare every draft with every other.
 delivered AS (
-    INSERT INTO mainspring.delivery (message_id, group_name, priority, due_at, scheduled_for, published_at, key)
+    INSERT INTO mainspring.delivery (
+        message_id, group_name, priority, due_at, scheduled_for, published_at, key, schedule, manual, join_id
+    )
     SELECT
         draft.id, receiver.name, draft.priority, greatest(draft.scheduled_for, draft.now), draft.scheduled_for,
-        draft.now, draft.key
+        draft.now, draft.key, draft.schedule, coalesce(draft.manual, false), draft.join_id
     FROM draft, unnest(draft.groups) WITH ORDINALITY AS receiver (name, position)
     WHERE (draft.id IN (SELECT fresh.id FROM fresh)) IS TRUE
     ORDER BY draft.position, receiver.position
     RETURNING group_name
 ),
 parked AS (
-    INSERT INTO mainspring.parked (message_id, topic, key, priority, due_at, scheduled_for, published_at, parked_at)
-    SELECT id, topic, key, priority, greatest(scheduled_for, now), scheduled_for, now, now
+    INSERT INTO mainspring.parked (
+        message_id, topic, key, priority, due_at, scheduled_for, published_at, parked_at, schedule, manual
+    )
+    SELECT
+        id, topic, key, priority, greatest(scheduled_for, now), scheduled_for, now, now, schedule,
+        coalesce(manual, false)
     FROM draft
     WHERE cardinality(groups) = 0
       AND (id IN (SELECT fresh.id FROM fresh)) IS TRUE
@@ -68,9 +76,9 @@ parked AS (
 ),
 -- A notification takes a lock that every committing transaction wants: only who sleeps is woken.
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($16, bell.group_name))
+    SELECT count(pg_notify($19, bell.group_name))
     FROM mainspring.bell
-    WHERE bell.armed_until > coalesce($17::timestamptz, statement_timestamp())
+    WHERE bell.armed_until > coalesce($20::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT delivered.group_name FROM delivered)
 )
 -- rung is named here because nothing else would have it run.

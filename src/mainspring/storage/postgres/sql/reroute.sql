@@ -42,11 +42,13 @@ unparked AS (
     DELETE FROM mainspring.parked WHERE seq = ANY (ARRAY(SELECT taken.seq FROM taken))
 ),
 delivered AS (
-    INSERT INTO mainspring.delivery (message_id, group_name, priority, due_at, scheduled_for, published_at, key)
+    INSERT INTO mainspring.delivery (
+        message_id, group_name, priority, due_at, scheduled_for, published_at, key, schedule, manual
+    )
     SELECT
         taken.message_id, receiver.name, taken.priority,
         greatest(taken.due_at, coalesce($3::timestamptz, statement_timestamp())), taken.scheduled_for,
-        taken.published_at, taken.key
+        taken.published_at, taken.key, taken.schedule, taken.manual
     FROM taken JOIN oldest ON oldest.seq = taken.seq, unnest(oldest.groups) WITH ORDINALITY AS receiver (name, position)
     ORDER BY taken.seq, receiver.position
     ON CONFLICT (message_id, group_name) DO NOTHING

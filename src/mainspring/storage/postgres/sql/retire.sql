@@ -1,4 +1,4 @@
--- $1 group, $2 by whom, $3 limit, $4 now. Answers how many deliveries were dropped; no row: no such group.
+-- $1 group, $2 by whom, $3 limit, $4 channel, $5 now. Answers how many deliveries were dropped; no row: no such group.
 WITH declared AS MATERIALIZED (
     SELECT g.name FROM mainspring.groups AS g WHERE g.name = $1 FOR UPDATE
 ),
@@ -17,7 +17,7 @@ live AS MATERIALIZED (
     LIMIT $3
 ),
 taken AS MATERIALIZED (
-    SELECT d.seq, d.message_id, d.attempt, d.held_by
+    SELECT d.*
     FROM mainspring.delivery AS d
     WHERE d.seq = ANY (ARRAY(SELECT live.seq FROM live))
     ORDER BY d.seq
@@ -27,17 +27,39 @@ dropped AS (
     DELETE FROM mainspring.delivery WHERE seq = ANY (ARRAY(SELECT taken.seq FROM taken))
 ),
 remembered AS (
-    INSERT INTO mainspring.run (message_id, group_name, topic, attempt, status, started_at, finished_at, node, error)
+    INSERT INTO mainspring.run (
+        message_id, group_name, topic, attempt, status, started_at, finished_at, node, error, schedule, source,
+        scheduled_for
+    )
     SELECT
-        taken.message_id, $1, m.topic, taken.attempt, 'cancelled', coalesce($4::timestamptz, statement_timestamp()),
-        coalesce($4::timestamptz, statement_timestamp()), taken.held_by, 'group retired'
+        taken.message_id, $1, m.topic, taken.attempt, 'cancelled', coalesce($5::timestamptz, statement_timestamp()),
+        coalesce($5::timestamptz, statement_timestamp()), taken.held_by, 'group retired',
+        taken.schedule,
+        CASE
+            WHEN taken.manual THEN 'manual'
+            WHEN taken.schedule IS NOT NULL THEN 'schedule'
+            WHEN taken.scheduled_for > taken.published_at THEN 'deferred'
+            ELSE 'message'
+        END,
+        taken.scheduled_for
     FROM taken
     CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
     ORDER BY taken.seq
 ),
+joined AS (
+    INSERT INTO mainspring.joint_end (join_id, done, failed)
+    SELECT taken.join_id, 0, count(*)
+    FROM taken
+    WHERE taken.join_id IS NOT NULL
+    GROUP BY taken.join_id
+    RETURNING join_id
+),
+rung AS MATERIALIZED (
+    SELECT count(pg_notify($4, '')) FROM (SELECT FROM joined LIMIT 1) AS one
+),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT coalesce($4::timestamptz, statement_timestamp()), count(*), false, array_agg(taken.message_id)
+    SELECT coalesce($5::timestamptz, statement_timestamp()), count(*), false, array_agg(taken.message_id)
     FROM taken
     HAVING count(*) > 0
 ),
@@ -55,9 +77,10 @@ silenced AS (
 noted AS (
     INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
     SELECT
-        coalesce($4::timestamptz, statement_timestamp()), $2, 'retire', declared.name,
+        coalesce($5::timestamptz, statement_timestamp()), $2, 'retire', declared.name,
         (SELECT count(*) FROM taken) || ' dropped'
     FROM declared
 )
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM live)
-FROM declared
+-- rung is named here because nothing else would have it run.
+FROM declared, rung

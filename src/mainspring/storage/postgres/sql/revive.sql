@@ -16,11 +16,11 @@ unburied AS (
 ),
 revived AS (
     INSERT INTO mainspring.delivery (
-        seq, message_id, group_name, priority, due_at, scheduled_for, published_at, key, epoch
+        seq, message_id, group_name, priority, due_at, scheduled_for, published_at, key, schedule, manual, epoch
     )
     SELECT
         seq, message_id, group_name, priority, coalesce($9::timestamptz, statement_timestamp()), scheduled_for,
-        published_at, key,
+        published_at, key, schedule, manual,
         -- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
         epoch + 1
     FROM chosen

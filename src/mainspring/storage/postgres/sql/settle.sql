@@ -55,11 +55,11 @@ forgiven AS (
 buried AS (
     INSERT INTO mainspring.dead (
         seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-        kind, error, buried_at
+        kind, error, buried_at, schedule, manual
     )
     SELECT
         seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-        kind, error, now
+        kind, error, now, schedule, manual
     FROM ours
     WHERE becomes = 'bury'
 ),
@@ -84,7 +84,8 @@ forgotten AS (
 -- A failed run is kept whatever is to be kept: should the delivery end as a dead letter, it has every error.
 remembered AS (
     INSERT INTO mainspring.run (
-        message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output
+        message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
+        schedule, source, scheduled_for
     )
     SELECT
         ours.message_id, ours.group_name, ours.topic, ours.attempt, entry.status, ours.now - ours.took, ours.now,
@@ -93,7 +94,15 @@ remembered AS (
         CASE WHEN entry.status = 'cancelled' AND ours.name <> 'cancel' THEN 'cancelled while running'
             ELSE ours.error END,
         CASE WHEN entry.status <> 'cancelled' THEN ours.traceback END,
-        CASE WHEN entry.status <> 'cancelled' THEN ours.output END
+        CASE WHEN entry.status <> 'cancelled' THEN ours.output END,
+        ours.schedule,
+        CASE
+            WHEN ours.manual THEN 'manual'
+            WHEN ours.schedule IS NOT NULL THEN 'schedule'
+            WHEN ours.scheduled_for > ours.published_at THEN 'deferred'
+            ELSE 'message'
+        END,
+        ours.scheduled_for
     FROM ours JOIN (
         VALUES (1, 'failed'), (2, 'dead'), (3, 'cancelled'), (4, 'done'), (5, 'snoozed')
     ) AS entry (place, status) ON CASE entry.status
@@ -104,6 +113,14 @@ remembered AS (
         ELSE ours.becomes = 'snooze' AND ours.keep = 'all'
     END
     ORDER BY ours.position, entry.place
+),
+-- The ends of members are only noted, which waits for nobody: they are counted later, by whoever looks.
+joined AS (
+    INSERT INTO mainspring.joint_end (join_id, done, failed)
+    SELECT join_id, count(*) FILTER (WHERE becomes = 'done'), count(*) FILTER (WHERE becomes <> 'done')
+    FROM ours
+    WHERE join_id IS NOT NULL AND becomes IN ('done', 'bury', 'cancel')
+    GROUP BY join_id
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)

@@ -1,4 +1,5 @@
-SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output
+SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
+       coalesce(source, 'message'), schedule, scheduled_for
 FROM mainspring_run
 WHERE message_id = ?1
 ORDER BY id

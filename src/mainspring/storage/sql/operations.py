@@ -1,14 +1,15 @@
-"""Any SQL database: a dialect says what to run, a gateway says where; together they keep the contract."""
+"""The contract over a dialect and a gateway: each operation runs its script on its lane."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol
 from uuid import UUID
 
+from mainspring.model.join import Join
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.schedule import Decide, Look, Note, Occurrence, Rewrite, Schedule, Timesheet
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import (
     AuditView,
@@ -24,78 +25,15 @@ from mainspring.model.views import (
     RunView,
     Tally,
 )
-from mainspring.storage.contract import Keyed, Schema
-from mainspring.storage.script import Script
-
-T = TypeVar("T")
-Now = datetime | None
-Lane = Literal["claim", "settle", "write", "read"]
-"""Which connection: claiming and settling have their own, so that nothing lent to others can stop them."""
-
-
-class Gateway(Protocol):
-    """Runs a script as one transaction: all of it or none of it."""
-
-    async def run(self, script: Script[T], lane: Lane) -> T:
-        """Drive the script to its answer. Driver errors leave as StorageError or StorageUnavailable."""
-        ...
-
-
-class MailboxScripts(Protocol):
-    """The mailbox of one dialect. ``now`` is None in production: the database owns the clock."""
-
-    def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]: ...
-    def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: Now) -> Script[list[Delivery]]: ...
-    def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]: ...
-    def upcoming(self, groups: Sequence[str], now: Now) -> Script[timedelta | None]: ...
-    def extend(self, claims: Sequence[Claim], hold: timedelta, now: Now) -> Script[Extended]: ...
-    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]: ...
-    def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]: ...
-
-
-class LedgerScripts(Protocol):
-    """The ledger of one dialect."""
-
-    def tally(self, cap: int, now: Now) -> Script[Tally]: ...
-    def browse(self, filter: Filter, now: Now) -> Script[list[DeliveryView]]: ...
-    def find(self, message_id: UUID, now: Now) -> Script[MessageView | None]: ...
-    def runs(self, group: str | None, before: int | None, limit: int) -> Script[list[RunView]]: ...
-    def roster(self, now: Now) -> Script[Roster]: ...
-    def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]: ...
-
-
-class ControlsScripts(Protocol):
-    """The controls of one dialect."""
-
-    def pause(self, group: str, by: str, reason: str, now: Now) -> Script[bool]: ...
-    def resume(self, group: str, by: str, now: Now) -> Script[bool]: ...
-    def revive(self, which: DeadSelection, by: str, limit: int, now: Now) -> Script[int]: ...
-    def replace(self, message_id: UUID, group: str, by: str, draft: Draft, now: Now) -> Script[bool]: ...
-    def discard(self, which: DeadSelection, by: str, limit: int, now: Now) -> Script[int]: ...
-    def retire(self, group: str, by: str, limit: int, now: Now) -> Script[int | None]: ...
-
-
-class UpkeepScripts(Protocol):
-    """The upkeep of one dialect."""
-
-    def declare(self, declarations: Sequence[Declaration], now: Now) -> Script[None]: ...
-    def beat(self, beat: Beat, now: Now) -> Script[None]: ...
-    def farewell(self, worker: str) -> Script[None]: ...
-    def reroute(self, limit: int, now: Now) -> Script[int]: ...
-    def prune(self, retention: Retention, limit: int, now: Now) -> Script[Pruned]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Scripts:
-    """Every operation of one dialect, for whoever brings a gateway to run them on."""
-
-    mailbox: MailboxScripts
-    ledger: LedgerScripts
-    controls: ControlsScripts
-    upkeep: UpkeepScripts
-    ping: Callable[[], Script[object]]
-    schema: Callable[[Gateway], Schema]
-    """The tables as they are seen through a gateway within a transaction of somebody else's."""
+from mainspring.storage.contract import Keyed
+from mainspring.storage.sql.scripts import (
+    ControlsScripts,
+    Gateway,
+    LedgerScripts,
+    MailboxScripts,
+    TimetableScripts,
+    UpkeepScripts,
+)
 
 
 class Clocked(Protocol):
@@ -121,17 +59,25 @@ class SqlMailbox(_Operations):
         """See ``Mailbox.publish``."""
         return await self._run(self._scripts.publish(drafts, self._owner.now), "write")
 
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """See ``Mailbox.join``."""
+        return await self._run(self._scripts.join(join, members, self._owner.now), "write")
+
     async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
         """See ``Mailbox.claim``."""
         return await self._run(self._scripts.claim(wants, owner, hold, self._owner.now), "claim")
+
+    async def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Delivery | None:
+        """See ``Mailbox.take``."""
+        return await self._run(self._scripts.take(message_id, group, owner, hold, self._owner.now), "claim")
 
     async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
         """See ``Mailbox.reap``."""
         return await self._run(self._scripts.reap(groups, owner, hold, self._owner.now), "claim")
 
-    async def upcoming(self, groups: Sequence[str]) -> timedelta | None:
+    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
         """See ``Mailbox.upcoming``."""
-        return await self._run(self._scripts.upcoming(groups, self._owner.now), "claim")
+        return await self._run(self._scripts.upcoming(groups, self._owner.now, back), "claim")
 
     async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
         """See ``Mailbox.extend``."""
@@ -165,9 +111,15 @@ class SqlLedger(_Operations):
         """See ``Ledger.find``."""
         return await self._run(self._scripts.find(message_id, self._owner.now), "read")
 
-    async def runs(self, group: str | None, before: int | None, limit: int) -> list[RunView]:
+    async def runs(
+        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
+    ) -> list[RunView]:
         """See ``Ledger.runs``."""
-        return await self._run(self._scripts.runs(group, before, limit), "read")
+        return await self._run(self._scripts.runs(group, before, limit, schedule), "read")
+
+    async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
+        """See ``Ledger.latest``."""
+        return await self._run(self._scripts.latest(schedules), "read")
 
     async def roster(self) -> Roster:
         """See ``Ledger.roster``."""
@@ -229,10 +181,54 @@ class SqlUpkeep(_Operations):
         """See ``Upkeep.farewell``."""
         await self._run(self._scripts.farewell(worker), "write")
 
+    async def record(self, runs: Sequence[RunView]) -> None:
+        """See ``Upkeep.record``."""
+        await self._run(self._scripts.record(runs), "write")
+
     async def reroute(self, limit: int) -> int:
         """See ``Upkeep.reroute``."""
         return await self._run(self._scripts.reroute(limit, self._owner.now), "write")
 
-    async def prune(self, retention: Retention, limit: int) -> Pruned:
+    async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
         """See ``Upkeep.prune``."""
-        return await self._run(self._scripts.prune(retention, limit, self._owner.now), "write")
+        return await self._run(self._scripts.prune(retention, limit, self._owner.now, topic), "write")
+
+
+class SqlTimetable(_Operations):
+    """``Timetable`` over a dialect and a gateway."""
+
+    def __init__(self, scripts: TimetableScripts, gateway: Gateway, owner: Clocked) -> None:
+        super().__init__(gateway, owner)
+        self._scripts = scripts
+
+    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Look:
+        """See ``Timetable.look``."""
+        return await self._run(self._scripts.look(app, decide, limit, leave, self._owner.now), "write")
+
+    async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
+        """See ``Timetable.rewrite``."""
+        return await self._run(self._scripts.rewrite(names, how, note, self._owner.now), "write")
+
+    async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
+        """See ``Timetable.enter``."""
+        return await self._run(self._scripts.enter(occurrences, note, self._owner.now), "write")
+
+    async def read(self, names: Collection[str] | None = None, app: str | None = None) -> Timesheet:
+        """See ``Timetable.read``."""
+        return await self._run(self._scripts.read(names, app, self._owner.now), "read")
+
+    async def declared(self, app: str, names: Collection[str], every: timedelta) -> None:
+        """See ``Timetable.declared``."""
+        await self._run(self._scripts.declared(app, names, every, self._owner.now), "write")
+
+    async def retire(self, app: str, silent: timedelta) -> list[str]:
+        """See ``Timetable.retire``."""
+        return await self._run(self._scripts.retire(app, silent, self._owner.now), "write")
+
+    async def freeze(self, app: str, by: str, reason: str) -> None:
+        """See ``Timetable.freeze``."""
+        await self._run(self._scripts.freeze(app, by, reason, self._owner.now), "write")
+
+    async def thaw(self, app: str, by: str) -> bool:
+        """See ``Timetable.thaw``."""
+        return await self._run(self._scripts.thaw(app, by, self._owner.now), "write")

@@ -1,0 +1,51 @@
+"""Reading: what every storage must be able to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+from uuid import UUID
+
+from mainspring.model.views import (
+    AuditView,
+    DeliveryView,
+    Filter,
+    MessageView,
+    Roster,
+    RunView,
+    Tally,
+)
+
+
+class Ledger(Protocol):
+    """Reading. Never locks, never changes anything."""
+
+    async def tally(self, cap: int = 100_000) -> Tally:
+        """Count every group's deliveries by state, each up to ``cap``."""
+        ...
+
+    async def browse(self, filter: Filter) -> list[DeliveryView]:
+        """List deliveries, newest first."""
+        ...
+
+    async def find(self, message_id: UUID) -> MessageView | None:
+        """One message with all that is known of it."""
+        ...
+
+    async def runs(
+        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
+    ) -> list[RunView]:
+        """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
+        ...
+
+    async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
+        """The latest kept run of each of these schedules, by its name; a schedule without one is left out."""
+        ...
+
+    async def roster(self) -> Roster:
+        """The declared groups and the workers that reported themselves."""
+        ...
+
+    async def audit(self, before: int | None, limit: int) -> list[AuditView]:
+        """What operators did, newest first."""
+        ...

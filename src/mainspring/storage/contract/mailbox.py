@@ -1,0 +1,87 @@
+"""Messages and deliveries: what every storage must do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from mainspring.model.join import Join
+from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.verdict import Settlement
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """Every message of a topic under one key."""
+
+    topic: str
+    key: str
+
+
+class Mailbox(Protocol):
+    """Messages and deliveries: put in, taken under a claim, settled."""
+
+    async def publish(self, drafts: Sequence[Draft]) -> Published:
+        """Store the drafts and route them to their groups, all or none.
+
+        A draft whose id is known is a duplicate and changes nothing. One delivery per group, however many of
+        its patterns match. A topic without a subscriber is parked. ``due_at`` is never before now.
+        """
+        ...
+
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """Publish the drafts, all or none, as members of a join; each names the one group that receives it.
+
+        A member ends when its delivery is done, buried or cancelled, or its group is retired; a retry is no end. When
+        all have ended, ``Timetable.look`` publishes what follows. What was there already is no member.
+        """
+        ...
+
+    async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
+        """Take due, unheld deliveries, up to each want's limit, and hold them for ``hold``.
+
+        Within a group: its scans in the order given, within a scan by (due_at, seq). Rows due before a scan's
+        ``since`` are not taken. No two callers ever hold the same delivery; rows another caller is taking are
+        passed over, not waited for. Paused groups give nothing. ``attempt`` and ``epoch`` grow by one.
+        """
+        ...
+
+    async def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Delivery | None:
+        """Take this group's delivery of one message, due or not, unless somebody holds it. Pauses do not count."""
+        ...
+
+    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+        """Take the one delivery of these groups whose claim lapsed longest ago, as a *suspect*.
+
+        Its holder died or froze with it in hand, so it may be what killed it. ``deaths`` grows by one only if it
+        was a suspect already: an innocent neighbour of a poisonous message never collects deaths.
+        """
+        ...
+
+    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
+        """How long until the next delivery of these groups that nobody holds comes due; None: there is none.
+
+        What was due already does not count, unless it came due within the time ``back``: then it has been due for as
+        long as the answer is negative. Paused groups do not count. It tells a worker how long it may sleep.
+        """
+        ...
+
+    async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
+        """Hold the claims for ``hold`` from now. Locked rows are passed over (busy), never waited for."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Write the verdicts, all or none, each one only under its own unmoved epoch.
+
+        A lapsed claim that nobody else has taken still settles. A row that is gone, or that was handed back under
+        this very epoch, was settled by an earlier copy of the call: *gone*. Another epoch: *lost*. The end of a member
+        is counted with its verdict; the settlement says that it is one.
+        """
+        ...
+
+    async def cancel(self, which: UUID | Keyed, reason: str) -> Cancelled:
+        """Remove what nobody holds (parked included), and ask the holders of the rest to stop."""
+        ...

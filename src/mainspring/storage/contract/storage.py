@@ -1,0 +1,61 @@
+"""One database with every door to it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from mainspring.storage.contract.controls import Controls
+from mainspring.storage.contract.doorbell import Doorbell
+from mainspring.storage.contract.ledger import Ledger
+from mainspring.storage.contract.mailbox import Mailbox
+from mainspring.storage.contract.timetable import Timetable
+from mainspring.storage.contract.upkeep import Upkeep
+
+
+class Schema(Protocol):
+    """The tables and their version."""
+
+    async def version(self) -> int:
+        """The version the database is at; 0 when there is nothing."""
+        ...
+
+    async def check(self) -> None:
+        """Raise SchemaMissing or SchemaTooNew unless this release can work with what is there."""
+        ...
+
+    async def migrate(self) -> list[str]:
+        """Apply what is missing, forward only, safe with many starters. Returns the names applied."""
+        ...
+
+
+class Storage(Protocol):
+    """One database, with every door to it."""
+
+    now: datetime | None
+    """A hand-set clock for tests. None in production: the database owns the clock."""
+    migrates_itself: bool
+    """Whether opening may create the tables without being asked (embedded databases)."""
+    mailbox: Mailbox
+    ledger: Ledger
+    controls: Controls
+    upkeep: Upkeep
+    timetable: Timetable
+    doorbell: Doorbell
+    schema: Schema
+
+    async def open(self) -> None:
+        """Get ready on the running loop. Does not fail because a server is away: operations will say so."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection and thread. Idempotent."""
+        ...
+
+    async def ping(self) -> timedelta:
+        """One empty round trip, and how long it took. Raises StorageUnavailable."""
+        ...
+
+    def sibling(self) -> Storage:
+        """Another door to the same database for another thread and loop; the caller opens and closes it."""
+        ...

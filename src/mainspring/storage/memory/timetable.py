@@ -1,0 +1,256 @@
+"""The timetable in memory: what is due goes on as it is decided, in one step under the one lock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from mainspring.model.message import Published
+from mainspring.model.schedule import (
+    NEVER,
+    Decide,
+    Due,
+    Freeze,
+    Look,
+    Move,
+    Note,
+    Occurrence,
+    Rewrite,
+    Schedule,
+    Timesheet,
+)
+from mainspring.storage.memory.fan_in import fire, has_complete
+from mainspring.storage.memory.mailbox import stop, store
+from mainspring.storage.memory.rows import DeliveryRow
+from mainspring.storage.memory.state import State
+
+_REPLACED = "replaced by the next occurrence of its schedule"
+_DROPPED = "its schedule was paused or removed"
+
+
+class MemoryTimetable:
+    """``Timetable`` over shared rows."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Look:
+        """See ``Timetable.look``."""
+        with self._state.lock:
+            now = self._state.now()
+            left = set(leave)
+            moves: list[tuple[Schedule, Move]] = []
+            # All is decided before anything is written: should a decision fail, nothing has happened.
+            for schedule in self._due(app, left, now)[:limit]:
+                move = decide(self._doing(schedule), now)
+                if move is None:
+                    left.add(schedule.name)
+                else:
+                    moves.append((schedule, move))
+            gone_on = [self._go_on(schedule, move, now) for schedule, move in moves]
+            free = [row for schedule, move in moves if move.release_waiting for row in self._rows(schedule.name)]
+            released = self._start([row for row in free if _waits(row)], now) + self._release(now)
+            over = fire(self._state, limit, now)
+            return Look(
+                fired=sum(fired for fired, _ in gone_on),
+                moved=len(moves),
+                released=released,
+                next_in=min((at - now for at, _ in self._upcoming(app, left)), default=None),
+                waiting=any(_waits(row) for rows in self._state.scheduled.values() for row in rows.values()),
+                frozen=self._is_frozen(app),
+                left=frozenset(left.difference(leave)),
+                asked=sum(asked for _, asked in gone_on),
+                joined=over.joined,
+                continuations=over.continuations,
+                more=has_complete(self._state),
+            )
+
+    def _due(self, app: str, leave: Collection[str], now: datetime) -> list[Schedule]:
+        if self._is_frozen(app):
+            return []
+        return [self._state.schedules[name] for at, name in sorted(self._upcoming(app, leave)) if at <= now]
+
+    def _upcoming(self, app: str, leave: Collection[str]) -> list[tuple[datetime, str]]:
+        return [
+            (each.next_at, each.name)
+            for each in self._state.schedules.values()
+            if each.app == app
+            and each.next_at is not None
+            and each.paused_at is None
+            and each.retired_at is None
+            and each.name not in leave
+        ]
+
+    def _is_frozen(self, app: str) -> bool:
+        return "" in self._state.freezes or app in self._state.freezes
+
+    def _doing(self, schedule: Schedule) -> Due:
+        rows = self._state.scheduled.get(schedule.name, {}).values()
+        waiting = sum(map(_waits, rows))
+        return Due(schedule, unfinished=len(rows) - waiting, waiting=waiting)
+
+    def _go_on(self, schedule: Schedule, move: Move, now: datetime) -> tuple[int, int]:
+        """Write the move. Returns how much was published, and how many runs were asked to stop."""
+        state = self._state
+        asked = 0
+        # The row moves in the step that publishes: whoever looks next finds the occurrence passed (invariant 5).
+        state.schedules[schedule.name] = replace(
+            schedule,
+            base_at=move.base_at,
+            next_at=move.next_at,
+            fired=schedule.fired + len(move.occurrences),
+            missed=schedule.missed + move.missed,
+            skipped=schedule.skipped + move.skipped,
+        )
+        if move.stop_running:
+            asked = stop(state, [row.message_id for row in self._rows(schedule.name)], _REPLACED, now).asked
+        return len(self._publish(move.occurrences, now)), asked
+
+    def _publish(self, occurrences: Sequence[Occurrence], now: datetime) -> frozenset[UUID]:
+        stored = store(self._state, [each.draft for each in occurrences], now)
+        for each in occurrences:
+            # What was there already may be in somebody's hands: its due time is no longer ours to set.
+            if each.due_at is not None and each.draft.id in stored:
+                self._start_later(each.draft.id, each.due_at)
+        return stored
+
+    def _start_later(self, message_id: UUID, due_at: datetime) -> None:
+        state = self._state
+        for row in state.live.get(message_id, {}).values():
+            state.move(row, max(row.due_at, due_at), row.held_by)
+        parked = state.unrouted.get(message_id)
+        if parked is not None and due_at < NEVER:  # who is nobody's waits for no earlier run
+            parked.due_at = max(parked.due_at, due_at)
+
+    def _release(self, now: datetime) -> int:
+        freed: list[DeliveryRow] = []
+        for name in self._state.scheduled:
+            rows = self._rows(name)
+            if all(map(_waits, rows)):
+                freed += [row for row in rows if row.message_id == rows[0].message_id]
+        return self._start(freed, now)
+
+    def _start(self, waiting: Sequence[DeliveryRow], now: datetime) -> int:
+        for row in waiting:
+            self._state.move(row, now, None)
+        self._state.ring({row.group for row in waiting})
+        return len(waiting)
+
+    def _rows(self, schedule: str) -> list[DeliveryRow]:
+        """Its deliveries, oldest first: a revived one has its old seq."""
+        rows = self._state.scheduled.get(schedule, {})
+        return [rows[seq] for seq in sorted(rows)]
+
+    async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
+        """See ``Timetable.rewrite``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            wanted = {name: how(name, state.schedules.get(name), now) for name in sorted(set(names))}
+            changed = {name: row for name, row in wanted.items() if row is not state.schedules.get(name)}
+            written = {
+                name: None if row is None else _stored(row, state.schedules.get(name)) for name, row in changed.items()
+            }
+            for name, row in written.items():
+                known = state.schedules.pop(name, None)
+                if row is not None:
+                    state.schedules[name] = row
+                if row is None or (row.paused_at and known is not None and known.paused_at is None):
+                    waiting = [each.message_id for each in self._rows(name) if _waits(each)]
+                    stop(state, waiting, _DROPPED, now)
+                if note is not None:
+                    state.note(note.by, note.action, name, note.detail, now)
+            if written:
+                state.ring([""])
+            return [state.schedules.get(name) for name in names]
+
+    async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
+        """See ``Timetable.enter``."""
+        with self._state.lock:
+            now = self._state.now()
+            stored = self._publish(occurrences, now)
+            for schedule in sorted({each.draft.schedule or "" for each in occurrences}):
+                self._state.note(note.by, note.action, schedule, note.detail, now)
+            self._release(now)
+            return Published(stored)
+
+    async def read(self, names: Collection[str] | None = None, app: str | None = None) -> Timesheet:
+        """See ``Timetable.read``."""
+        state = self._state
+        with state.lock:
+            return Timesheet(
+                now=state.now(),
+                schedules=tuple(
+                    row
+                    for name, row in sorted(state.schedules.items())
+                    if (names is None or name in names) and (app is None or row.app == app)
+                ),
+                freezes=tuple(state.freezes[each] for each in sorted(state.freezes)),
+            )
+
+    async def declared(self, app: str, names: Collection[str], every: timedelta) -> None:
+        """See ``Timetable.declared``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            for row in list(state.schedules.values()):
+                if row.app == app and row.name in names and row.declared_at <= now - every:
+                    state.schedules[row.name] = replace(row, declared_at=now)
+
+    async def retire(self, app: str, silent: timedelta) -> list[str]:
+        """See ``Timetable.retire``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            # What an API call has made is not the code's to take away (invariant 13).
+            silenced = sorted(
+                row.name
+                for row in state.schedules.values()
+                if row.app == app
+                and row.origin == "code"
+                and row.retired_at is None
+                and row.declared_at <= now - silent
+            )
+            for name in silenced:
+                row = state.schedules[name]
+                state.schedules[name] = replace(row, retired_at=now, revision=row.revision + 1)
+            return silenced
+
+    async def freeze(self, app: str, by: str, reason: str) -> None:
+        """See ``Timetable.freeze``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            state.freezes[app] = Freeze(app, now, by, reason)
+            state.note(by, "freeze", app or "*", reason, now)
+
+    async def thaw(self, app: str, by: str) -> bool:
+        """See ``Timetable.thaw``."""
+        state = self._state
+        with state.lock:
+            if state.freezes.pop(app, None) is None:
+                return False
+            state.note(by, "thaw", app or "*", "", state.now())
+            state.ring([""])
+            return True
+
+
+def _waits(row: DeliveryRow) -> bool:
+    return row.due_at == NEVER
+
+
+def _stored(row: Schedule, known: Schedule | None) -> Schedule:
+    """The row as a database would keep it: a copy that its writer cannot change, counted by the storage."""
+    if known is not None:
+        row = replace(row, created_at=known.created_at, revision=known.revision + 1)
+    return replace(row, definition=_copy(row.definition), overrides=_copy(row.overrides), edits=_copy(row.edits))
+
+
+def _copy(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(layer)))
+    return copied

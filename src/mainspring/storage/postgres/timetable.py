@@ -1,0 +1,252 @@
+"""The timetable in SQL: due rows are locked, what becomes of them is decided in between, all in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mainspring.model.message import Published
+from mainspring.model.schedule import Decide, Due, Freeze, Look, Move, Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.storage.postgres.columns import clean, columns
+from mainspring.storage.postgres.fan_in import Fired, fire
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sql import Now
+
+_WIDTH = 19
+_REPLACED = "replaced by the next occurrence of its schedule"
+_DROPPED = "its schedule was paused or removed"
+_CANCELLED_AT_ONCE = 1000
+_decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Glance(NamedTuple):
+    next_in: timedelta | None
+    waiting: bool
+    frozen: bool
+    ended: bool
+
+
+class PostgresTimetable:
+    """``TimetableScripts`` for PostgreSQL."""
+
+    def __init__(self, names: Names, mailbox: PostgresMailbox) -> None:
+        self._names = names
+        self._channel = names.channel
+        self._sql = names.sql
+        self._mailbox = mailbox
+
+    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str], now: Now) -> Script[Look]:
+        """See ``Timetable.look``. Where there is nothing to do it is one statement that only reads."""
+        left = set(leave)
+        glance = yield from self._peek(app, left, now)
+        is_due = glance.next_in is not None and glance.next_in <= timedelta() and not glance.frozen
+        if not is_due and not glance.waiting and not glance.ended:
+            return Look(next_in=glance.next_in, frozen=glance.frozen)
+        gone_on, fired = Look(), Fired()
+        if is_due or glance.waiting:
+            gone_on = yield from self._let_go_on(app, decide, limit if is_due else 0, left, now)
+        if glance.ended:
+            fired = yield from fire(self._names, lambda drafts: self._mailbox.publish(drafts, now), limit)
+        glance = yield from self._peek(app, left, now)
+        return replace(
+            gone_on,
+            next_in=glance.next_in,
+            waiting=glance.waiting,
+            frozen=glance.frozen,
+            left=frozenset(left.difference(leave)),
+            joined=fired.joined,
+            continuations=fired.continuations,
+            more=glance.ended,
+        )
+
+    def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str], now: Now) -> Script[Look]:
+        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, now))
+        moves: list[tuple[Schedule, Move]] = []
+        for row in rows:
+            due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
+            move = decide(due, row[_WIDTH + 2])
+            if move is None:
+                left.add(due.schedule.name)
+            else:
+                moves.append((due.schedule, move))
+        gone_on = yield from self._go_on(moves, now)
+        free = [schedule.name for schedule, move in moves if move.release_waiting]
+        released: int = (yield Statement(self._sql("timetable_release"), (self._channel, free, now)))[0][0]
+        return replace(gone_on, released=released)
+
+    def _peek(self, app: str, leave: Collection[str], now: Now) -> Script[_Glance]:
+        rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), now))
+        return _Glance(*rows[0])
+
+    def _go_on(self, moves: Sequence[tuple[Schedule, Move]], now: Now) -> Script[Look]:
+        """Write the moves. Returns what was published and moved, and how many runs were asked to stop."""
+        if not moves:
+            return Look()
+        rows = [
+            (
+                schedule.name,
+                schedule.next_at,
+                schedule.revision,
+                move.next_at,
+                move.base_at,
+                len(move.occurrences),
+                move.missed,
+                move.skipped,
+            )
+            for schedule, move in moves
+        ]
+        moved = {name for (name,) in (yield Statement(self._sql("timetable_move"), columns(rows, 8)))}
+        going = {schedule.name: move for schedule, move in moves if schedule.name in moved}
+        stopped = [name for name, move in going.items() if move.stop_running]
+        asked = 0
+        if stopped:
+            asked = yield from self._cancel(stopped, _REPLACED, now, waiting_only=False)
+        published = yield from self._publish([each for move in going.values() for each in move.occurrences], now)
+        return Look(fired=len(published.stored), moved=len(going), asked=asked)
+
+    def _publish(self, occurrences: Sequence[Occurrence], now: Now) -> Script[Published]:
+        published = yield from self._mailbox.publish([each.draft for each in occurrences], now)
+        # What was there already may be in somebody's hands: its due time is no longer ours to set.
+        fresh = [each for each in occurrences if each.draft.id in published.stored]
+        later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
+        if later:
+            yield Statement(self._sql("timetable_later"), columns(later, 2))
+        return published
+
+    def _cancel(self, schedules: Sequence[str], reason: str, now: Now, *, waiting_only: bool) -> Script[int]:
+        asked, more = 0, True
+        while more:
+            rows = yield Statement(self._sql("timetable_unfinished"), (schedules, waiting_only))
+            for (message_id,) in rows:
+                asked += (yield from self._mailbox.cancel(message_id, reason, now)).asked
+            # What waits is nobody's and gone by that. What runs stays until it has stopped.
+            more = waiting_only and len(rows) == _CANCELLED_AT_ONCE
+        return asked
+
+    def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now) -> Script[list[Schedule | None]]:
+        """See ``Timetable.rewrite``."""
+        known: dict[str, Schedule] = {}
+        wanted: dict[str, Schedule | None] = {}
+        added: set[str] = set()
+        # Where another was faster to add a row, it is there to be seen in the next round; what we have added stands.
+        while open_names := sorted(set(names) - added):
+            rows = yield Opening(self._sql("timetable_lock"), (open_names, now))
+            moment: datetime = rows[0][0]
+            known = {row[1]: _schedule(row[1:]) for row in rows if row[1] is not None}
+            wanted |= {name: how(name, known.get(name), moment) for name in open_names}
+            # In the order of names, as everybody adds who adds several.
+            fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
+            if fresh:
+                new = yield Statement(self._sql("timetable_insert"), columns(map(_columns, fresh), _WIDTH))
+                added |= {name for (name,) in new}
+            if added.issuperset(row.name for row in fresh):
+                break
+        changed = [name for name, row in wanted.items() if row is not known.get(name)]
+        old = [row for name in changed if (row := wanted[name]) is not None and name in known]
+        written = {row.name: _grown(row, known[row.name]) for row in old}
+        if written:
+            yield Statement(self._sql("timetable_update"), columns(map(_columns, written.values()), _WIDTH))
+        gone = [name for name in changed if wanted[name] is None]
+        if gone:
+            yield Statement(self._sql("timetable_delete"), (gone,))
+        silenced = [*gone, *(row.name for row in old if row.paused_at and known[row.name].paused_at is None)]
+        if silenced:
+            yield from self._cancel(silenced, _DROPPED, now, waiting_only=True)
+        if changed:
+            if note is not None:
+                said = (clean(note.by), note.action, clean(note.detail))
+                yield Statement(self._sql("timetable_note"), (changed, *said, now))
+            yield Statement(self._sql("timetable_ring"), (self._channel,))
+        return [written.get(name, wanted[name]) for name in names]
+
+    def enter(self, occurrences: Sequence[Occurrence], note: Note, now: Now) -> Script[Published]:
+        """See ``Timetable.enter``."""
+        subjects = sorted({each.draft.schedule or "" for each in occurrences})
+        said = (clean(note.by), note.action, clean(note.detail))
+        yield Opening(self._sql("timetable_note"), (subjects, *said, now))
+        published = yield from self._publish(occurrences, now)
+        yield Statement(self._sql("timetable_release"), (self._channel, [], now))
+        return published
+
+    def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:
+        """See ``Timetable.read``."""
+        rows = yield Statement(self._sql("timetable_read"), (None if names is None else sorted(names), app, now))
+        freezes = yield Statement(self._sql("timetable_freezes"))
+        schedules = tuple(_schedule(row[1:]) for row in rows if row[1] is not None)
+        return Timesheet(rows[0][0], schedules, tuple(Freeze(*row) for row in freezes))
+
+    def declared(self, app: str, names: Collection[str], every: timedelta, now: Now) -> Script[None]:
+        """See ``Timetable.declared``."""
+        yield Statement(self._sql("timetable_declared"), (app, sorted(names), every, now))
+
+    def retire(self, app: str, silent: timedelta, now: Now) -> Script[list[str]]:
+        """See ``Timetable.retire``."""
+        rows = yield Statement(self._sql("timetable_retire"), (app, silent, now))
+        return sorted(row[0] for row in rows)
+
+    def freeze(self, app: str, by: str, reason: str, now: Now) -> Script[None]:
+        """See ``Timetable.freeze``."""
+        yield Opening(self._sql("timetable_freeze"), (app, clean(by), clean(reason), now))
+        yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "freeze", clean(reason), now))
+
+    def thaw(self, app: str, by: str, now: Now) -> Script[bool]:
+        """See ``Timetable.thaw``."""
+        rows = yield Opening(self._sql("timetable_thaw"), (app,))
+        if rows:
+            yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "thaw", "", now))
+            yield Statement(self._sql("timetable_ring"), (self._channel,))
+        return bool(rows)
+
+
+def _grown(row: Schedule, known: Schedule) -> Schedule:
+    """The row as it is written over the one that was there."""
+    return replace(row, created_at=known.created_at, revision=known.revision + 1)
+
+
+def _schedule(row: Row) -> Schedule:
+    name, app, origin, definition, created, declared, base, next_at, overrides, edits, *rest = row
+    code, configured, edited = map(_layer, (definition, overrides, edits))
+    return Schedule(name, app, origin, code, created, declared, base, next_at, configured, edited, *rest)
+
+
+def _layer(text: str) -> dict[str, Any]:
+    """What cannot be read is one field, which no plan has: that row alone is bad."""
+    try:
+        return _decode_layer(text)
+    except msgspec.DecodeError:
+        return {"unreadable": text}
+
+
+def _columns(row: Schedule) -> tuple[Any, ...]:
+    return (
+        row.name,
+        row.app,
+        row.origin,
+        _json(row.definition),
+        row.created_at,
+        row.declared_at,
+        row.base_at,
+        row.next_at,
+        _json(row.overrides),
+        _json(row.edits),
+        row.version,
+        row.revision,
+        row.paused_at,
+        None if row.paused_by is None else clean(row.paused_by),
+        None if row.pause_reason is None else clean(row.pause_reason),
+        row.retired_at,
+        row.fired,
+        row.missed,
+        row.skipped,
+    )
+
+
+def _json(layer: Any) -> str:
+    return msgspec.json.encode(layer, order="sorted").decode()

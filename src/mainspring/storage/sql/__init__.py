@@ -1,0 +1,32 @@
+"""Any SQL database: a dialect says what to run, a gateway says where; together they keep the contract."""
+
+from mainspring.storage.sql.operations import Clocked, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
+from mainspring.storage.sql.scripts import (
+    ControlsScripts,
+    Gateway,
+    Lane,
+    LedgerScripts,
+    MailboxScripts,
+    Now,
+    Scripts,
+    TimetableScripts,
+    UpkeepScripts,
+)
+
+__all__ = [
+    "Clocked",
+    "ControlsScripts",
+    "Gateway",
+    "Lane",
+    "LedgerScripts",
+    "MailboxScripts",
+    "Now",
+    "Scripts",
+    "SqlControls",
+    "SqlLedger",
+    "SqlMailbox",
+    "SqlTimetable",
+    "SqlUpkeep",
+    "TimetableScripts",
+    "UpkeepScripts",
+]

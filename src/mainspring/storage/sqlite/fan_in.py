@@ -1,0 +1,82 @@
+"""Joins in SQLite: counted in their own rows, under the one write lock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from mainspring.model.join import Join, as_members, continuation
+from mainspring.model.message import Draft, Published
+from mainspring.storage import continuations
+from mainspring.storage.script import Script
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.publishing import publish
+
+
+class Fired(NamedTuple):
+    """The joins that were complete: how many, and what they have published."""
+
+    joined: int = 0
+    continuations: tuple[Draft, ...] = ()
+
+
+def open_join(sql: Dialect, join: Join, members: Sequence[Draft], now: datetime | None) -> Script[Published]:
+    """Store the members, and with them what is to follow."""
+    at = yield from sql.turn_clock(now)
+    published = yield from publish(sql, as_members(join, members), now)
+    if published.stored:
+        # Members that were there already belong to another call, perhaps an earlier copy of this one.
+        following = continuations.written(join.then), continuations.written(join.failed)
+        yield sql("joint_open", join.id.bytes, at, len(published.stored), *following)
+    return published
+
+
+class Ends:
+    """The members that have ended in one script."""
+
+    def __init__(self) -> None:
+        self._done: Counter[bytes] = Counter()
+        self._failed: Counter[bytes] = Counter()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._done or self._failed)
+
+    def note(self, join_id: bytes | None, *, done: bool = False) -> None:
+        """A delivery has ended, a member or not."""
+        if join_id is not None:
+            (self._done if done else self._failed)[join_id] += 1
+
+    def count(self, sql: Dialect) -> Script[None]:
+        """Write it into the rows of their joins."""
+        for join_id in {**self._done, **self._failed}:
+            yield sql("joint_count", join_id, self._done[join_id], self._failed[join_id])
+
+
+def count_dropped(sql: Dialect, join_ids: Iterable[bytes | None]) -> Script[None]:
+    """Deliveries of these joins, or of none, have ended without a verdict."""
+    ends = Ends()
+    for each in join_ids:
+        ends.note(each)
+    yield from ends.count(sql)
+    if ends:
+        # No worker has ended them, so none would look by itself before its next poll.
+        yield sql("bell_ring")
+
+
+def fire(sql: Dialect, limit: int, at: int, now: datetime | None) -> Script[Fired]:
+    """Let up to ``limit`` complete joins go on, in the order of their ids."""
+    yield from sql.mark_clock(at, now)
+    rows = yield sql("joint_complete", limit)
+    drafts: list[Draft] = []
+    for raw, on_done, on_failed, done, failed in rows:
+        # The row goes in the transaction that publishes: whoever looks next finds nothing to follow.
+        yield sql("joint_delete", raw)
+        draft = continuation(continuations.read(UUID(bytes=raw), on_done, on_failed), done, failed)
+        if draft is not None:
+            drafts.append(draft)
+    yield from publish(sql, drafts, now)
+    return Fired(len(rows), tuple(drafts))

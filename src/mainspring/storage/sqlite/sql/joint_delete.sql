@@ -1,0 +1,1 @@
+DELETE FROM mainspring_joint WHERE id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_schedule WHERE name = ?1

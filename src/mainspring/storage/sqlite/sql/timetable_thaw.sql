@@ -1,0 +1,1 @@
+DELETE FROM mainspring_freeze WHERE app = ?1 RETURNING 1

@@ -1,0 +1,145 @@
+"""The timetable on PostgreSQL: rows that others look at, rows that change, rows that two add at once."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from mainspring.model.schedule import Due, Look, Move, Note, Occurrence, Schedule
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.joined import JoinedAsyncpg
+from mainspring.storage.script import run_async
+from tests.integration.postgres.acting import Connection, blocked, claim, draft
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+NOTE = Note("ann", "edit")
+
+
+def schedule(name: str = "nightly") -> Schedule:
+    return Schedule(name, "shop", "code", {}, NOON, NOON, NOON, NOON)
+
+
+def publishing(_due: Due, now: datetime) -> Move:
+    return Move(now, now + HOUR, (Occurrence(draft(group="mail")),))
+
+
+def adding(name: str, known: Schedule | None, _now: datetime) -> Schedule:
+    return known or schedule(name)
+
+
+@pytest.fixture
+async def kept(storage: PostgresStorage) -> Schedule:
+    """One schedule, due at noon, which it is."""
+    storage.now = NOON
+    await storage.timetable.rewrite(["nightly"], adding)
+    return schedule()
+
+
+async def test_a_row_that_another_looks_at_is_passed_over_and_not_waited_for(
+    storage: PostgresStorage, postgres_schema: str, connection: Connection, kept: Schedule
+) -> None:
+    async with connection.transaction():
+        await connection.execute(f'SELECT FROM "{postgres_schema}".schedule FOR UPDATE')
+        passed = await storage.timetable.look("shop", publishing, 10)
+
+    assert passed == Look(next_in=timedelta())
+    assert (await storage.timetable.look("shop", publishing, 10)).fired == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE {}.schedule SET revision = revision + 1",
+        "UPDATE {}.schedule SET next_at = next_at - interval '1 microsecond'",
+        "UPDATE {}.schedule SET next_at = NULL",
+        "DELETE FROM {}.schedule",
+    ],
+)
+async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_nothing(
+    storage: PostgresStorage,
+    postgres_url: str,
+    postgres_schema: str,
+    connection: Connection,
+    kept: Schedule,
+    change: str,
+) -> None:
+    def decide(due: Due, now: datetime) -> Move:
+        with psycopg.connect(postgres_url) as other:
+            other.execute(change.format(postgres_schema).encode())
+        return publishing(due, now)
+
+    # Every statement its own transaction: nothing but the guard is left to keep the promise (invariant 5).
+    script = storage.operations.timetable.look("shop", decide, 10, (), NOON)
+    found = await run_async(JoinedAsyncpg(connection), script)
+
+    assert (found.fired, found.moved) == (0, 0)
+    assert await claim(storage) == []
+    assert [row.fired for row in (await storage.timetable.read()).schedules] in ([0], [])
+
+
+async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(
+    storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, another: Connection
+) -> None:
+    theirs = replace(schedule("b"), edits={"by": "them"})
+    transaction = connection.transaction()
+    await transaction.start()
+    joined = JoinedAsyncpg(connection)
+    await run_async(joined, storage.operations.timetable.rewrite(["b"], lambda *_: theirs, None, None))
+
+    ours = asyncio.create_task(make().timetable.rewrite(["c", "b", "a"], adding, NOTE))
+    await blocked(another)
+    await transaction.commit()
+
+    assert await ours == [schedule("c"), theirs, schedule("a")]
+    assert (await storage.timetable.read()).schedules == (schedule("a"), theirs, schedule("c"))
+    assert [note.subject for note in await storage.ledger.audit(None, 10)] == ["c", "a"]
+
+
+async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
+    storage: PostgresStorage, connection: Connection, kept: Schedule
+) -> None:
+    timetable = storage.operations.timetable
+
+    async def write() -> None:
+        joined = JoinedAsyncpg(connection)
+        wanted = timetable.rewrite(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE, NOON)
+        await run_async(joined, wanted)
+        await run_async(joined, timetable.enter([Occurrence(draft(group="mail"))], NOTE, NOON))
+        await run_async(joined, timetable.freeze("shop", "ann", "upgrade", NOON))
+
+    transaction = connection.transaction()
+    await transaction.start()
+    await write()
+    await transaction.rollback()
+    undone = await storage.timetable.read()
+    async with connection.transaction():
+        await write()
+        seen = await run_async(JoinedAsyncpg(connection), timetable.read(None, None, NOON))
+
+    assert (undone.schedules, undone.freezes) == ((kept,), ())
+    assert await storage.timetable.read() == seen
+    assert [(row.name, row.revision) for row in seen.schedules] == [("new", 0), ("nightly", 1)]
+    assert len(await claim(storage)) == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '"x"'])
+async def test_a_layer_that_cannot_be_read_is_one_row_s_trouble(
+    storage: PostgresStorage, postgres_schema: str, connection: Connection, kept: Schedule, text: str
+) -> None:
+    await storage.timetable.rewrite(["sound"], adding)
+    await connection.execute(f"""UPDATE "{postgres_schema}".schedule SET edits = $1 WHERE name = 'nightly'""", text)
+
+    found: dict[str, dict[str, object]] = {}
+
+    def decide(due: Due, now: datetime) -> Move:
+        found[due.schedule.name] = due.schedule.layers
+        return publishing(due, now)
+
+    await storage.timetable.look("shop", decide, 10)
+
+    assert found == {"nightly": {"unreadable": text}, "sound": {}}
+    assert len((await storage.timetable.read()).schedules) == 2

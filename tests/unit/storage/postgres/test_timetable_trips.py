@@ -1,0 +1,119 @@
+"""What a look at the timetable costs, counted without a database."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from mainspring.model.message import Draft
+from mainspring.model.schedule import NEVER, Due, Look, Move, Note, Occurrence, Schedule
+from mainspring.storage.continuations import written
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.postgres.timetable import PostgresTimetable
+from mainspring.storage.script import Row, Script, Statement, run
+
+NAMES = Names("mainspring")
+TIMETABLE = PostgresTimetable(NAMES, PostgresMailbox(NAMES))
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ID = UUID(int=7)
+NOTHING = [(None, False, False, False)]
+DUE = [(timedelta(), False, False, False)]
+ROW = ("nightly", "shop", "code", "{}", NOON, NOON, NOON, NOON, "{}", "{}", 0, 0, None, None, None, None, 0, 0, 0)
+
+
+class Recorder:
+    """A connection that writes down what it is asked, and answers from a list."""
+
+    def __init__(self, *answers: Sequence[Row]) -> None:
+        self.statements: list[Statement] = []
+        self._answers = list(answers)
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        self.statements.append(statement)
+        return self._answers.pop(0) if self._answers else []
+
+
+def bill(script: Script[Any], *answers: Sequence[Row]) -> tuple[Any, list[str]]:
+    """The answer, and the statements by name; the one that opens a transaction is marked."""
+    names = [
+        "peek", "due", "move", "later", "release", "unfinished", "lock", "insert", "update", "delete", "note", "ring",
+        "read", "freezes", "freeze", "thaw", "declared", "retire",
+    ]  # fmt: skip
+    texts = {NAMES.sql(f"timetable_{name}"): name for name in names} | {NAMES.sql("joint_count"): "count"}
+    texts |= {NAMES.sql(name): name for name in ("publish", "publish_one")}
+    recorder = Recorder(*answers)
+    answer = run(recorder, script)
+    return answer, [f"{texts[each.sql]}{' opens' * isinstance(each, Opening)}" for each in recorder.statements]
+
+
+def firing(_due: Due, now: datetime) -> Move:
+    return Move(now, None, (Occurrence(Draft(ID, "a", b"", schedule="nightly"), NEVER),))
+
+
+def test_an_idle_look_is_one_trip_and_no_transaction() -> None:
+    assert bill(TIMETABLE.look("shop", firing, 10, (), None), NOTHING) == (Look(), ["peek"])
+
+
+def test_a_look_at_what_is_frozen_is_one_trip() -> None:
+    frozen = [(timedelta(), False, True, False)]
+
+    assert bill(TIMETABLE.look("shop", firing, 10, (), None), frozen) == (
+        Look(next_in=timedelta(), frozen=True),
+        ["peek"],
+    )
+
+
+def test_whatever_is_due_goes_on_in_seven_trips() -> None:
+    row = (*ROW, 1, 0, NOON)
+
+    found, trips = bill(
+        TIMETABLE.look("shop", firing, 10, (), None), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
+    )
+
+    assert found == Look(fired=1, moved=1)
+    assert trips == ["peek", "due opens", "move", "publish", "later", "release", "peek"]
+
+
+def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_is_a_third() -> None:
+    ended = [(None, False, False, True)]
+    then = Draft(UUID(int=1), "b", b"", group="boss")
+
+    none_complete = bill(TIMETABLE.look("shop", firing, 10, (), None), ended, [], NOTHING)
+    one_complete = bill(
+        TIMETABLE.look("shop", firing, 10, (), None), ended, [(ID, written(then), None, 3, 0)], [(ID,)], NOTHING
+    )
+
+    assert none_complete == (Look(), ["peek", "count opens", "peek"])
+    found, trips = one_complete
+    assert trips == ["peek", "count opens", "publish_one", "peek"]
+    assert (found.joined, [each.id for each in found.continuations]) == (1, [ID])
+
+
+def test_who_lost_the_row_publishes_nothing() -> None:
+    found, trips = bill(TIMETABLE.look("shop", firing, 10, (), None), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
+
+    assert found == Look()
+    assert trips == ["peek", "due opens", "move", "release", "peek"]
+
+
+def test_rows_that_stay_as_they_are_cost_one_trip() -> None:
+    locked = [(NOON, *ROW)]
+
+    answer, trips = bill(TIMETABLE.rewrite(["nightly"], lambda _name, known, _now: known, None, None), locked)
+
+    assert [row.name for row in answer] == ["nightly"]
+    assert trips == ["lock opens"]
+
+
+def test_rows_are_added_in_the_order_of_their_names_however_they_are_named() -> None:
+    recorder = Recorder([(NOON, None)], [("a",), ("b",)])
+    rows = {name: Schedule(name, "shop", "code", {}, NOON, NOON, NOON) for name in ("b", "a")}
+
+    run(recorder, TIMETABLE.rewrite(["b", "a"], lambda name, _known, _now: rows[name], Note("ann", "edit"), None))
+
+    assert [each.sql for each in recorder.statements] == [
+        NAMES.sql(f"timetable_{name}") for name in ("lock", "insert", "note", "ring")
+    ]
+    assert recorder.statements[1].args[0] == ["a", "b"]
