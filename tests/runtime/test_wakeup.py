@@ -41,7 +41,7 @@ class Box:
     def __init__(self) -> None:
         self.next_due: timedelta | None = None
 
-    async def upcoming(self, groups: Sequence[str]) -> timedelta | None:
+    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
         return self.next_due
 
 
@@ -123,6 +123,14 @@ async def test_it_never_sleeps_past_the_next_due_instant_nor_past_what_it_handed
 
     idle.returns(timedelta(milliseconds=30))
     assert (await idle.rest(0.0, ["g"]))[0] == pytest.approx(0.03)
+
+
+async def test_what_came_due_since_the_claim_does_not_wait_for_the_poll(box: Box, clock: HandClock) -> None:
+    idle = wakeup(box, Bell(), clock)
+    await idle.rest(0.0, ["g"])
+    box.next_due = timedelta(microseconds=-400)
+
+    assert (await idle.rest(0.0, ["g"]))[0] == pytest.approx(0.002)
 
 
 async def test_an_armed_bell_is_armed_again_before_it_forgets(box: Box, clock: HandClock) -> None:

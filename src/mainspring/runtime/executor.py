@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import cast
 
+from mainspring.model.join import is_member
 from mainspring.model.verdict import Bury, Cancel, Release, Retry, Settlement, Verdict
 from mainspring.runtime import judgement
 from mainspring.runtime.complaints import Complaints
@@ -18,7 +19,7 @@ from mainspring.runtime.elsewhere import elsewhere
 from mainspring.runtime.fuse import Fuse
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.hands import Hands
-from mainspring.runtime.settler import Settler
+from mainspring.runtime.settler import Settles
 from mainspring.runtime.threads import Threads
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.duration import spell
@@ -41,7 +42,7 @@ class Executor:
     def __init__(
         self,
         handler: Handler,
-        settler: Settler,
+        settler: Settles,
         hands: Hands,
         threads: Threads,
         freed: Callable[[str], None],
@@ -286,7 +287,8 @@ class Executor:
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
         self._unsettled += 1
-        self._settler.put(self, Settlement(run.delivery.claim, verdict, self.handler.keep, timedelta(seconds=took)))
+        one, length = run.delivery, timedelta(seconds=took)
+        self._settler.put(self, Settlement(one.claim, verdict, self.handler.keeps(one), length, is_member(one)))
 
     def _settle_quiet(self) -> None:
         if not self._queue and not self._running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from mainspring.model.message import Delivery, Want
 from mainspring.runtime.complaints import Complaints
@@ -72,6 +73,14 @@ class Fetcher(Service):
         """Something was published just now, so it lies above every mark: look, but only there."""
         self._wakeup.stirred()
         self.wake()
+
+    async def take(self, message_id: UUID, group: str) -> bool:
+        """Have this one run here, now, whoever else has hands free. False: somebody holds it."""
+        sent = self._clock.monotonic()
+        delivery = await self._mailbox.take(message_id, group, self._owner, self._hold)
+        if delivery is not None:
+            self._give(group, [delivery], sent + self._hold.total_seconds())
+        return delivery is not None
 
     async def turn(self) -> float:
         """Claim once for every free hand."""

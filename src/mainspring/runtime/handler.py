@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from mainspring.model.message import Delivery, Keep
+from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
 
@@ -95,6 +96,13 @@ class Handler:
     concurrency: int = 10
     timeout: timedelta | None = None
     keep: Keep = "failures"
+    keep_scheduled: Keep = "all"
+    """How much history the occurrences of schedules leave."""
     around: Around | None = None
     breaker: Breaker | None = None
     program: Program | None = None
+
+    def keeps(self, delivery: Delivery) -> Keep:
+        """How much history this delivery leaves."""
+        headers = delivery.headers
+        return self.keep if headers is None or SCHEDULE_HEADER not in headers else self.keep_scheduled

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-import traceback
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mainspring.model.errors import ProcessDied, Unreadable
 from mainspring.model.message import Delivery
+from mainspring.model.schedule import NEXT_HEADER, SCHEDULE_HEADER, START_HEADER
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, FailureKind, Retry, Snooze, Verdict
+from mainspring.runtime.tracebacks import formatted
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.duration import duration
 
@@ -84,13 +85,39 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
         failure, forgiven = failure_of(error), policy.forgives(error)
     if not forgiven:
         return Bury(failure)
+    start = _start(delivery)
     delay = policy.next_delay(
         delivery.attempt,
-        since_due=max(timedelta(), delivery.claimed_at - delivery.scheduled_for) + elapsed,
+        since_due=max(timedelta(), delivery.claimed_at - start) + elapsed,
         original_delay=max(timedelta(), delivery.scheduled_for - delivery.published_at),
         chance=random.random(),
+        window=_window(delivery, start),
     )
     return Bury(failure) if delay is None else Retry(delay, failure)
+
+
+def _start(delivery: Delivery) -> datetime:
+    """When it could first run. An occurrence may be late: by an outage, by its jitter, behind an earlier run."""
+    if delivery.headers is None or SCHEDULE_HEADER not in delivery.headers:
+        return delivery.scheduled_for
+    start = max(delivery.scheduled_for, delivery.published_at, _told(delivery, START_HEADER) or delivery.scheduled_for)
+    # Later attempts are due when they are to be tried again, and nothing says any more how long the first had waited.
+    return max(start, delivery.due_at) if delivery.attempt == 1 else start
+
+
+def _window(delivery: Delivery, start: datetime) -> timedelta | None:
+    """How long after its start the next occurrence of its schedule comes; None where it has come, or never will."""
+    following = _told(delivery, NEXT_HEADER)
+    return None if following is None or following <= start else following - start
+
+
+def _told(delivery: Delivery, header: str) -> datetime | None:
+    """An instant that travels with the message; None for what is none: anybody may publish with any headers."""
+    try:
+        told = datetime.fromisoformat((delivery.headers or {})[header])
+    except (KeyError, ValueError):
+        return None
+    return told if told.tzinfo is not None else None
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -139,7 +166,7 @@ def _say(error: BaseException) -> str:
 def _trace(error: BaseException) -> str | None:
     if isinstance(error, TimedOut | Unreadable | ProcessDied):
         return None  # it says all: the traceback would show only our own code
-    return _shortened("".join(traceback.format_exception(error)), _TRACEBACK_LIMIT)
+    return _shortened(formatted(error), _TRACEBACK_LIMIT)
 
 
 def _storable(text: object) -> str | None:

@@ -37,12 +37,20 @@ class Origin(Protocol):
         ...
 
 
+class Settles(Protocol):
+    """Whoever writes verdicts down."""
+
+    def put(self, origin: Origin, settlement: Settlement) -> None:
+        """Take a verdict to be written. Never waits."""
+        ...
+
+
 class Settler(Service):
     """Writes verdicts in batches.
 
     A verdict leaves the batch only when the database has answered for it, so a failed flush loses nothing; until
     then it counts as in hand, which is what makes a slow database slow the fetching. Sending a batch again after
-    a lost reply is safe: what was written is *gone*, and counts as settled.
+    a lost reply is safe: what was written is *gone*, and counts as settled. ``joining`` is told of members of joins.
     """
 
     def __init__(
@@ -53,8 +61,10 @@ class Settler(Service):
         complaints: Complaints,
         clock: Clock,
         bus: Bus | None = None,
+        joining: Callable[[], None] | None = None,
     ) -> None:
         super().__init__("settler", complaints, clock)
+        self._joining = joining
         self._bus = bus or Bus()
         self._mailbox = mailbox
         self._hands = hands
@@ -154,6 +164,8 @@ class Settler(Service):
                 pass
             case _:
                 assert_never(settlement.verdict)
+        if settlement.member and self._joining is not None:
+            self._joining()
         if run is not None and run.delivery.suspect:
             self._returns(timedelta())  # the next suspect may be taken now
 

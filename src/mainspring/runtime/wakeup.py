@@ -14,6 +14,8 @@ message of a stream would cost its publishers dearly; a lone message now and the
 _WARM_PAUSE = 0.005
 _SPACING = 0.002
 """Seconds between claims that came back short, however often we are woken."""
+_SINCE_CLAIM = timedelta(seconds=1)
+"""More than passes between a claim and the question what comes next, less than a claim looks back behind its mark."""
 _FIRST_POLL = 0.25
 _BLIND_POLL = 0.5
 """The longest poll while no bell is proven to ring."""
@@ -113,9 +115,10 @@ class Wakeup:
         pause = self._next_poll()
         if self._arm_from > now:
             pause = min(pause, self._arm_from - now)
-        upcoming = await self._mailbox.upcoming(list(groups))
+        # What came due since the claim looked is not to wait for the poll.
+        upcoming = await self._mailbox.upcoming(list(groups), _SINCE_CLAIM)
         if upcoming is not None:
-            pause = min(pause, upcoming.total_seconds())
+            pause = min(pause, max(_SPACING, upcoming.total_seconds()))
         if self._returns_at is not None:
             if self._returns_at <= now:
                 self._returns_at = None

@@ -8,33 +8,33 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.views import Beat, Declaration
 from mainspring.runtime import child
+from mainspring.runtime.closing import Closing
 from mainspring.runtime.complaints import Complaints
-from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, Executor
+from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
 from mainspring.runtime.fetcher import Fetcher
 from mainspring.runtime.handler import Handler
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
+from mainspring.runtime.offline import Offline
+from mainspring.runtime.scheduler import Scheduler
+from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
-from mainspring.runtime.waiting import until, within
 from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import Clock, SystemClock
 
 _logger = logging.getLogger("mainspring.worker")
-_LAST_WORDS = 2.5
-"""Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
-_FAREWELL = 1.0
-"""Seconds after that to leave the roster; with as much to close connections, a silent database costs five in all."""
 
 
 class Worker:
@@ -52,6 +52,7 @@ class Worker:
         settings: WorkerSettings,
         clock: Clock | None = None,
         bus: Bus | None = None,
+        scheduling: Scheduling | None = None,
     ) -> None:
         self._bus = bus = bus or Bus()
         clock = clock or SystemClock()
@@ -61,7 +62,7 @@ class Worker:
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
         self._wakeup = Wakeup(storage.mailbox, storage.doorbell, settings.idle_poll, clock)
-        self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock, bus)
+        self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers", apart=True)
         self._executors = [
@@ -88,7 +89,28 @@ class Worker:
             complaints=complaints,
             clock=clock,
         )
+        scheduling = scheduling or Scheduling(settings.app)
+        self._scheduler = Scheduler(
+            storage,
+            scheduling,
+            self._fetcher.nudge,
+            settings.idle_poll,
+            complaints,
+            clock,
+            Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
+        )
         self._janitor = Janitor(storage.upkeep, self._beat, settings.retention, complaints, clock)
+        self._closing = Closing(
+            self._fetcher,
+            self._executors,
+            self._settler,
+            self._keeper,
+            self._janitor,
+            self._scheduler,
+            self._threads,
+            bus,
+            settings.grace,
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._started = False
@@ -129,6 +151,22 @@ class Worker:
         else:
             loop.call_soon_threadsafe(self._fetcher.nudge)
 
+    def serves(self, group: str) -> bool:
+        """Whether it is at work and has this group's consumer."""
+        return self.ready and group in self._by_group
+
+    async def take(self, message_id: UUID, group: str) -> bool:
+        """Have a delivery run here, now. False: somebody else holds it. From any loop."""
+        loop = self._loop
+        if loop is None or loop is asyncio.get_running_loop():
+            return await self._fetcher.take(message_id, group)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._fetcher.take(message_id, group), loop))
+
+    def reschedule(self) -> None:
+        """A schedule was changed in this process. Safe from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._scheduler.wake)
+
     async def stop(self) -> None:
         """Stop in good order: claim no more, hand back what has not started, let the rest finish within the grace."""
         if self._stopping is None:
@@ -146,7 +184,7 @@ class Worker:
 
     def progress(self) -> Mapping[str, LoopReport]:
         """How every loop is getting on."""
-        loops = (self._fetcher, self._settler, self._keeper, self._janitor)
+        loops = (self._fetcher, self._settler, self._keeper, self._janitor, self._scheduler)
         return {loop.name: loop.report() for loop in loops}
 
     def pauses(self) -> Mapping[str, timedelta]:
@@ -162,6 +200,7 @@ class Worker:
         self._keeper.start()
         self._janitor.start()
         self._fetcher.start()
+        self._scheduler.start()
         self._started = True
 
     async def _keep_preparing(self) -> None:
@@ -188,73 +227,11 @@ class Worker:
             self._finished.set()
 
     async def _wind_down(self) -> None:
-        settings = self._settings
         if self._preparing is not None:
             self._preparing.cancel()
             await asyncio.wait([self._preparing])
         if self._started:
-            # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
-            fetching = asyncio.create_task(self._fetcher.stop())
-            for executor in self._executors:
-                executor.release_waiting()
-            await within(settings.grace.total_seconds(), self._quiet(), self._hurry)
-            for executor in self._executors:
-                for run in executor.running():
-                    executor.interrupt(run, STOP_SHUTDOWN)
-            try:
-                await self._last_words(fetching)
-            finally:
-                # Whatever went wrong: a coroutine left at its post would keep the loop from ever ending.
-                await self._let_go()
-
-    async def _last_words(self, fetching: asyncio.Task[None]) -> None:
-        async def orderly() -> None:
-            await self._executors_quiet()
-            await fetching
-            for executor in self._executors:
-                executor.release_waiting()
-            await self._settler.drained()
-            await self._bus.settled()
-
-        if not await until(_LAST_WORDS, orderly()):
-            self._name_the_unfinished()
-
-    async def _let_go(self) -> None:
-        for loop in (self._fetcher, self._settler, self._janitor):
-            loop.abandon()
-        keeping = asyncio.create_task(self._keeper.stop())
-        ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
-        await until(_FAREWELL, self._farewell())
-        await keeping
-        for executor in self._executors:
-            executor.close()
-        await asyncio.gather(*ending)
-        self._threads.close()
-
-    async def _farewell(self) -> None:
-        try:
-            await self._janitor.farewell()
-        except MainspringError:
-            pass  # the database is away: the roster forgets who is silent
-        except Exception:
-            _logger.exception("the worker could not take its leave")
-
-    async def _quiet(self) -> None:
-        await asyncio.sleep(0)
-        await self._executors_quiet()
-
-    async def _executors_quiet(self) -> None:
-        for executor in self._executors:
-            await executor.quiet()
-
-    def _name_the_unfinished(self) -> None:
-        for executor in self._executors:
-            for run in executor.running():
-                _logger.warning(
-                    "%s: message %s did not stop in time; its claim is left to lapse and it runs again elsewhere",
-                    executor.handler.group,
-                    run.delivery.message_id,
-                )
+            await self._closing.close(self._hurry)
 
     def _beat(self) -> Beat:
         settings = self._settings
@@ -272,11 +249,17 @@ class Worker:
 
     def _rung(self, group: str) -> None:
         self._fetcher.rung(group)
-        if not group and len(self._hands):
-            self._keeper.poke()
+        if not group:
+            self._scheduler.wake()
+            if len(self._hands):
+                self._keeper.poke()
 
     def _freed(self, group: str) -> None:
         self._fetcher.freed(group)
+        self._scheduler.freed()
+
+    def _joining(self) -> None:
+        self._scheduler.wake()  # its join may be complete by that
 
     def _comes_back(self, delay: timedelta) -> None:
         self._wakeup.returns(delay)

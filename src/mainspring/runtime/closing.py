@@ -1,0 +1,119 @@
+"""The end of a worker: claim no more, hand back, let finish, write the last verdicts, take leave. It always ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mainspring.model.errors import MainspringError
+from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
+from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.keeper import Keeper
+from mainspring.runtime.scheduler import Scheduler
+from mainspring.runtime.settler import Settler
+from mainspring.runtime.threads import Threads
+from mainspring.runtime.waiting import until, within
+from mainspring.telemetry.bus import Bus
+
+_logger = logging.getLogger("mainspring.worker")
+_LAST_WORDS = 2.5
+"""Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
+_FAREWELL = 1.0
+"""Seconds after that to leave the roster; with as much to close connections, a silent database costs five in all."""
+
+
+class Closing:
+    """Brings everything that a worker has started to its end, once."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        executors: Sequence[Executor],
+        settler: Settler,
+        keeper: Keeper,
+        janitor: Janitor,
+        scheduler: Scheduler,
+        threads: Threads,
+        bus: Bus,
+        grace: timedelta,
+    ) -> None:
+        self._fetcher = fetcher
+        self._executors = executors
+        self._settler = settler
+        self._keeper = keeper
+        self._janitor = janitor
+        self._scheduler = scheduler
+        self._threads = threads
+        self._bus = bus
+        self._grace = grace.total_seconds()
+
+    async def close(self, hurry: asyncio.Event) -> None:
+        """Handlers may finish within the grace, or until somebody is in a hurry."""
+        # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
+        taking = asyncio.create_task(self._stop_taking())
+        for executor in self._executors:
+            executor.release_waiting()
+        await within(self._grace, self._quiet(), hurry)
+        for executor in self._executors:
+            for run in executor.running():
+                executor.interrupt(run, STOP_SHUTDOWN)
+        try:
+            await self._last_words(taking)
+        finally:
+            # Whatever went wrong: a coroutine left at its post would keep the loop from ever ending.
+            await self._let_go()
+
+    async def _stop_taking(self) -> None:
+        await asyncio.gather(self._fetcher.stop(), self._scheduler.stop())
+
+    async def _last_words(self, taking: asyncio.Task[None]) -> None:
+        async def orderly() -> None:
+            await self._executors_quiet()
+            await taking
+            for executor in self._executors:
+                executor.release_waiting()
+            await self._settler.drained()
+            await self._bus.settled()
+
+        if not await until(_LAST_WORDS, orderly()):
+            self._name_the_unfinished()
+
+    async def _let_go(self) -> None:
+        for loop in (self._fetcher, self._settler, self._janitor, self._scheduler):
+            loop.abandon()
+        keeping = asyncio.create_task(self._keeper.stop())
+        ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
+        await until(_FAREWELL, self._farewell())
+        await keeping
+        for executor in self._executors:
+            executor.close()
+        await asyncio.gather(*ending)
+        self._threads.close()
+
+    async def _farewell(self) -> None:
+        try:
+            await self._janitor.farewell()
+        except MainspringError:
+            pass  # the database is away: the roster forgets who is silent
+        except Exception:
+            _logger.exception("the worker could not take its leave")
+
+    async def _quiet(self) -> None:
+        await asyncio.sleep(0)
+        await self._executors_quiet()
+
+    async def _executors_quiet(self) -> None:
+        for executor in self._executors:
+            await executor.quiet()
+
+    def _name_the_unfinished(self) -> None:
+        for executor in self._executors:
+            for run in executor.running():
+                _logger.warning(
+                    "%s: message %s did not stop in time; its claim is left to lapse and it runs again elsewhere",
+                    executor.handler.group,
+                    run.delivery.message_id,
+                )

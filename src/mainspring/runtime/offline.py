@@ -1,0 +1,232 @@
+"""Schedules that keep firing while the database is away: from what this process knows, and reported when it is back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from mainspring.model.message import Delivery
+from mainspring.model.schedule import SCHEDULE_HEADER, Rewrite, Schedule
+from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
+from mainspring.model.views import RunStatus, RunView
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import Executor
+from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.schedules.deciding import occurrence
+from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
+from mainspring.runtime.schedules.timekeeper import Scheduling
+from mainspring.runtime.service import FOREVER
+from mainspring.runtime.settler import Origin
+from mainspring.runtime.threads import Threads
+from mainspring.storage.contract import Storage
+from mainspring.telemetry.bus import Bus
+from mainspring.timing.clock import Clock
+
+_logger = logging.getLogger("mainspring.scheduler")
+_PATIENCE = timedelta(seconds=10)
+"""An outage that is over sooner is left to the misfire policy: nothing runs twice because of it."""
+_UNREPORTED = 10_000
+"""How many runs are remembered for the report."""
+
+
+class Offline:
+    """Runs the schedules marked ``offline=True`` by this host's clock, once per node, without retries.
+
+    It hears of an outage by ``lost`` and fires when that has lasted. ``report`` writes what was run, and lets the
+    rows go on after it, so that nothing of it is made up for.
+    """
+
+    def __init__(
+        self,
+        scheduling: Scheduling,
+        handlers: Sequence[Handler],
+        threads: Threads,
+        node: str,
+        failures: Complaints,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._app = scheduling.app
+        self._node = node
+        self._clock = clock
+        self._hands = Hands()
+        self._declared = {name: each for name, each in scheduling.declared.items() if each.offline}
+        groups = {each.definition["group"] for each in self._declared.values()}
+        self._executors = {
+            each.group: Executor(each, self, self._hands, threads, _nobody, 1, failures, bus)
+            for each in handlers
+            if each.group in groups
+        }
+        self._plans: dict[str, Plan] = {}
+        self._since: datetime | None = None
+        self._fired: dict[str, datetime] = {}
+        self._counts: dict[str, int] = {}
+        self._runs: list[RunView] = []
+        self._number = 0
+
+    def __bool__(self) -> bool:
+        """Whether any schedule is meant to."""
+        return bool(self._declared)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the database has been away for so long that schedules are run without it."""
+        return self._since is not None and self._clock.now() - self._since >= _PATIENCE
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was run that the database does not know."""
+        return bool(self._fired or self._runs)
+
+    def lost(self) -> None:
+        """The database did not answer."""
+        if self._since is None and self._executors:
+            self._since = self._clock.now()
+
+    def back(self) -> None:
+        """The database has answered."""
+        self._since = None
+
+    def fire(self) -> float:
+        """Run what is due by this host's clock. Returns the seconds until more will be."""
+        now = self._clock.now()
+        if self._since is None or now - self._since < _PATIENCE:
+            return FOREVER
+        waits = [self._fire(name, now) for name in self._declared]
+        return min((wait for wait in waits if wait is not None), default=FOREVER)
+
+    async def report(self, storage: Storage) -> None:
+        """Write down what was run, and let the rows go on from there."""
+        runs, fired, counts = self._runs[:], dict(self._fired), dict(self._counts)
+        if fired:
+            await storage.timetable.rewrite(sorted(fired), self._passed(fired, counts))
+            # Not before, and not again: this is what keeps it from being made up for.
+            self._fired = {name: at for name, at in self._fired.items() if fired.get(name) != at}
+            counted = {name: count - counts.get(name, 0) for name, count in self._counts.items()}
+            self._counts = {name: count for name, count in counted.items() if count}
+        await storage.upkeep.record(runs)
+        del self._runs[: len(runs)]
+        _logger.warning("%d runs were made while the database was away", len(runs))
+
+    def close(self) -> None:
+        """End what runs."""
+        for executor in self._executors.values():
+            executor.close()
+        if self._runs:
+            _logger.warning("%d runs made while the database was away are not reported", len(self._runs))
+
+    # --- as the executors' settler ---------------------------------------------------------------------------
+
+    def put(self, origin: Origin, settlement: Settlement) -> None:
+        """A run has ended."""
+        run = self._hands.drop(settlement.claim)
+        is_kept = settlement.keep == "all" or isinstance(settlement.verdict, Retry | Bury)
+        if run is not None and is_kept and len(self._runs) < _UNREPORTED:
+            self._runs.append(self._view(run.delivery, settlement))
+        origin.settled()
+
+    # --- the house -------------------------------------------------------------------------------------------
+
+    def _fire(self, name: str, now: datetime) -> float | None:
+        declared = self._declared[name]
+        group = declared.definition["group"]
+        executor = self._executors.get(group)
+        try:
+            plan = self._plans.get(name) or self._plans.setdefault(
+                name, read_plan({**declared.definition, **declared.overrides}, declared.code)
+            )
+        except CannotPlan:
+            return None
+        assert self._since is not None, "it fires in an outage only"
+        due = plan.previous(now)
+        if executor is not None and due is not None and due > self._fired.get(name, self._since):
+            self._fired[name] = due
+            if executor.free > 0 and not any(run.delivery.topic == plan.fields.topic for run in executor.running()):
+                self._counts[name] = self._counts.get(name, 0) + 1
+                self._start(plan, name, due, now, executor)
+        following = plan.next(now)
+        return None if following is None else (following - now).total_seconds()
+
+    def _start(self, plan: Plan, name: str, due: datetime, now: datetime, executor: Executor) -> None:
+        self._number -= 1
+        draft = occurrence(plan, Schedule(name, self._app, "code", {}, now, now, now), due).draft
+        delivery = Delivery(
+            self._number,
+            1,
+            draft.id,
+            executor.group,
+            draft.topic,
+            draft.payload,
+            draft.content_type,
+            draft.headers,
+            None,
+            None,
+            None,
+            int(draft.priority),
+            attempt=1,
+            deaths=0,
+            due_at=due,
+            scheduled_for=due,
+            published_at=now,
+            expired=False,
+            cancel_asked=False,
+            suspect=False,
+            claimed_at=now,
+        )
+        run = Run(delivery, executor.handler, FOREVER)
+        self._hands.take(run)
+        executor.put([run])
+
+    def _view(self, delivery: Delivery, settlement: Settlement) -> RunView:
+        status, failure, output = _told(settlement.verdict)
+        ended = self._clock.now()
+        return RunView(
+            id=0,
+            message_id=delivery.message_id,
+            group=delivery.group,
+            topic=delivery.topic,
+            attempt=1,
+            status=status,
+            started_at=ended - settlement.took,
+            finished_at=ended,
+            node=self._node,
+            kind=None if failure is None else failure.kind,
+            error=None if failure is None else failure.error,
+            traceback=None if failure is None else failure.traceback,
+            output=output,
+            source="offline",
+            schedule=(delivery.headers or {}).get(SCHEDULE_HEADER),
+            scheduled_for=delivery.scheduled_for,
+        )
+
+    def _passed(self, fired: dict[str, datetime], counts: dict[str, int]) -> Rewrite:
+        def how(name: str, row: Schedule | None, _now: datetime) -> Schedule | None:
+            at = fired[name]
+            if row is None or row.next_at is None or row.next_at > at:
+                return row
+            return replace(row, base_at=at, next_at=self._plans[name].next(at), fired=row.fired + counts.get(name, 0))
+
+        return how
+
+
+def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None]:
+    """A verdict as a run's status, its failure and its output. Nothing is tried again without the database."""
+    match verdict:
+        case Done(output):
+            return "done", None, output
+        case Retry(failure=failure) | Bury(failure):
+            return "failed", failure, None
+        case Snooze() | Release():
+            return "snoozed", None, None
+        case Cancel(reason):
+            return "cancelled", None, reason
+        case _:
+            assert_never(verdict)
+
+
+def _nobody(_group: str) -> None:
+    """Nobody fetches for it."""

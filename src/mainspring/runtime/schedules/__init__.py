@@ -1,0 +1,1 @@
+"""What becomes of schedules: their plans, what they publish when they are due, and how code and rows are reconciled."""

@@ -1,0 +1,196 @@
+"""What becomes of a schedule that is due: which of its occurrences are published, and which are let go."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NamedTuple, assert_never
+from uuid import UUID, uuid5
+
+from mainspring.model.message import Draft, Priority
+from mainspring.model.schedule import (
+    NEVER,
+    NEXT_HEADER,
+    RHYTHM_HEADER,
+    SCHEDULE_HEADER,
+    START_HEADER,
+    Due,
+    Move,
+    Occurrence,
+    Schedule,
+)
+from mainspring.runtime.schedules.plan import Plan
+from mainspring.timing.rhythm import Once
+
+COUNTED = 10_000
+"""How many occurrences of one schedule are counted at a time: of those beyond, only the latest are looked for."""
+_KEPT = 1_000
+"""How many of the latest are kept in mind."""
+_MOST_WAITING = 100
+"""How many occurrences may wait for an earlier run to end."""
+_NAMESPACE = UUID("6d61696e-7370-7269-8e67-7363686564ab")
+
+
+def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> Move:
+    """What to publish of the occurrences from the schedule's next time until now, and when it is due again.
+
+    Of one that is late so many are counted one by one: with fewer, ``missed`` may be too low, and nothing else differs.
+    """
+    schedule, policy = due.schedule, plan.fields
+    assert schedule.next_at is not None, "what has no next time is never due"
+    tolerated = now - timedelta(seconds=policy.misfire_after)
+    pending = _pending(plan, schedule.next_at, now, tolerated, counted)
+    times = _in_time(plan, pending, tolerated)
+    busy = bool(due.unfinished or due.waiting)
+    fit = _fitting(plan, due, times)
+    return Move(
+        base_at=pending.latest[-1],
+        next_at=pending.next_at,
+        occurrences=(
+            *(occurrence(plan, schedule, at) for at in fit.starting),
+            *(occurrence(plan, schedule, at, waits=True) for at in fit.waiting),
+        ),
+        missed=pending.total - len(times),
+        skipped=len(times) - len(fit.starting) - len(fit.waiting),
+        stop_running=policy.overlap == "cancel" and busy and bool(times),
+        release_waiting=policy.overlap == "allow" and due.waiting > 0,
+    )
+
+
+def occurrence(plan: Plan, schedule: Schedule, at: datetime, *, waits: bool = False) -> Occurrence:
+    """The message of one due time. Its id derives from schedule and due time: it cannot be stored twice (invariant 5).
+
+    With a jitter it starts later than it is due, by a share of it that is the same whoever asks.
+    """
+    which = f"{schedule.name}\n{at.timestamp():.6f}"
+    if isinstance(plan.rhythm, Once):
+        # Asked for anew at the same time, it is another; so it is where its row was removed meanwhile.
+        which += f"\n{schedule.revision}\n{schedule.created_at.timestamp():.6f}"
+    draft = message(plan, schedule.name, at, uuid5(_NAMESPACE, which))
+    if waits:
+        return Occurrence(draft, NEVER)
+    jitter = plan.fields.jitter
+    if not jitter:
+        return Occurrence(draft)
+    start = at + timedelta(seconds=jitter * _share(draft.id))
+    return Occurrence(replace(draft, headers={**(draft.headers or {}), START_HEADER: start.isoformat()}), start)
+
+
+def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual: bool = False) -> Draft:
+    """What a schedule publishes; by hand it is outside of its rhythm."""
+    fields = plan.fields
+    headers = {SCHEDULE_HEADER: schedule, RHYTHM_HEADER: str(plan.rhythm)}
+    # A run by hand is outside of the rhythm: no next occurrence ends its retries.
+    if at is not None and not manual and (following := plan.next(at)) is not None:
+        headers[NEXT_HEADER] = following.isoformat()
+    return Draft(
+        id=id,
+        topic=fields.topic,
+        payload=fields.payload,
+        content_type=fields.content_type,
+        headers=headers,
+        group=fields.group if fields.mode == "direct" else None,
+        priority=Priority(fields.priority),
+        at=at,
+        schedule=schedule,
+        manual=manual,
+    )
+
+
+class _Pending(NamedTuple):
+    """The occurrences until now: how many, the latest of them, and the first one after."""
+
+    total: int
+    latest: Sequence[datetime]
+    next_at: datetime | None
+
+
+class _Fit(NamedTuple):
+    """The occurrences that start now, and those that wait for an earlier run to end."""
+
+    starting: Sequence[datetime] = ()
+    waiting: Sequence[datetime] = ()
+
+
+def _pending(plan: Plan, first: datetime, now: datetime, tolerated: datetime, counted: int) -> _Pending:
+    latest: deque[datetime] = deque(maxlen=_KEPT)
+    count = 0
+    most = counted if first < tolerated else COUNTED
+    at: datetime | None = first
+    while at is not None and at <= now:
+        latest.append(at)
+        count += 1
+        if count == most:
+            return _far_behind(plan, now, tolerated, latest, count)
+        at = plan.next(at)
+    return _Pending(count, list(latest), at)
+
+
+def _far_behind(plan: Plan, now: datetime, tolerated: datetime, latest: deque[datetime], count: int) -> _Pending:
+    """From the other end: after a week without a node a rhythm of seconds is half a million occurrences behind."""
+    found: list[datetime] = []
+    at = plan.previous(now)
+    while at is not None and at > latest[-1] and not _are_enough(plan, found, tolerated):
+        found.append(at)
+        at = plan.previous(at - timedelta(microseconds=1))
+    latest.extend(reversed(found))
+    return _Pending(count + len(found), list(latest), plan.next(now))
+
+
+def _are_enough(plan: Plan, found: Sequence[datetime], tolerated: datetime) -> bool:
+    """Whether these latest ones, newest first, are all that the misfire policy may want."""
+    policy = plan.fields.misfire
+    match policy:
+        case "latest":
+            return len(found) == 1
+        case "skip":
+            return len(found) == _KEPT or (bool(found) and found[-1] < tolerated)
+        case "all":
+            return len(found) == plan.fields.catch_up
+        case _:
+            assert_never(policy)
+
+
+def _in_time(plan: Plan, pending: _Pending, tolerated: datetime) -> Sequence[datetime]:
+    """The occurrences that the misfire policy lets run: all of them, unless the first is too late."""
+    is_late = pending.latest[0] < tolerated or pending.total > len(pending.latest)
+    if not is_late:
+        return pending.latest
+    policy = plan.fields.misfire
+    match policy:
+        case "latest":
+            # One run makes up for all.
+            return [pending.latest[-1]]
+        case "skip":
+            return [at for at in pending.latest if at >= tolerated]
+        case "all":
+            return pending.latest[-plan.fields.catch_up :]
+        case _:
+            assert_never(policy)
+
+
+def _fitting(plan: Plan, due: Due, times: Sequence[datetime]) -> _Fit:
+    """Which of them the overlap policy lets start now, and which wait. Where several are due at once, one starts."""
+    busy = bool(due.unfinished or due.waiting)
+    policy = plan.fields.overlap
+    match policy:
+        case "allow":
+            return _Fit(times)
+        case "skip":
+            return _Fit() if busy else _Fit(times[:1], times[1 : 1 + _MOST_WAITING])
+        case "queue":
+            starting = times[: 0 if busy else 1]
+            return _Fit(starting, times[len(starting) :][: max(0, _MOST_WAITING - due.waiting)])
+        case "cancel":
+            newest = times[-1:]
+            return _Fit((), newest) if busy else _Fit(newest)
+        case _:
+            assert_never(policy)
+
+
+def _share(id: UUID) -> float:
+    """A number from 0 to 1 that is the same for the same occurrence on every node."""
+    return int.from_bytes(hashlib.blake2b(id.bytes, digest_size=8).digest(), "big") / 2**64

@@ -1,0 +1,150 @@
+"""A schedule's plan: when it is due, and what to do when it cannot be on time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from mainspring.model.message import Priority
+from mainspring.model.schedule import Misfire, Mode, Overlap
+from mainspring.runtime.schedules.calendars import CODE, COUNTRY, country_days
+from mainspring.timing.days import Days, Tells, read_days
+from mainspring.timing.rhythm import Rhythm, read_rhythm
+from mainspring.timing.zone import zone
+
+_CLOSED_DAYS = 4000
+"""How many days off in a row are looked past: more than ten years of them are taken for ever."""
+_INSTANT = timedelta(microseconds=1)
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=timedelta(days=366).total_seconds())]
+_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a plan as they are stored, and what each is when nobody says otherwise."""
+
+    rhythm: str
+    timezone: str = "UTC"
+    day_match: Literal["and", "or"] = "and"
+    on_gap: Literal["fire", "skip"] = "fire"
+    misfire: Misfire = "latest"
+    misfire_after: _Seconds = 60.0
+    catch_up: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    overlap: Overlap = "skip"
+    jitter: _Seconds = 0.0
+    start: _Instant | None = None
+    end: _Instant | None = None
+    holidays: tuple[str, ...] = ()
+    workdays: tuple[str, ...] = ()
+    mode: Mode = "direct"
+    topic: str = ""
+    group: str | None = None
+    payload: bytes = b"null"
+    content_type: str = "application/json"
+    priority: Annotated[int, msgspec.Meta(ge=int(min(Priority)), le=int(max(Priority)))] = Priority.NORMAL
+
+
+class CannotPlan(ValueError):
+    """What is stored cannot be followed here: it is left to a node that can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """When a schedule is due, in UTC, and its policies."""
+
+    fields: Fields
+    rhythm: Rhythm
+    zone: ZoneInfo
+    holidays: Days | None
+    workdays: Days | None
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first occurrence after this instant; None: there is none."""
+        start, end = self.fields.start, self.fields.end
+        moment = after if start is None or start <= after else start - _INSTANT
+        for _ in range(_CLOSED_DAYS):
+            found = self.rhythm.next(moment.astimezone(self.zone))
+            if found is None or (end is not None and found > end):
+                return None
+            if self._is_open(found):
+                return found.astimezone(UTC)
+            # Past the whole day: what it has of occurrences is of no interest.
+            day = found.astimezone(self.zone).date()
+            morning = datetime.combine(day + timedelta(days=1), time(), self.zone).astimezone(UTC) - _INSTANT
+            # Never back: clocks set back just after midnight strike it twice.
+            moment = max(morning, found.astimezone(UTC))
+        return None
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last occurrence at this instant or before it."""
+        start, end = self.fields.start, self.fields.end
+        moment = (before if end is None else min(before, end)) + _INSTANT
+        for _ in range(_CLOSED_DAYS):
+            found = self.rhythm.previous(moment.astimezone(self.zone))
+            if found is None or (start is not None and found < start):
+                return None
+            if self._is_open(found):
+                return found.astimezone(UTC)
+            day = found.astimezone(self.zone).date()
+            moment = datetime.combine(day, time(), self.zone).astimezone(UTC)
+        return None
+
+    def _is_open(self, found: datetime) -> bool:
+        if self.holidays is None and self.workdays is None:
+            return True
+        day = found.astimezone(self.zone).date()
+        return (self.workdays is None or day in self.workdays) and (self.holidays is None or day not in self.holidays)
+
+
+Code = Mapping[str, tuple[Tells, ...]]
+"""By field, what only code can tell of days: callables and containers."""
+
+
+def read_plan(layers: Mapping[str, Any], code: Code | None = None) -> Plan:
+    """The plan of these fields. Raises CannotPlan saying which of them cannot be followed."""
+    try:
+        fields = msgspec.convert(dict(layers), Fields, strict=False)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise CannotPlan(str(error)) from error
+    try:
+        return Plan(
+            fields,
+            read_rhythm(fields.rhythm, day_match=fields.day_match, on_gap=fields.on_gap, anchor=fields.start),
+            zone(fields.timezone),
+            _days("holidays", fields.holidays, code),
+            _days("workdays", fields.workdays, code),
+        )
+    except (ValueError, ImportError) as error:
+        raise CannotPlan(str(error)) from error
+
+
+def _days(field: str, written: tuple[str, ...], code: Code | None) -> Days | None:
+    if not written:
+        return None
+    by_code = iter((code or {}).get(field, ()))
+
+    def tells(text: str) -> Tells:
+        if text.startswith(COUNTRY):
+            return country_days(text[len(COUNTRY) :])
+        if text.startswith(CODE) and (found := next(by_code, None)) is not None:
+            return _guarded(found, f"{field}: {text[len(CODE) :]}")
+        if text.startswith(CODE):
+            raise CannotPlan(f"{field} is told by {text[len(CODE) :]}, which this process does not have")
+        raise CannotPlan(f"{field}={text!r} is neither a weekday, a date nor country:…")
+
+    return read_days(written, tells)
+
+
+def _guarded(tells: Tells, what: str) -> Tells:
+    # A user's function that fails is a matter of this schedule alone: the others go on.
+    def guarded(day: date) -> bool:
+        try:
+            return bool(tells(day))
+        except Exception as error:
+            raise CannotPlan(f"{what} failed for {day}: {type(error).__name__}: {error}") from error
+
+    return guarded

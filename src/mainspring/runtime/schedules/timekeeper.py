@@ -1,0 +1,98 @@
+"""One node's hands on the timetable: rows kept as the code has them, due ones let go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from mainspring.model.errors import StorageUnavailable
+from mainspring.model.schedule import Due, Look, Move
+from mainspring.runtime.schedules.deciding import COUNTED, decide
+from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
+from mainspring.runtime.schedules.reconciling import Declared, reconciled
+from mainspring.storage.contract import Timetable
+
+_BATCH = 500
+_LEAST_COUNTED = 50
+_PLANS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What a worker knows of schedules: whose they are, and those that its own code declares."""
+
+    app: str
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    version: int = 0
+
+
+class Timekeeper:
+    """Any number of them may work on one timetable. ``complain(name, why)`` hears of schedules it cannot follow."""
+
+    def __init__(self, timetable: Timetable, scheduling: Scheduling, complain: Callable[[str, str], None]) -> None:
+        self._timetable = timetable
+        self._scheduling = scheduling
+        self._complain = complain
+        self._batch = _BATCH
+        self._countable = COUNTED
+        self._plans: dict[tuple[str, datetime, int], Plan] = {}
+
+    async def reconcile(self) -> None:
+        """Bring the rows in line with this app's code and configuration. Where nothing differs it only reads."""
+        app, declared = self._scheduling.app, self._scheduling.declared
+        how = reconciled(declared, app, self._scheduling.version, self._complain)
+        sheet = await self._timetable.read(app=app)
+        known = {row.name: row for row in sheet.schedules}
+        changed = [
+            name for name in sorted({*known, *declared}) if how(name, known.get(name), sheet.now) is not known.get(name)
+        ]
+        if changed:
+            await self._timetable.rewrite(changed, how)
+
+    async def look(self, leave: Collection[str] = ()) -> Look:
+        """Let due schedules go on; those in ``leave`` are not looked at."""
+        # Rows are locked meanwhile: when hundreds are far behind, those of one look are not all counted to the end.
+        self._countable = COUNTED
+        try:
+            found = await self._timetable.look(self._scheduling.app, self._decide, self._batch, leave)
+        except StorageUnavailable:
+            # Perhaps it was too much for one transaction; the same again would be so for ever.
+            self._batch = max(1, self._batch // 4)
+            raise
+        self._batch = min(_BATCH, self._batch * 2)
+        return found
+
+    async def declare(self, every: timedelta) -> None:
+        """Say that the code of this process has its schedules, unless that was said within ``every``."""
+        if self._scheduling.declared:
+            await self._timetable.declared(self._scheduling.app, self._scheduling.declared, every)
+
+    async def retire(self, silent: timedelta) -> list[str]:
+        """Retire the schedules of this app that no code has had for so long."""
+        return await self._timetable.retire(self._scheduling.app, silent)
+
+    def _decide(self, due: Due, now: datetime) -> Move | None:
+        try:
+            move = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
+        except CannotPlan as error:
+            self._complain(due.schedule.name, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one row, the others go on
+            self._complain(due.schedule.name, f"it cannot be followed: {type(error).__name__}: {error}")
+        else:
+            self._countable -= move.missed + move.skipped + len(move.occurrences)
+            return move
+        return None
+
+    def _plan(self, due: Due) -> Plan:
+        row = due.schedule
+        # One that was deleted and made anew counts its revisions from the start.
+        key = row.name, row.created_at, row.revision
+        plan = self._plans.get(key)
+        if plan is None:
+            declared = self._scheduling.declared.get(row.name)
+            plan = read_plan(row.layers, None if declared is None else declared.code)
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan

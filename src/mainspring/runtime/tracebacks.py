@@ -1,0 +1,42 @@
+"""Tracebacks as they are kept: from the user's own code on."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from itertools import dropwhile
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_AROUND = str(Path(__file__).parents[2]) + os.sep
+
+
+def formatted(error: BaseException) -> str:
+    """The traceback as text. How we came to call the handler is left out; what we did for it has no absolute path."""
+    told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    for each in _chained(told):
+        each.stack = _from_the_user_on(each.stack)
+    return "".join(told.format())
+
+
+def _chained(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    waiting = [told]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        inner = (each.__cause__, each.__context__, *(each.exceptions or ()))
+        waiting += [other for other in inner if other is not None]
+
+
+def _from_the_user_on(stack: traceback.StackSummary) -> traceback.StackSummary:
+    # Where all of it is ours, so is the fault: then all of it is of use.
+    frames = list(dropwhile(_is_ours, stack)) or list(stack)
+    for frame in filter(_is_ours, frames):
+        _ = frame.line  # read from the file while it is still known where that is
+        frame.filename = frame.filename.removeprefix(_AROUND)
+    return traceback.StackSummary.from_list(frames)
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_PACKAGE)

@@ -1,0 +1,156 @@
+"""Schedules that keep firing while the database is away, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mainspring.model.errors import StorageUnavailable
+from mainspring.model.message import Delivery
+from mainspring.model.views import Declaration, RunView
+from mainspring.runtime import offline
+from mainspring.runtime.handler import Run
+from mainspring.runtime.schedules.reconciling import Declared
+from mainspring.runtime.schedules.timekeeper import Scheduling
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.runtime.worker import Worker
+from tests.runtime.stage import Stage
+from tests.runtime.test_scheduler_trouble import OFTEN, Faulty
+
+AWAY = StorageUnavailable("the database is away")
+TENTH = timedelta(milliseconds=100)
+
+
+@pytest.fixture
+def faulty(stage: Stage) -> Faulty:
+    timetable = Faulty(stage.storage.timetable)
+    stage.storage.timetable = timetable
+    return timetable
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "_PATIENCE", 2 * TENTH)
+
+
+@asynccontextmanager
+async def working(stage: Stage, call: Any, *, is_offline: bool = True) -> AsyncIterator[Worker]:
+    known = {"report": Declared({**OFTEN, "topic": "report"}, offline=is_offline)}
+    worker = Worker(
+        stage.storage,
+        [stage.handler(call)],
+        [Declaration("work", "app", ("work",), "a test")],
+        WorkerSettings(name="node-7"),
+        scheduling=Scheduling("app", known),
+    )
+    await worker.start()
+    try:
+        yield worker
+    finally:
+        await worker.stop()
+
+
+def gone(faulty: Faulty) -> None:
+    faulty.faults = dict.fromkeys(("look", "read", "rewrite", "declared"), AWAY)
+
+
+async def runs(stage: Stage) -> list[RunView]:
+    return [run for run in await stage.storage.ledger.runs(None, None, 1000, "report") if run.source == "offline"]
+
+
+async def nothing(_: Delivery, __: Run) -> None:
+    return None
+
+
+async def test_it_fires_without_the_database_and_no_occurrence_of_it_is_made_up_for(
+    stage: Stage, faulty: Faulty
+) -> None:
+    async with working(stage, nothing):
+        await stage.until(lambda: len(stage.calls) >= 2)
+        gone(faulty)
+        before = len(stage.calls)
+        await stage.until(lambda: len(stage.calls) >= before + 5)
+        faulty.faults.clear()
+        seen = len(stage.calls)
+        await stage.until(lambda: len(stage.calls) >= seen + 5)
+
+    fired = [delivery.scheduled_for for delivery in stage.calls]
+    alone = [delivery.scheduled_for for delivery in stage.calls if delivery.id < 0]
+    reported = await runs(stage)
+    assert len(alone) >= 4
+    assert len(set(fired)) == len(fired)  # neither twice while it was away nor made up for afterwards
+    assert {run.scheduled_for for run in reported} == set(alone)
+    assert {(run.status, run.node, run.schedule, run.group) for run in reported} == {
+        ("done", "node-7", "report", "work")
+    }
+
+
+async def test_a_handler_knows_its_schedule_and_a_failure_is_told_afterwards(
+    stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(delivery: Delivery, _: Run) -> None:
+        if delivery.id < 0:
+            raise ValueError(f"no luck for {delivery.headers and delivery.headers['mainspring-schedule']}")
+
+    caplog.set_level(logging.WARNING, "mainspring.scheduler")
+    async with working(stage, fails):
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
+        faulty.faults.clear()
+
+        async with asyncio.timeout(20):
+            while not (reported := await runs(stage)):
+                await asyncio.sleep(0.01)
+
+    assert reported[0].status == "failed"
+    assert reported[0].error == "ValueError: no luck for report"
+    assert any("runs were made while the database was away" in line for line in caplog.messages)
+
+
+async def test_a_schedule_that_is_not_marked_waits_for_the_database(stage: Stage, faulty: Faulty) -> None:
+    async with working(stage, nothing, is_offline=False) as worker:
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: worker.progress()["scheduler"].failures >= 4)
+
+    assert all(delivery.id > 0 for delivery in stage.calls)
+
+
+async def test_a_short_outage_is_left_to_the_misfire_policy(
+    stage: Stage, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offline, "_PATIENCE", timedelta(minutes=1))
+    async with working(stage, nothing) as worker:
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: worker.progress()["scheduler"].failures >= 3)
+        faulty.faults.clear()
+        seen = len(stage.calls)
+        await stage.until(lambda: len(stage.calls) > seen)
+
+    assert all(delivery.id > 0 for delivery in stage.calls)
+
+
+async def test_one_that_still_runs_is_not_started_again(stage: Stage, faulty: Faulty) -> None:
+    hold = asyncio.Event()
+
+    async def slow(delivery: Delivery, _: Run) -> None:
+        if delivery.id < 0:
+            await hold.wait()
+
+    async with working(stage, slow):
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
+        turns = len(faulty.calls)
+        await stage.until(lambda: len(faulty.calls) > turns + 2)
+        hold.set()
+
+    assert sum(delivery.id < 0 for delivery in stage.calls) == 1
