@@ -1,4 +1,4 @@
-"""Mainspring: messages, timers and schedules on the database an application already has."""
+"""Messages, timers and schedules on the database an application already has."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from mainspring.app.context import Context
     from mainspring.app.depends import Depends
     from mainspring.app.envelope import PublishOptions
+    from mainspring.app.following import JoinOptions, SendOptions
     from mainspring.app.health import Check, Health, HealthLimits
     from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
+    from mainspring.app.recurring import RecurringOptions
     from mainspring.app.resolvers import Resolver
+    from mainspring.app.schedule_view import ScheduleView
     from mainspring.app.testing.kit import Testing
+    from mainspring.app.timings import TimingOptions
     from mainspring.model import errors
+    from mainspring.model.join import JoinOutcome, JoinReceipt
     from mainspring.model.message import Cancelled, Keep, Priority, Receipt
     from mainspring.model.verdict import Cancel, Done, Snooze
     from mainspring.model.views import Retention
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from mainspring.telemetry import events
     from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
     from mainspring.timing.breaker import Breaker, breaker
+    from mainspring.timing.cron import Cron, CronError
+    from mainspring.timing.rhythm import every
 
 __all__ = [
     "NO_RETRY",
@@ -39,10 +46,15 @@ __all__ = [
     "Consumer",
     "ConsumerOptions",
     "Context",
+    "Cron",
+    "CronError",
     "Depends",
     "Done",
     "Health",
     "HealthLimits",
+    "JoinOptions",
+    "JoinOutcome",
+    "JoinReceipt",
     "JsonCodec",
     "Keep",
     "LogContext",
@@ -54,16 +66,21 @@ __all__ = [
     "Priority",
     "PublishOptions",
     "Receipt",
+    "RecurringOptions",
     "ReportErrors",
     "Resolver",
     "Retention",
     "RetryPolicy",
+    "ScheduleView",
+    "SendOptions",
     "SlowHandlers",
     "Snooze",
     "Testing",
+    "TimingOptions",
     "breaker",
     "errors",
     "events",
+    "every",
     "exponential",
     "intervals",
     "proportional",
@@ -78,11 +95,16 @@ _HOMES = {
     "mainspring.app.context": ("Context",),
     "mainspring.app.depends": ("Depends",),
     "mainspring.app.envelope": ("PublishOptions",),
+    "mainspring.app.following": ("JoinOptions", "SendOptions"),
     "mainspring.app.health": ("Check", "Health", "HealthLimits"),
     "mainspring.app.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
+    "mainspring.app.recurring": ("RecurringOptions",),
     "mainspring.app.resolvers": ("Resolver",),
+    "mainspring.app.schedule_view": ("ScheduleView",),
     "mainspring.app.testing.kit": ("Testing",),
+    "mainspring.app.timings": ("TimingOptions",),
     "mainspring.model.errors": ("errors",),
+    "mainspring.model.join": ("JoinOutcome", "JoinReceipt"),
     "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
     "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
     "mainspring.model.views": ("Retention",),
@@ -90,6 +112,8 @@ _HOMES = {
     "mainspring.storage.codec": ("Codec", "JsonCodec", "MsgpackCodec"),
     "mainspring.timing.backoff": ("NO_RETRY", "RetryPolicy", "exponential", "intervals", "proportional"),
     "mainspring.timing.breaker": ("Breaker", "breaker"),
+    "mainspring.timing.cron": ("Cron", "CronError"),
+    "mainspring.timing.rhythm": ("every",),
 }
 _MODULES = ("errors", "events")
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

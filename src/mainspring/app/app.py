@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import UUID
 
 from mainspring.app import runner
@@ -21,7 +22,9 @@ from mainspring.app.consumers import Consumers
 from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Envelope, PublishOptions
+from mainspring.app.fan_in import FanIn
 from mainspring.app.health import Health, HealthLimits
+from mainspring.app.joining import Joining
 from mainspring.app.middleware.chain import Middleware, PublishChain, check_middleware
 from mainspring.app.offices import Offices
 from mainspring.app.operations import Operations
@@ -42,13 +45,13 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only who works needs the runtime: a process that publishes starts without it.
+    from mainspring.app.schedules import Schedules
     from mainspring.app.testing.kit import Testing
+    from mainspring.app.wishes import Wishes
     from mainspring.runtime.worker import Worker
 
-M = TypeVar("M")
 
-
-class Mainspring(Registering):
+class Mainspring(Joining, Registering):
     """An application's messages, on one database.
 
     Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
@@ -77,6 +80,8 @@ class Mainspring(Registering):
             self._middleware,
         )
         self._workers: list[Worker] = []
+        # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
+        self._wake = functools.partial(_wake, self._workers)
         storage, scripts = open_storage(self._address, self._options)
         build = opener(self._address, self._options, storage, url if callable(url) else None)
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
@@ -88,7 +93,7 @@ class Mainspring(Registering):
         blocking = BlockingPost(behind.post, background)
         front = self._offices(self._door, blocking)
         self._post, self._operations = front.post, front.operations
-        self.sync: Sync = Sync(behind, blocking, background)
+        self.sync: Sync = Sync(behind, blocking, background, lambda: self._scheduling(self._back))
         """Everything that is awaited here, for code that blocks."""
         self.messages: Messages = front.messages
         """Reading what is stored."""
@@ -100,6 +105,11 @@ class Mainspring(Registering):
     def __repr__(self) -> str:
         """For people: without secrets."""
         return f"<Mainspring {self._options.name!r} on {self._address.shown}>"
+
+    @functools.cached_property
+    def schedules(self) -> Schedules:
+        """What runs on a rhythm: to look at, and to steer while everything runs."""
+        return self._scheduling(self._door)[0]
 
     @property
     def options(self) -> Options:
@@ -181,23 +191,10 @@ class Mainspring(Registering):
                     self._workers.remove(worker)
 
     async def _hire(self, chosen: Sequence[Registration], name: str | None) -> Worker:
-        from mainspring.runtime.settings import WorkerSettings, owner_name
-        from mainspring.runtime.worker import Worker
+        from mainspring.app.hiring import hire
 
-        options = self._options
-        settings = WorkerSettings(
-            app=self._names.stored(options.name),
-            name=name or owner_name(),
-            claim_time=options.claim_time,
-            grace=options.grace,
-            idle_poll=options.idle_poll,
-            retention=options.retention,
-        )
-        handlers = [each.handler(self._post) for each in chosen]
-        declarations = [each.declaration(self._post, options.name) for each in chosen]
-        return Worker(
-            await self._door.storage("app.worker()"), handlers, declarations, settings, self._clock, self._bus
-        )
+        storage = await self._door.storage("app.worker()")
+        return hire(storage, chosen, name, self._options, self._post, self._scheduled(), self._bus)
 
     # --- testing -------------------------------------------------------------------------------------------
 
@@ -221,6 +218,7 @@ class Mainspring(Registering):
             self._post,
             self._bus,
             self._options,
+            lambda: vars(self).get("_recurrences"),
         )
         return Testing(house, tx=tx, start=start, patience=patience, limit=limit)
 
@@ -231,16 +229,18 @@ class Mainspring(Registering):
         return await self._operations.migrate()
 
     async def declare(self) -> list[Declaration]:
-        """Make the groups and their subscriptions known without starting a worker. Opens by itself."""
+        """Make groups, subscriptions and schedules known without starting a worker. Opens by itself."""
         return await self._operations.declare()
 
     async def health(self, limits: HealthLimits | None = None) -> Health:
         """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
         return await self._operations.health(limits)
 
-    async def prune(self, retention: Retention | None = None, *, progress: Progress | None = None) -> Pruned:
-        """Remove what is older than the retention says [the app's], in bounded batches. Returns the counts."""
-        return await self._operations.prune(retention, progress)
+    async def prune(
+        self, retention: Retention | None = None, *, topic: str | None = None, progress: Progress | None = None
+    ) -> Pruned:
+        """Remove what is older than the retention says [the app's], of one topic or all. Returns the counts."""
+        return await self._operations.prune(retention, topic, progress)
 
     async def tally(self, cap: int = 100_000) -> Tally:
         """Every group's deliveries by state, each counted up to ``cap``."""
@@ -265,6 +265,7 @@ class Mainspring(Registering):
             self._transactions,
             self._names,
             self._clock,
+            FanIn(self._consumers, envelope, self._names),
             blocking,
             PublishChain(self._middleware, self._names),
         )
@@ -274,12 +275,17 @@ class Mainspring(Registering):
             Messages(door, self._names, post),
             DeadLetters(door, self._names, envelope),
             Groups(door, self._names),
-            Operations(door, post, self._consumers, self._options, self._address, self._workers),
+            Operations(door, post, self._consumers, self._options, self._address, self._workers, self._scheduled),
         )
 
-    def _wake(self) -> None:
-        for worker in self._workers:
-            worker.wake()
+    def _scheduling(self, door: Door) -> tuple[Schedules, Wishes]:
+        # Only who asks for schedules pays for what reads them.
+        from mainspring.app.schedules import Schedules
+        from mainspring.app.wishes import Wishes
+
+        name, names, recurrences = self._options.name, self._names, self._recurrences
+        wishes = Wishes(self._envelope, self._consumers, recurrences, names, name)
+        return Schedules(door, self._transactions, wishes, recurrences, names, name, self._workers), wishes
 
     def _committed(self) -> None:
         # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
@@ -287,3 +293,8 @@ class Mainspring(Registering):
         self._wake()
         if not self._door.rouse():
             self._back.rouse()
+
+
+def _wake(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.wake()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -17,12 +19,15 @@ T = TypeVar("T")
 Work = Callable[[], Awaitable[T]]
 """What is to be awaited on the loop."""
 
+_LEAVING = 5.0
+"""Seconds that the end of a program waits for databases to be closed: one that does not answer cannot keep it."""
+
 
 class Background:
     """Runs coroutines for blocking callers, from any number of threads at once.
 
-    The thread starts and the database opens with the first call. A forked child has neither: it starts its own. The
-    thread is a daemon and every call waits for its answer, so a process may simply end.
+    The thread starts and the database opens with the first call. A forked child has neither: it starts its own. When
+    the background is let go of, or the program ends, the thread closes the database and ends too.
     """
 
     def __init__(self, door: Door) -> None:
@@ -30,9 +35,11 @@ class Background:
         self._changed = threading.Condition()
         self._calls = 0
         self._closing = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        _forgetful.add(self)
+        self._over = False
+        self._entering: asyncio.Task[None] | None = None
+        self._thread: _LoopThread | None = None
+        self._unheld: weakref.finalize[[], Background] | None = None
+        _backgrounds.add(self)
 
     def run(self, work: Work[T], call: str, twin: str | None = None) -> T:
         """Await the work on the background loop and return its answer; a coroutine is told to await ``twin``."""
@@ -42,8 +49,8 @@ class Background:
         if (stand_in := self._door.stand_in) is not None:
             return stand_in.wait_for(work)
         with self._changed:
-            self._changed.wait_for(lambda: not self._closing)
-            future = asyncio.run_coroutine_threadsafe(self._inside(work), self._started())
+            self._changed.wait_for(self._welcome)
+            future = asyncio.run_coroutine_threadsafe(self._inside(work), self._started().loop)
             self._calls += 1
         try:
             return future.result()
@@ -62,37 +69,95 @@ class Background:
         with self._changed:
             self._changed.wait_for(lambda: not self._closing)
             self._closing = True  # whoever calls now waits, and starts anew
-            self._changed.wait_for(lambda: self._calls == 0)
-            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         try:
-            if loop is not None and thread is not None:
-                asyncio.run_coroutine_threadsafe(self._door.shut(), loop).result()
-                loop.call_soon_threadsafe(loop.stop)
+            with self._changed:
+                self._changed.wait_for(lambda: self._calls == 0)
+                thread = self._released()
+            if thread is not None:
+                try:
+                    asyncio.run_coroutine_threadsafe(self._door.shut(), thread.loop).result()
+                finally:
+                    thread.stop()
                 thread.join()
         finally:
             with self._changed:
                 self._closing = False
                 self._changed.notify_all()
 
+    def end(self) -> None:
+        """At the end of the program: let the thread close the database and end; does not wait for it."""
+        with self._changed:
+            self._over = True
+            thread = self._released()
+        if thread is not None:
+            thread.stop()
+
     def forget(self) -> None:
         """After a fork: the thread stayed with the parent, and so did whoever held the lock."""
         self._changed = threading.Condition()
         self._calls = 0
-        self._closing = False
-        self._loop = self._thread = None
+        self._closing = self._over = False
+        self._released()
+
+    def _welcome(self) -> bool:
+        # What a daemon begins when the program is over would be cut off anywhere: it waits until it is no more.
+        return not self._closing and not (self._over and threading.current_thread().daemon)
 
     async def _inside(self, work: Work[T]) -> T:
-        if not self._door.is_open:
-            await self._door.enter()
+        entering = self._entering
+        if entering is None or (entering.done() and not self._door.is_open):
+            # It belongs to no caller: one that is interrupted leaves the others waiting for the same.
+            entering = self._entering = asyncio.create_task(self._door.enter(), name="mainspring-enter")
+            entering.add_done_callback(_heard)
+        if not entering.done():
+            await asyncio.shield(entering)
         return await work()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="mainspring-sync", daemon=True)
+    def _started(self) -> _LoopThread:
+        if self._thread is None:
+            self._thread = _LoopThread(self._door)
             self._thread.start()
-            weakref.finalize(self, _dismiss, self._loop).atexit = False
-        return self._loop
+            self._unheld = weakref.finalize(self, self._thread.stop)
+            self._unheld.atexit = False  # the end of the program waits for all of them at once
+        return self._thread
+
+    def _released(self) -> _LoopThread | None:
+        """The thread, which is nobody's from now on."""
+        thread, self._thread, self._entering = self._thread, None, None
+        if self._unheld is not None:
+            self._unheld.detach()
+            self._unheld = None
+        return thread
+
+
+class _LoopThread(threading.Thread):
+    """Runs a loop until it is told to stop, and shuts the door behind it. A daemon: it keeps no program from ending."""
+
+    def __init__(self, door: Door) -> None:
+        super().__init__(name="mainspring-sync", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._door = door
+        self._pid = os.getpid()
+        _threads.add(self)
+
+    def run(self) -> None:
+        """Serve; in the thread."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            try:
+                self.loop.run_until_complete(self._door.shut())
+                with contextlib.suppress(RuntimeError):
+                    self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            finally:
+                self.loop.close()
+
+    def stop(self) -> None:
+        """Have it end, from any thread and at any moment: it may be the garbage collector that calls."""
+        if self._pid == os.getpid():  # the loop of a parent is woken by the same socket
+            with contextlib.suppress(RuntimeError):  # closed already
+                self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 def at_once(work: Work[T]) -> T:
@@ -122,27 +187,28 @@ def in_loop() -> bool:
     return True
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        with contextlib.suppress(RuntimeError):
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+def _heard(task: asyncio.Task[None]) -> None:
+    # Who waited was told; where nobody waits any more, there is nothing to complain about.
+    if not task.cancelled():
+        task.exception()
 
 
-def _dismiss(loop: asyncio.AbstractEventLoop) -> None:
-    with contextlib.suppress(RuntimeError):  # closed already
-        loop.call_soon_threadsafe(loop.stop)
-
-
-_forgetful: weakref.WeakSet[Background] = weakref.WeakSet()
+_backgrounds: weakref.WeakSet[Background] = weakref.WeakSet()
+_threads: weakref.WeakSet[_LoopThread] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for each in list(_forgetful):
+    for each in list(_backgrounds):
         each.forget()
+
+
+@atexit.register
+def _end_all() -> None:
+    for each in list(_backgrounds):
+        each.end()
+    until = time.monotonic() + _LEAVING
+    for thread in list(_threads):
+        thread.join(max(until - time.monotonic(), 0))
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 from uuid import UUID
 
 from mainspring.app.background import Background
 from mainspring.app.envelope import PublishOptions
+from mainspring.app.following import JoinOptions, SendOptions
 from mainspring.app.post import Post
 from mainspring.app.registration import Registration
+from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.timing.duration import Duration
 
@@ -42,10 +45,19 @@ class BlockingPost:
             return self._post.join_cancel(which, key, reason, tx)
         return self._background.run(lambda: self._post.cancel(which, key, reason, None), "cancel(…)")
 
-    def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
-        """Publish to one group only."""
-        if (tx := options.get("tx")) is not None:
-            return self._post.join(self._post.direct(consumer, payload, options), tx)
+    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        """See ``Sync.join``."""
+        if options.get("tx") is not None:
+            return self._post.join_fan_in(members, options, causation_id)
+        # Taken here: an iterable may belong to this thread, as a cursor does, or take its time.
+        taken = list(members) if isinstance(members, Iterator) else members
+        call = ("join(…)", None) if causation_id is None else ("ctx.sync.join(…)", "ctx.join(…)")
+        return self._background.run(lambda: self._post.fan_in(taken, options, causation_id), *call)
+
+    def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
+        """Publish to one group only, perhaps with what follows."""
+        if options.get("tx") is not None:
+            return self._post.join_send(consumer, payload, options)
         twin = f"{consumer.group}.send(…)"
         return self._background.run(
             lambda: self._post.send(consumer, payload, options), f"{consumer.group}.sync.send(…)", twin

@@ -159,6 +159,12 @@ class Catalogue:
             self._read_as_plain.update(filter(_is_hashable, _members(annotation)))
         return decode
 
+    def needed(self, annotation: Any) -> list[str]:
+        """What of this catalogue reads payloads of this annotation, in words; nothing for plain JSON."""
+        known = self._meant(annotation)
+        codecs = [f"the app's codec {', '.join(self._codecs)}"] if self._codecs else []
+        return codecs if known is None or known.plain else [*codecs, f"the versions of {known.versions.name}"]
+
     def _codec(self, own: object) -> Codec | None:
         if own is None or own == JSON:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, Unpack, get_args, get_origin
 
-from mainspring.app.envelope import PublishOptions
+from mainspring.app.following import SendOptions
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Receipt
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 class Sender(Protocol):
     """What sends straight to a registered class."""
 
-    async def send(self, payload: object, options: PublishOptions) -> Receipt:
+    async def send(self, payload: object, options: SendOptions) -> Receipt:
         """Publish to this consumer only."""
         ...
 
-    def send_blocking(self, payload: object, options: PublishOptions) -> Receipt:
+    def send_blocking(self, payload: object, options: SendOptions) -> Receipt:
         """The same for callers who block."""
         ...
 
@@ -35,12 +35,12 @@ class Consumer(Generic[T]):
     """Set by ``@app.consumer(…)`` above the class."""
 
     @classmethod
-    async def send(cls, payload: T, **options: Unpack[PublishOptions]) -> Receipt:
+    async def send(cls, payload: T, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer; options as ``app.publish``."""
         return await sender_of(cls).send(payload, options)
 
     @classmethod
-    def send_blocking(cls, payload: T, **options: Unpack[PublishOptions]) -> Receipt:
+    def send_blocking(cls, payload: T, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer, and wait until it is stored; options as ``app.sync.publish``."""
         return sender_of(cls).send_blocking(payload, options)
 

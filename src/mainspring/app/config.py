@@ -49,6 +49,8 @@ class AppOptions(TypedDict, total=False):
     """How long what is over is kept."""
     pool_size: int | None
     """How many connections publishing and reading share [4]. PostgreSQL only."""
+    version: int | None
+    """The release of the app's code [0]: one with a lower number never overwrites the schedules of a higher one."""
     durable: bool | None
     """Whether a commit survives a power cut, not only a crash of the process [False]. SQLite only; PostgreSQL's own
     settings decide there."""
@@ -71,7 +73,10 @@ class Options:
     preset: Preset = "production"
     retention: Retention = field(default_factory=Retention)
     pool_size: int = 4
+    version: int = 0
     durable: bool = False
+    schedules: Mapping[str, Setting] = field(default_factory=dict, compare=False, repr=False)
+    """What configuration says of schedules, by name; read when they are declared."""
 
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Where each value is from: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development`` or
@@ -91,7 +96,10 @@ class Options:
         values: dict[str, Any] = {name: settings[name].value for name in NAMES if name in settings}
         kept = {name: values.pop(_KEPT + name) for name in RETENTION if _KEPT + name in values}
         sources = {name: settings[name].source if name in settings else "default" for name in NAMES}
-        return cls(**values, retention=Retention(**kept), sources=sources)
+        schedules = {
+            name.removeprefix(SCHEDULES): setting for name, setting in settings.items() if name.startswith(SCHEDULES)
+        }
+        return cls(**values, retention=Retention(**kept), schedules=schedules, sources=sources)
 
     @property
     def names(self) -> Namespace:
@@ -136,6 +144,8 @@ def _kept_for(option: str, *, ends: bool) -> Callable[[object], timedelta | None
 FOREVER = "forever"
 """How None is spelled in a field of the retention where there is only text."""
 _KEPT = "retention."
+SCHEDULES = "schedules."
+"""What goes before the name of a schedule among settings."""
 _ENDS = {"repeats", "workers"}
 """Fields of the retention that cannot be for ever."""
 RETENTION = tuple(each.name for each in fields(Retention))
@@ -154,6 +164,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "keep": lambda value: choice(value, KEEPS, "keep"),
     "preset": lambda value: choice(value, _PRESETS, "preset"),
     "pool_size": lambda value: whole(value, "pool_size", least=1, most=1000),
+    "version": lambda value: whole(value, "version", least=0, most=2**62),
     "durable": lambda value: flag(value, "durable"),
     "retention": _retention,
     **{_KEPT + name: _kept_for(_KEPT + name, ends=name in _ENDS) for name in RETENTION},
@@ -167,6 +178,7 @@ FROM_TEXT: dict[str, Callable[[str], object]] = {
     "auto_migrate": flag_in,
     "payload_limit": whole_in,
     "pool_size": whole_in,
+    "version": whole_in,
     "durable": flag_in,
 }
 """What turns the text of a variable into the value an argument would have; the others take text."""

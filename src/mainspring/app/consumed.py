@@ -8,7 +8,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from mainspring.app.classes import Consumer
 from mainspring.app.context import Context
-from mainspring.app.envelope import PublishOptions
+from mainspring.app.following import SendOptions
 from mainspring.app.registration import Registration
 from mainspring.model.message import Receipt
 
@@ -27,7 +27,7 @@ class Sending(Protocol):
         """The same for callers who block."""
         ...
 
-    async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+    async def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
         """Publish to one group only."""
         ...
 
@@ -35,7 +35,7 @@ class Sending(Protocol):
 class SendingBlocking(Protocol):
     """The part of an app that a blocking sender needs."""
 
-    def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+    def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
         """Publish to one group only."""
         ...
 
@@ -89,18 +89,21 @@ class Consumed(Generic[P, R_co]):
         return SyncConsumed(self._function, self._registration, self._app)
 
     @overload
-    async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
+    async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
 
     @overload
     async def send(
-        self: Consumed[[Context], R_co], payload: None = None, **options: Unpack[PublishOptions]
+        self: Consumed[[Context], R_co], payload: None = None, **options: Unpack[SendOptions]
     ) -> Receipt: ...
 
     @overload
-    async def send(self: Taking[T], payload: T, **options: Unpack[PublishOptions]) -> Receipt: ...
+    async def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
 
-    async def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
-        """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``."""
+    async def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
+        """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``.
+
+        With ``then`` and ``failed`` another consumer follows when this one is done, or when it has failed for good.
+        """
         return await self._app.send(self._registration, payload, options)
 
 
@@ -117,17 +120,15 @@ class SyncConsumed(Generic[P, R_co]):
         return self._function(*args, **kwargs)
 
     @overload
-    def send(self: SyncConsumed[[], R_co], payload: None = None, **options: Unpack[PublishOptions]) -> Receipt: ...
+    def send(self: SyncConsumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
 
     @overload
-    def send(
-        self: SyncConsumed[[Context], R_co], payload: None = None, **options: Unpack[PublishOptions]
-    ) -> Receipt: ...
+    def send(self: SyncConsumed[[Context], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
 
     @overload
-    def send(self: Taking[T], payload: T, **options: Unpack[PublishOptions]) -> Receipt: ...
+    def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
 
-    def send(self, payload: Any = None, **options: Unpack[PublishOptions]) -> Receipt:
+    def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer and wait until it is stored; options as ``app.sync.publish``."""
         return self._app.blocking.send(self._registration, payload, options)
 
@@ -139,11 +140,11 @@ class ClassSender:
         self._registration = registration
         self._app = app
 
-    async def send(self, payload: object, options: PublishOptions) -> Receipt:
+    async def send(self, payload: object, options: SendOptions) -> Receipt:
         """Publish to this consumer only."""
         return await self._app.send(self._registration, payload, options)
 
-    def send_blocking(self, payload: object, options: PublishOptions) -> Receipt:
+    def send_blocking(self, payload: object, options: SendOptions) -> Receipt:
         """The same for callers who block."""
         return self._app.blocking.send(self._registration, payload, options)
 

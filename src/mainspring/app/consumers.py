@@ -18,7 +18,7 @@ from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.message import Keep
 from mainspring.storage.routing import is_wild
-from mainspring.timing.backoff import MESSAGES, PRESETS, RetryPolicy
+from mainspring.timing.backoff import MESSAGES, PRESETS, RECURRING, RetryPolicy
 from mainspring.timing.breaker import Breaker
 from mainspring.timing.duration import Duration
 
@@ -34,9 +34,9 @@ class ConsumerOptions(TypedDict, total=False):
     group: str | None
     """The consumer's name in the database [the function's name]; a renamed function keeps its work by it."""
     retry: RetryPolicy | str | None
-    """When to try again after a failure: a policy or a preset's name ["messages"]."""
+    """When to try again after a failure: a policy or a preset's name ["messages"; "recurring" for what recurs]."""
     timeout: Duration | None
-    """The time limit of one attempt [the app's]."""
+    """The time limit of one attempt [the app's; none for what recurs, unless the app has been given one]."""
     concurrency: int | None
     """How many run at once in one process [100 for ``async def``, 10 for plain functions, one per core for cpu]."""
     keep: Keep | None
@@ -86,11 +86,20 @@ class Consumers:
         wanted = {groups} if isinstance(groups, str) else set(groups)
         return [each for each in self if each.group in wanted]
 
+    def of(self, function: Callable[..., Any]) -> Registration | None:
+        """What this function was registered as, None if it was not."""
+        return next((each for each in self if each.function is function), None)
+
     def register(
-        self, function: Callable[..., Any], topics: tuple[Any, ...], options: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        topics: tuple[Any, ...],
+        options: Mapping[str, Any],
+        *,
+        recurring: bool = False,
     ) -> Registration:
-        """Check and remember a consumer; raises what is wrong with it."""
-        registration = self._read(function, topics, given(options))
+        """Check and remember a consumer; raises what is wrong with it. A recurring one needs no topic."""
+        registration = self._read(function, topics, given(options), recurring=recurring)
         other = self._registered.get(registration.group)
         if other is not None and other.function is not function and not is_reloaded(other.function, function):
             raise Conflict(
@@ -100,7 +109,9 @@ class Consumers:
         self._registered[registration.group] = registration
         return registration
 
-    def _read(self, function: Any, topics: tuple[Any, ...], options: dict[str, Any]) -> Registration:
+    def _read(
+        self, function: Any, topics: tuple[Any, ...], options: dict[str, Any], *, recurring: bool
+    ) -> Registration:
         if not callable(function):
             raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
         name = signature.handler_name(function)
@@ -108,9 +119,10 @@ class Consumers:
         cpu = flag(options.get("cpu", False), "cpu")
         if cpu:
             program.check(function, name, is_async=not shape.threaded)
+            program.check_place(function, name, self._needed(shape))
         threaded = shape.threaded and not cpu
         group = check_group(options.get("group") or _default_group(function, name))
-        patterns = tuple(dict.fromkeys(self._patterns(topics, shape, name)))
+        patterns = () if recurring and not topics else tuple(dict.fromkeys(self._patterns(topics, shape, name)))
         most = program.cores() if cpu else THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY
         concurrency = options.get("concurrency", most)
         return Registration(
@@ -122,17 +134,31 @@ class Consumers:
             topics=patterns,
             topic=self._catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
-            retry=_policy(options.get("retry")),
-            timeout=length(options["timeout"], "timeout", least=timedelta(milliseconds=1))
-            if "timeout" in options
-            else self._options.timeout,
+            retry=_policy(options.get("retry"), RECURRING if recurring else MESSAGES),
+            timeout=self._timeout(options, recurring=recurring),
             concurrency=whole(concurrency, "concurrency", least=1, most=10_000),
             keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
+            keep_scheduled=cast("Keep", options.get("keep", "all")),
             threaded=threaded,
             cpu=cpu,
             breaker=_breaker(options.get("breaker")),
             middleware=(*self._middleware, *check_middleware(options.get("middleware", ()))),
         )
+
+    def _timeout(self, options: Mapping[str, Any], *, recurring: bool) -> timedelta | None:
+        """Its own limit, or the app's; what recurs has none by default, since it may well be long."""
+        if "timeout" in options:
+            return length(options["timeout"], "timeout", least=timedelta(milliseconds=1))
+        if recurring and self._options.sources.get("timeout", "default") == "default":
+            return None
+        return self._options.timeout
+
+    def _needed(self, shape: signature.Shape) -> list[str]:
+        """What only the app knows of how this handler is called."""
+        needed = [] if shape.payload is None else self._catalogue.needed(shape.annotation)
+        if shape.plan is not None and shape.plan.resolves:
+            needed.append("the resolver of the app")
+        return needed
 
     def _patterns(self, topics: tuple[Any, ...], shape: signature.Shape, name: str) -> Iterator[str]:
         for topic in topics:
@@ -178,13 +204,18 @@ def _breaker(given: object) -> Breaker | None:
     raise BadOption(f"breaker={given!r} must be made by breaker(…), as in breaker(failures=10, within='1m')")
 
 
-def _policy(retry: object) -> RetryPolicy:
+def _policy(retry: object, default: RetryPolicy) -> RetryPolicy:
     if retry is None:
-        return MESSAGES
+        return default
     if isinstance(retry, RetryPolicy):
         return retry
     if isinstance(retry, str) and retry in PRESETS:
         return PRESETS[retry]
     hint = closest(retry, PRESETS) if isinstance(retry, str) else ""
     names = ", ".join(map(repr, PRESETS))
+    if isinstance(retry, int) and not isinstance(retry, bool) and retry > 0:
+        raise BadOption(
+            f"retry={retry} is a number, not a policy: write retry=exponential(attempts={retry}), which counts the "
+            f"first attempt too, or one of {names}"
+        )
     raise BadOption(f"retry={retry!r} is neither a policy, as exponential('1s', attempts=5), nor one of {names}.{hint}")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Protocol, Unpack
 from uuid import UUID
 
 from mainspring.app.envelope import MISSING, PublishOptions
+from mainspring.app.following import Addressed, JoinOptions
 from mainspring.app.names import Namespace
 from mainspring.app.options import length
 from mainspring.model.errors import Misuse
+from mainspring.model.join import JoinOutcome, JoinReceipt, outcome
 from mainspring.model.message import Delivery, Receipt
+from mainspring.model.schedule import RHYTHM_HEADER, SCHEDULE_HEADER
 from mainspring.runtime.handler import Run
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
@@ -26,6 +29,10 @@ class Blocking(Protocol):
 
     def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish on behalf of the message ``causation_id``."""
+        ...
+
+    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        """Join on behalf of the message ``causation_id``."""
         ...
 
 
@@ -49,6 +56,10 @@ class Publishing(Protocol):
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish on behalf of the message ``causation_id``."""
+        ...
+
+    async def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        """Join on behalf of the message ``causation_id``."""
         ...
 
 
@@ -138,9 +149,29 @@ class Context:
         return self._delivery.scheduled_for > self._delivery.published_at
 
     @property
+    def schedule(self) -> str | None:
+        """The schedule that made it; None for other messages."""
+        name = self._told(SCHEDULE_HEADER)
+        return None if name is None else self._app.names.shown(name)
+
+    @property
+    def cron(self) -> str | None:
+        """The rhythm of the schedule that made it, as it was then; None for other messages."""
+        return self._told(RHYTHM_HEADER)
+
+    @property
     def is_recurring(self) -> bool:
         """Whether a schedule made it."""
-        return False
+        return self._told(SCHEDULE_HEADER) is not None
+
+    @property
+    def joined(self) -> JoinOutcome | None:
+        """What became of the members of the join that this message follows; None for other messages."""
+        return outcome(self._delivery)
+
+    def _told(self, header: str) -> str | None:
+        headers = self._delivery.headers
+        return None if headers is None else headers.get(header)
 
     @property
     def fence(self) -> int:
@@ -182,9 +213,13 @@ class Context:
         # No `async def`: where there is nothing to publish to, a plain function hears so although it cannot await.
         return self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
 
+    def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> Coroutine[Any, Any, JoinReceipt]:
+        """Join as ``app.join`` does, carrying on the correlation and naming this message as the cause of all of it."""
+        return self._app.fan_in(members, _carried_on(self._delivery, options), self._delivery.message_id)
+
     @property
     def sync(self) -> SyncContext:
-        """``ctx.sync.publish(…)``, for handlers that are plain functions."""
+        """``ctx.sync.publish(…)`` and ``ctx.sync.join(…)``, for handlers that are plain functions."""
         return SyncContext(self._app, self._delivery)
 
 
@@ -203,8 +238,22 @@ class SyncContext:
             message, payload, _carried(self._delivery, options), self._delivery.message_id
         )
 
+    def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
+        """Join as ``app.sync.join`` does, carrying on the correlation and naming this message as the cause of it."""
+        return self._app.blocking.fan_in(members, _carried_on(self._delivery, options), self._delivery.message_id)
+
 
 def _carried(delivery: Delivery, options: PublishOptions) -> PublishOptions:
     if options.get("correlation_id") is None:
-        options["correlation_id"] = delivery.correlation_id or str(delivery.message_id)
+        options["correlation_id"] = _correlation(delivery)
     return options
+
+
+def _carried_on(delivery: Delivery, options: JoinOptions) -> JoinOptions:
+    if options.get("correlation_id") is None:
+        options["correlation_id"] = _correlation(delivery)
+    return options
+
+
+def _correlation(delivery: Delivery) -> str:
+    return delivery.correlation_id or str(delivery.message_id)

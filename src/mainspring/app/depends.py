@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from mainspring.app.functions import bare
+
 
 class Depends:
     """Marks a parameter as made by a provider: ``db: Annotated[Database, Depends(database)]``.
@@ -42,12 +44,12 @@ def marker(annotation: Any) -> Depends | None:
 def is_async(provider: Any) -> bool:
     """Whether the provider must be awaited, by a handler that can."""
     kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    inner = inspect.unwrap(provider)
+    inner = bare(provider)
     return any(kind(each) for kind in kinds for each in (provider, inner, type(inner).__call__))
 
 
 def is_yielding(provider: Any) -> bool:
     """Whether the provider yields what it makes, and cleans up afterwards."""
-    inner = inspect.unwrap(provider)
+    inner = bare(provider)
     kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     return any(kind(each) for kind in kinds for each in (inner, type(inner).__call__))

@@ -18,7 +18,7 @@ from mainspring.app.config import FOREVER, NAMES, Options
 from mainspring.app.registration import Registration
 from mainspring.app.sources import Surroundings
 from mainspring.app.storages import Address, caveat, open_storage
-from mainspring.model.errors import MainspringError, SchemaMissing, SchemaTooNew
+from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
 from mainspring.model.views import GroupView
 from mainspring.storage.contract import Storage
 from mainspring.timing.duration import spell
@@ -186,6 +186,9 @@ async def _of_database(
         findings.append(_of_schema(error, creates=options.auto_migrate or storage.migrates_itself, flags=flags))
     except SchemaTooNew as error:
         findings.append(Finding("schema", "error", str(error), "pip install --upgrade mainspring"))
+    except BadOption as error:
+        advice = f"it is set by {options.sources['url']}: correct it there"
+        findings.append(Finding(about, "error", str(error), advice))
     except MainspringError as error:
         advice = "is it running, and is that its address? May this host and this user connect?"
         findings.append(Finding(about, "error", str(error), advice if about == "database" else ""))

@@ -13,7 +13,8 @@ from typing import Protocol, TypeVar
 
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
-from mainspring.model.message import Draft, Receipt
+from mainspring.model.join import Join
+from mainspring.model.message import Draft, Published, Receipt
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -34,6 +35,10 @@ class Publishes(Protocol):
 
     async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
         """Store many drafts whose ids were made here."""
+        ...
+
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """Store a join with its members, as one."""
         ...
 
 

@@ -56,6 +56,8 @@ class Detached:
             "cpu=True"
         )
 
+    fan_in = forward
+
 
 def _registered(found: Any) -> Registration | None:
     """The handler as it was registered, whatever other decorators stand above that."""

@@ -88,16 +88,14 @@ class Envelope:
         ``instead_of`` is the content type of a message that this one replaces: plain values are of its version.
         """
         name, value = self._address(message, payload, topic)
-        body, content_type = self._catalogue.encode(value, name)
+        body, content_type = self.encode(value, name)
         if instead_of is not None and self._catalogue.topic_of(type(value)) is None:
             content_type = with_version_of(content_type, instead_of)
-        if len(body) > self._limit:
-            raise PayloadTooLarge(name, len(body), self._limit)
         address = self._names.stored(name)
         if not options or (len(options) == 1 and "tx" in options):
             return Draft(self._identities.make(), address, body, content_type, group=group, causation_id=causation_id)
         if not options.keys() <= _KNOWN:
-            refuse_unknown(options, _KNOWN, call)
+            _refuse(options, call)
         delay, at = self._when(options)
         expires_in, expires_at = _expiry(options.get("expires"), delay, at)
         headers, key, correlation = options.get("headers"), options.get("key"), options.get("correlation_id")
@@ -117,6 +115,13 @@ class Envelope:
             correlation_id=None if correlation is None else _correlation(correlation),
             causation_id=causation_id,
         )
+
+    def encode(self, value: object, topic: str) -> tuple[bytes, str]:
+        """The payload of a value on this topic, and its content type. Raises what is wrong with it."""
+        body, content_type = self._catalogue.encode(value, topic)
+        if len(body) > self._limit:
+            raise PayloadTooLarge(topic, len(body), self._limit)
+        return body, content_type
 
     def identity(self, given: object = None) -> UUID:
         """The id that was given, or a fresh one."""
@@ -154,6 +159,16 @@ class Envelope:
         return timedelta(), moment
 
 
+def _refuse(options: Mapping[str, Any], call: str) -> None:
+    for name in ("then", "failed"):
+        if name in options:
+            raise BadOption(
+                f"{call} has no option {name!r}: a topic may have any number of groups, and what follows must follow "
+                f"one. Write `consumer.send(payload, {name}=…)`, or `app.join([(consumer, payload), …], {name}=…)`"
+            )
+    refuse_unknown(options, _KNOWN, call)
+
+
 def priority(value: object) -> Priority:
     """Read a level: its name, its number or itself."""
     if value is None:
@@ -174,7 +189,10 @@ def instant(value: object, option: str) -> datetime:
         raise BadOption(
             f"{option}={value.isoformat()} has no time zone: write datetime(…, tzinfo=UTC) or ZoneInfo('Europe/Paris')"
         )
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise BadOption(f"{option}={value.isoformat()} is not within the years 1 to 9999 of UTC") from None
 
 
 def read_identity(value: object, option: str = "message_id") -> UUID:

@@ -100,7 +100,7 @@ async def _database(storage: Storage, names: Namespace, limits: HealthLimits) ->
     return [
         storage_check,
         _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),
-        _measure("overdue", overdue, limits.overdue, f"ready for longer than {limits.overdue_after}"),
+        _measure("overdue", overdue, limits.overdue, f"ready for longer than {spell(limits.overdue_after)}"),
         _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
         _alive(roster, names, limits),
         _served(roster, names, limits),

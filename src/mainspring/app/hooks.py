@@ -17,9 +17,14 @@ EventName = Literal["completed", "failed", "dead", "snoozed", "cancelled", "trip
 F = TypeVar("F", bound=Callable[[Any], Any])
 
 
+def kind_of(event: str) -> type[Any]:
+    """The event of this name; raises BadOption, naming the one that was meant."""
+    return EVENTS[choice(event, EVENTS, "event")]
+
+
 def subscribe(bus: Bus, names: Namespace, event: str, hook: F) -> F:
     """Tell the hook of every event of this name, with the names of groups and topics as the user wrote them."""
-    kind = EVENTS[choice(event, EVENTS, "event")]
+    kind = kind_of(event)
     if not callable(hook):
         raise BadOption(f"app.on({event!r}) goes above a function, not {hook!r}")
     bus.subscribe(kind, _named(hook, names) if names.prefix else hook)

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from uuid import UUID, SafeUUID
 
 _VERSION = 0x7 << 76
@@ -25,6 +26,7 @@ class Identities:
         self._last = 0
         self._pid = 0
         self._random = random.Random()
+        _all.add(self)
 
     def make(self) -> UUID:
         """A fresh id, greater than every one made here before."""
@@ -38,6 +40,10 @@ class Identities:
             noise = self._random.getrandbits(62)
         return _uuid((tick >> 12) << 80 | _VERSION | (tick & _LOW) << 64 | _VARIANT | noise)
 
+    def forget(self) -> None:
+        """After a fork: whoever held the lock stayed with the parent."""
+        self._lock = threading.Lock()
+
 
 def _uuid(number: int) -> UUID:
     # What UUID(int=number) does without its checks, which cost as much as all the rest.
@@ -45,3 +51,15 @@ def _uuid(number: int) -> UUID:
     object.__setattr__(made, "int", number)
     object.__setattr__(made, "is_safe", SafeUUID.unknown)
     return made
+
+
+_all: weakref.WeakSet[Identities] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for each in list(_all):
+        each.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

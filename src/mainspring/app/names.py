@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mainspring.model.errors import BadOption
+from mainspring.model.redaction import redacted
 from mainspring.model.views import DeliveryView, GroupView, MessageView, RunView, WorkerView
 
 TOPIC_LIMIT = 255
@@ -40,6 +41,16 @@ def check_pattern(pattern: str) -> str:
         if "#" in segment and (segment != "#" or place + 1 < len(segments)):
             raise BadOption(f"topic pattern {pattern!r}: `#` stands for the rest and comes last, as in 'orders.#'")
     return pattern
+
+
+def check_schedule(name: object) -> str:
+    """``name`` if a schedule may be called that: it is also the topic of its messages."""
+    try:
+        return check_topic(name)
+    except BadOption as error:
+        raise BadOption(str(error).replace("topic", "schedule name", 1)) from None
+    except TypeError:  # nothing that cannot be hashed is text
+        raise BadOption(f"a schedule name is text like 'daily.report', not {name!r}") from None
 
 
 def check_group(name: object) -> str:
@@ -120,7 +131,10 @@ class Namespace:
 
     def run(self, view: RunView) -> RunView:
         """The same run with names as the user wrote them."""
-        return replace(view, group=self.shown(view.group), topic=self.shown(view.topic)) if self.prefix else view
+        if not self.prefix:
+            return view
+        schedule = None if view.schedule is None else self.shown(view.schedule)
+        return replace(view, group=self.shown(view.group), topic=self.shown(view.topic), schedule=schedule)
 
     def message(self, view: MessageView) -> MessageView:
         """The same message with names as the user wrote them."""
@@ -171,4 +185,5 @@ def _check_encodable(name: str, value: str) -> None:
 
 
 def _short(text: str) -> str:
+    text = redacted(text)  # first, or a password that is cut in the middle would not be known as one
     return text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004

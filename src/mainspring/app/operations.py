@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,18 @@ from mainspring.app.consumers import Consumers
 from mainspring.app.desk import Progress
 from mainspring.app.door import Door
 from mainspring.app.health import Health, HealthLimits, examine, unopened
+from mainspring.app.names import check_topic
 from mainspring.app.post import Post
 from mainspring.app.storages import Address
 from mainspring.model.errors import StorageError
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
+    from mainspring.runtime.schedules.reconciling import Declared
     from mainspring.runtime.worker import Worker
 
+_logger = logging.getLogger("mainspring.schedules")
 _PRUNE_BATCH = 1000
 
 
@@ -26,8 +31,16 @@ class Operations:
     """Operates one app through one door; its methods are documented where ``Mainspring`` shows them."""
 
     def __init__(
-        self, door: Door, post: Post, consumers: Consumers, options: Options, address: Address, workers: list[Worker]
+        self,
+        door: Door,
+        post: Post,
+        consumers: Consumers,
+        options: Options,
+        address: Address,
+        workers: list[Worker],
+        scheduled: Callable[[], Mapping[str, Declared]],
     ) -> None:
+        self._scheduled = scheduled
         self._door = door
         self._post = post
         self._names = post.names
@@ -51,10 +64,19 @@ class Operations:
         declarations = [each.declaration(self._post, self._options.name) for each in self._consumers]
         await self._door.enter()
         try:
-            await (await self._door.storage("app.declare()")).upkeep.declare(declarations)
+            storage = await self._door.storage("app.declare()")
+            await storage.upkeep.declare(declarations)
+            if schedules := self._scheduled():
+                await self._reconcile(storage, schedules)
         finally:
             await self._door.leave()
         return declarations
+
+    async def _reconcile(self, storage: Storage, schedules: Mapping[str, Declared]) -> None:
+        from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
+
+        scheduling = Scheduling(self._names.stored(self._options.name), schedules, self._options.version)
+        await Timekeeper(storage.timetable, scheduling, _complain).reconcile()
 
     async def health(self, limits: HealthLimits | None) -> Health:
         """See ``Mainspring.health``."""
@@ -71,11 +93,13 @@ class Operations:
         finally:
             await self._door.leave()
 
-    async def prune(self, retention: Retention | None, progress: Progress | None) -> Pruned:
+    async def prune(self, retention: Retention | None, topic: str | None, progress: Progress | None) -> Pruned:
         """See ``Mainspring.prune``."""
+        stored = None if topic is None else self._names.stored(check_topic(topic))
         storage = await self._door.storage("app.prune()")
+        kept = retention or self._options.retention
         total = Pruned()
-        while (batch := await storage.upkeep.prune(retention or self._options.retention, _PRUNE_BATCH)).total:
+        while (batch := await storage.upkeep.prune(kept, _PRUNE_BATCH, stored)).total:
             names = [field.name for field in fields(Pruned)]
             total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in names})
             if progress is not None:
@@ -98,3 +122,7 @@ class Operations:
     async def audit(self, before: int | None, limit: int) -> list[AuditView]:
         """See ``Mainspring.audit``."""
         return await (await self._door.storage("app.audit()")).ledger.audit(before, limit)
+
+
+def _complain(name: str, why: str) -> None:
+    _logger.warning("schedule %s: %s", name, why)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from mainspring.model.errors import BadOption
-from mainspring.timing.duration import Duration, DurationError, duration
+from mainspring.timing.duration import Duration, DurationError, duration, spell
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -67,7 +67,7 @@ def length(
     except DurationError as error:
         raise BadOption(str(error)) from None
     if read < least or (most is not None and read > most):
-        bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+        bounds = f"at least {spell(least)}" if most is None else f"between {spell(least)} and {spell(most)}"
         raise BadOption(f"{option}={value!r} is out of bounds: it must be {bounds}")
     return read
 

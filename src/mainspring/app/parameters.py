@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from mainspring.app.context import Context
 from mainspring.app.depends import Depends, marker
-from mainspring.app.functions import handler_name
+from mainspring.app.functions import handler_name, places
 from mainspring.app.resolvers import Resolver
 from mainspring.model.errors import BadSignature
 
@@ -100,6 +102,7 @@ def _fill(
     if resolver is not None and annotation is not UNTYPED:
         return Argument(name, by_name, "resolver", annotation)
     if takes_payload:
+        _refuse_displaced(name, function, owner)
         raise BadSignature(
             f"{owner} has a parameter {name!r} that nothing fills: give it a default or a provider; {ACCEPTED}"
         )
@@ -125,10 +128,36 @@ def _refuse_lookalikes(parameter: inspect.Parameter, annotation: Any, owner: str
             )
 
 
+def _refuse_displaced(name: str, function: Callable[..., Any], owner: str) -> None:
+    """Python lets what follows a parameter that a partial names be passed by name only."""
+    inner = inspect.unwrap(function)
+    if not isinstance(inner, functools.partial):
+        return
+    whole = inspect.signature(inner.func).parameters
+    before = [each for each in whole if each in inner.keywords and list(whole).index(each) < list(whole).index(name)]
+    if before and whole[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        raise BadSignature(
+            f"{owner} binds {before[0]!r} by name, so {name!r} after it can be passed by name only, and a payload is "
+            f"passed by position: bind {before[0]!r} by position, or put the payload first"
+        )
+
+
 def _is_context(name: str, annotation: Any) -> bool:
     if annotation is UNTYPED:
         return name == "ctx"
-    return isinstance(annotation, type) and issubclass(annotation, Context)
+    alone = _alone(annotation)
+    return isinstance(alone, type) and issubclass(alone, Context)
+
+
+def _alone(annotation: Any) -> Any:
+    """The type without what stands beside it: metadata, and ``None``."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _alone(parts[0])
+    if origin in (typing.Union, types.UnionType):
+        others = [each for each in parts if each is not types.NoneType]
+        return _alone(others[0]) if len(others) == 1 else annotation
+    return annotation
 
 
 def resolve(parameter: inspect.Parameter, function: Callable[..., Any], owner: str) -> Any:
@@ -136,27 +165,18 @@ def resolve(parameter: inspect.Parameter, function: Callable[..., Any], owner: s
     written = parameter.annotation
     if written is UNTYPED:
         return written
-    inner: Any = inspect.unwrap(function)
-    if inspect.isclass(inner):
-        inner = inner.__init__
     holder = SimpleNamespace(__annotations__={parameter.name: written})
-    try:
-        # By typing's own rules, one parameter at a time: what a handler returns is nobody's business here.
-        hints = typing.get_type_hints(
-            holder, getattr(inner, "__globals__", {}), dict(_reachable(inner)), include_extras=True
-        )
-    except (NameError, AttributeError, TypeError, SyntaxError) as error:
-        raise BadSignature(
-            f"the type {written!r} of parameter {parameter.name!r} of {owner} cannot be resolved ({error}): import "
-            "or define it at module level, not under `if TYPE_CHECKING` and not inside a function"
-        ) from error
-    return hints[parameter.name]
-
-
-def _reachable(function: Any) -> Iterator[tuple[str, Any]]:
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    for name, cell in zip(getattr(code, "co_freevars", ()), cells or (), strict=False):
+    refusals: list[Exception] = []
+    for world, closure in places(function):
         try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+            # By typing's own rules, one parameter at a time: what a handler returns is nobody's business here.
+            return typing.get_type_hints(holder, world, closure, include_extras=True)[parameter.name]
+        except (NameError, AttributeError, TypeError, SyntaxError) as error:
+            refusals.append(error)
+    if not refusals and not isinstance(written, str):
+        return written
+    why = refusals[0] if refusals else "nothing says which module it was written in"
+    raise BadSignature(
+        f"the type {written!r} of parameter {parameter.name!r} of {owner} cannot be resolved ({why}): import or "
+        "define it at module level, not under `if TYPE_CHECKING` and not inside a function"
+    ) from next(iter(refusals), None)

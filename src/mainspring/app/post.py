@@ -12,6 +12,8 @@ from uuid import UUID
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Envelope, PublishOptions, read_identity
+from mainspring.app.fan_in import Bundle, FanIn, alone, follows
+from mainspring.app.following import JoinOptions, SendOptions
 from mainspring.app.middleware.chain import PublishChain
 from mainspring.app.names import Namespace, check_name, check_topic
 from mainspring.app.options import length
@@ -19,6 +21,7 @@ from mainspring.app.publisher import BATCH
 from mainspring.app.registration import Registration
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadOption, StorageUnavailable
+from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
 from mainspring.storage.contract import Keyed
 from mainspring.timing.clock import Clock
@@ -30,12 +33,16 @@ REASON = "cancelled by the application"
 class Blocking(Protocol):
     """The same for callers who block."""
 
-    def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
+    def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
         """Publish to one group only."""
         ...
 
     def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish on behalf of the message ``causation_id``."""
+        ...
+
+    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        """Join these members, on behalf of the message ``causation_id`` where there is one."""
         ...
 
 
@@ -50,10 +57,12 @@ class Post:
         transactions: Transactions,
         names: Namespace,
         clock: Clock,
+        fan_in: FanIn,
         blocking: Blocking | None = None,
         chain: PublishChain | None = None,
     ) -> None:
         self._door = door
+        self._fan_in = fan_in
         self._envelope = envelope
         self._catalogue = catalogue
         self._transactions = transactions
@@ -71,9 +80,20 @@ class Post:
         draft = self.draft(message, payload, options, "ctx.publish(…)", causation_id)
         return await self._store(draft, options, "ctx.publish()")
 
-    async def send(self, consumer: Registration, payload: object, options: PublishOptions) -> Receipt:
-        """Publish to one group only."""
-        return await self._store(self.direct(consumer, payload, options), options, f"{consumer.group}.send()")
+    async def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
+        """Publish to one group only, perhaps with what follows."""
+        draft, call = self.direct(consumer, payload, options), f"{consumer.group}.send()"
+        if not follows(options):
+            return await self._store(draft, options, call)
+        published = await self._open(self._chain_of(draft, consumer, options), options.get("tx"), call)
+        return _sent(draft, published, options)
+
+    async def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        """See ``Mainspring.join``."""
+        whose = "app" if causation_id is None else "ctx"
+        bundle = self._fan_in.join(members, options, f"{whose}.join(…)", causation_id)
+        await self._open(bundle, options.get("tx"), f"{whose}.join()")
+        return _join_receipt(bundle)
 
     async def publish_many(
         self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
@@ -119,12 +139,12 @@ class Post:
         """What is to be stored of a publish."""
         return self._envelope.draft(message, payload, _map(options), causation_id=causation_id, call=call)
 
-    def direct(self, consumer: Registration, payload: object, options: PublishOptions) -> Draft:
+    def direct(self, consumer: Registration, payload: object, options: SendOptions) -> Draft:
         """What is to be stored of a message for one group only."""
         return self._envelope.draft(
             payload,
             MISSING,
-            _map(options),
+            alone(options),
             group=self.names.stored(consumer.group),
             topic=consumer.topic,
             call=f"{consumer.group}.send(…)",
@@ -141,6 +161,37 @@ class Post:
         """Store many in the caller's blocking transaction."""
         with self._chain.around(self._drafts(messages, spread, options)) as drafts:
             return [receipt for batch in _batches(drafts) for receipt in self._join(batch, options["tx"])]
+
+    def join_send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
+        """Send in the caller's blocking transaction."""
+        draft = self.direct(consumer, payload, options)
+        if not follows(options):
+            return self.join(draft, options["tx"])
+        return _sent(draft, self._join_open(self._chain_of(draft, consumer, options), options["tx"]), options)
+
+    def join_fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        """Store a join in the caller's blocking transaction."""
+        whose = "app" if causation_id is None else "ctx"
+        bundle = self._fan_in.join(members, options, f"{whose}.sync.join(…)", causation_id)
+        self._join_open(bundle, options["tx"])
+        return _join_receipt(bundle)
+
+    def _chain_of(self, draft: Draft, consumer: Registration, options: SendOptions) -> Bundle:
+        return self._fan_in.chain(draft, options, f"{consumer.group}.send(…)")
+
+    async def _open(self, bundle: Bundle, tx: object, call: str) -> Published:
+        with self._chain.around(bundle.drafts) as drafts:
+            ready = bundle.of(drafts)
+            if tx is None:
+                return await (await self._door.opening(call)).publisher.join(ready.join, ready.members)
+            script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
+            return await self._transactions.run(tx, script)
+
+    def _join_open(self, bundle: Bundle, tx: object) -> Published:
+        with self._chain.around(bundle.drafts) as drafts:
+            ready = bundle.of(drafts)
+            script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
+            return self._transactions.run_blocking(tx, script)
 
     def _join(self, drafts: Sequence[Draft], tx: object) -> list[Receipt]:
         script = self._transactions.scripts().publish(drafts, self._door.now)
@@ -200,6 +251,16 @@ def _map(options: PublishOptions) -> Mapping[str, Any]:
 
 def _receipts(drafts: Sequence[Draft], published: Published) -> list[Receipt]:
     return [Receipt(each.id, "stored" if each.id in published.stored else "duplicate") for each in drafts]
+
+
+def _sent(draft: Draft, published: Published, options: SendOptions) -> Receipt:
+    # An id made here that "was there already" was put there by our own lost attempt.
+    was_new = draft.id in published.stored or options.get("message_id") is None
+    return Receipt(draft.id, "stored" if was_new else "duplicate")
+
+
+def _join_receipt(bundle: Bundle) -> JoinReceipt:
+    return JoinReceipt(bundle.join.id, tuple(each.id for each in bundle.members))
 
 
 def _batches(drafts: Sequence[Draft]) -> Iterable[Sequence[Draft]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from mainspring.model.errors import BadSignature, Misuse
@@ -34,6 +34,11 @@ def check(function: Any, name: str, *, is_async: bool) -> None:
             f"{name} has cpu=True and is no function of its own but {function!r}: {_WHY}. Write a function at module "
             "level that calls it"
         )
+    if inner.__name__ == "<lambda>":
+        raise BadSignature(
+            f"{name} has cpu=True and is a lambda, which has no name that a spawned process could import: write a "
+            "`def` at module level"
+        )
     if "<" in inner.__qualname__:
         raise BadSignature(
             f"{name} has cpu=True and stands inside a function: {_WHY}. Define it at module level, with `def`"
@@ -42,6 +47,17 @@ def check(function: Any, name: str, *, is_async: bool) -> None:
         raise BadSignature(
             f"{name} has cpu=True and stands in {inner.__module__!r}, which no other process can import, as in a "
             f"notebook or under `python -c`: {_WHY}. Put it into a file of its own and import that"
+        )
+
+
+def check_place(function: Any, name: str, missed: Sequence[str]) -> None:
+    """Raise BadSignature for one that needs these of its app, and is not registered where its module is imported."""
+    module = inspect.unwrap(function).__module__
+    if missed and not _is_being_imported(module):
+        raise BadSignature(
+            f"{name} has cpu=True, needs {' and '.join(missed)}, and is registered away from its module: a process of "
+            f"a cpu=True consumer imports {module} and nothing else, and would know nothing of them. Put "
+            "@app.consumer(…) right above the function, or above one of your own that calls it"
         )
 
 
@@ -68,6 +84,15 @@ def locate(module: ModuleType, qualname: str) -> Any:
     for part in qualname.split("."):
         found = getattr(found, part)
     return found
+
+
+def _is_being_imported(module: str) -> bool:
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - there is no other way to see who calls
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == module:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _source(module: str) -> tuple[str, bool] | None:

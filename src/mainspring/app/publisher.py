@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
-from mainspring.model.message import Draft, Receipt
+from mainspring.model.join import Join
+from mainspring.model.message import Draft, Published, Receipt
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -71,6 +72,11 @@ class Publisher:
             receipts += [Receipt(draft.id, "stored") for draft in batch]
         return receipts
 
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """Store a join with its members, as one; sent again after an outage it changes nothing."""
+        until = self._clock.monotonic() + PATIENCE
+        return await self._persist(lambda: self._storage.mailbox.join(join, members), len(members), until)
+
     async def close(self) -> None:
         """Let what is on its way finish."""
         while self._flushing is not None:
@@ -125,14 +131,17 @@ class Publisher:
             await self._answer([each])
 
     async def _store(self, drafts: Sequence[Draft], until: float) -> set[object]:
+        return set((await self._persist(lambda: self._storage.mailbox.publish(drafts), len(drafts), until)).stored)
+
+    async def _persist(self, store: Callable[[], Awaitable[Published]], count: int, until: float) -> Published:
         pause = _FIRST_PAUSE
         while True:
             try:
-                published = await self._storage.mailbox.publish(drafts)
+                published = await store()
             except StorageUnavailable as error:
                 if self._clock.monotonic() + pause >= until:
                     raise
-                _logger.debug("publishing %d messages is tried again: %s", len(drafts), error)
+                _logger.debug("publishing %d messages is tried again: %s", count, error)
                 await self._sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except (SchemaMissing, SchemaTooNew):
@@ -144,7 +153,7 @@ class Publisher:
             else:
                 if published.stored:
                     self._wake()
-                return set(published.stored)
+                return published
 
     def _refuse(self, batch: Sequence[Waiting], error: Exception) -> None:
         for each in batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from types import ModuleType
@@ -10,15 +11,21 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 from mainspring.app import discovery
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.classes import Consumer
+from mainspring.app.config import Options
 from mainspring.app.consumed import ClassSender, Consumed, Registrar
 from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
-from mainspring.app.hooks import EventName, F, subscribe
+from mainspring.app.envelope import Envelope
+from mainspring.app.hooks import EventName, F, kind_of, subscribe
 from mainspring.app.names import Namespace
 from mainspring.app.post import Post
+from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, Misuse
 from mainspring.telemetry.bus import Bus
 
 if TYPE_CHECKING:
+    from mainspring.app.recurring import Recurrences, RecurringOptions
+    from mainspring.app.timings import RhythmOption
+    from mainspring.runtime.schedules.reconciling import Declared
     from mainspring.runtime.worker import Worker
 
 M = TypeVar("M")
@@ -33,6 +40,19 @@ class Registering:
     _workers: list[Worker]
     _post: Post
     _bus: Bus
+    _options: Options
+    _envelope: Envelope
+
+    @functools.cached_property
+    def _recurrences(self) -> Recurrences:
+        # Only who has schedules pays for what reads them.
+        from mainspring.app.recurring import Recurrences
+
+        return Recurrences(self._envelope, self._names, self._options.schedules)
+
+    def _scheduled(self) -> dict[str, Declared]:
+        """What code and configuration say of schedules, by their stored names."""
+        return self._recurrences.declared() if "_recurrences" in vars(self) else {}
 
     def message(self, topic: str, *, codec: str | None = None, version: int = 1) -> Callable[[M], M]:
         """Say which topic a type is published on, so that ``publish(value)`` needs no string.
@@ -72,12 +92,45 @@ class Registering:
             if self._workers:
                 raise Misuse("a consumer was registered while a worker runs: import its module before app.worker()")
             plain: Any = function.function if isinstance(function, Consumed) else function
-            registration = self._consumers.register(plain, topics, options)
-            if inspect.isclass(plain):
-                # It stays the class it is, and learns to send to itself.
-                cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post)
-                return plain
-            return Consumed(plain, registration, self._post)
+            known = self._consumers.of(plain)
+            if known is not None and not known.topics:
+                raise BadOption(
+                    f"{known.name} recurs already: write @app.recurring(…) above @app.consumer(…), which then has all "
+                    "options of the consumer"
+                )
+            return self._consumed(plain, self._consumers.register(plain, topics, options))
+
+        return cast("Registrar", register)
+
+    def _consumed(self, plain: Any, registration: Registration) -> Any:
+        if inspect.isclass(plain):
+            # It stays the class it is, and learns to send to itself.
+            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post)
+            return plain
+        return Consumed(plain, registration, self._post)
+
+    def recurring(self, rhythm: RhythmOption, **options: Unpack[RecurringOptions]) -> Registrar:
+        """Register a handler that runs on a rhythm: a cron expression, or an interval, ``every("90s")``.
+
+        It is a consumer like any other, and its occurrences are messages. Everything is checked here.
+        """
+        recurrences = self._recurrences
+        recurrences.check(rhythm, options)
+        topics = recurrences.topics(options)
+        own = {name: value for name, value in options.items() if name in ConsumerOptions.__annotations__}
+
+        def register(function: Any) -> Any:
+            if self._workers:
+                raise Misuse("a schedule was registered while a worker runs: import its module before app.worker()")
+            plain: Any = function.function if isinstance(function, Consumed) else function
+            registration = self._consumers.of(plain)
+            if registration is None:
+                registration = self._consumers.register(plain, topics, own, recurring=True)
+            elif own or topics:
+                said = ", ".join(sorted({*own, *topics}))
+                raise BadOption(f"{registration.name} is registered already: give {said} where it is")
+            recurrences.add(rhythm, options, registration)
+            return self._consumed(plain, registration)
 
         return cast("Registrar", register)
 
@@ -96,6 +149,7 @@ class Registering:
 
         The events are in ``mainspring.events``. What a hook raises is logged and changes nothing.
         """
+        kind_of(event)  # here, not where the function is given
         if hook is None:
             return lambda hook: subscribe(self._bus, self._names, event, hook)
         return subscribe(self._bus, self._names, event, hook)

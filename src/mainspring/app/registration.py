@@ -33,10 +33,12 @@ class Registration:
     topic: str
     """The topic of what is sent straight to it."""
     retry: RetryPolicy
-    timeout: timedelta
+    timeout: timedelta | None
     concurrency: int
     keep: Keep
     threaded: bool
+    keep_scheduled: Keep = "all"
+    """How much history occurrences of schedules leave."""
     cpu: bool = False
     breaker: Breaker | None = None
     middleware: tuple[Middleware, ...] = ()
@@ -52,6 +54,7 @@ class Registration:
             concurrency=self.concurrency,
             timeout=self.timeout,
             keep=self.keep,
+            keep_scheduled=self.keep_scheduled,
             around=around(self.middleware, app),
             breaker=self.breaker,
             program=program(self.function, self.name, self.group, app.names.prefix) if self.cpu else None,
@@ -66,7 +69,7 @@ class Registration:
             handler=self.name,
             options={
                 "retry": self.retry.name,
-                "timeout": spell(self.timeout),
+                "timeout": "none" if self.timeout is None else spell(self.timeout),
                 "concurrency": str(self.concurrency),
                 "keep": self.keep,
                 **({} if self.breaker is None else {"breaker": str(self.breaker)}),

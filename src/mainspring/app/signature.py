@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from mainspring.app.classes import Consumer, message_of
 from mainspring.app.context import Context, Publishing
-from mainspring.app.depends import Depends
-from mainspring.app.functions import handler_name
+from mainspring.app.depends import Depends, is_yielding
+from mainspring.app.functions import bare, handler_name
 from mainspring.app.injection import Call, compile_plan
 from mainspring.app.parameters import ACCEPTED, UNTYPED, Argument, Arguments
 from mainspring.app.parameters import read as read_parameters
@@ -114,7 +114,7 @@ def compile_call(shape: Shape, decode: Decode | None, app: Publishing) -> Call:
 
 def is_async(function: Any) -> bool:
     """Whether calling it gives something to await. A wrapper that only passes a coroutine on counts as well."""
-    inner = inspect.unwrap(function)
+    inner = bare(function)
     return any(inspect.iscoroutinefunction(each) for each in (function, inner, type(inner).__call__))
 
 
@@ -152,7 +152,7 @@ def _annotation(payload: Argument | None, message: Any, name: str) -> Any:
 
 
 def _refuse_yielding(function: Any, name: str) -> None:
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if is_yielding(function):
         raise BadSignature(f"{name} yields: a handler returns its outcome, so write `return` instead of `yield`")
     if not callable(function):
         raise BadSignature(f"{name} cannot be called; {ACCEPTED}")

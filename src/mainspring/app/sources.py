@@ -8,14 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mainspring.app.config import FROM_TEXT, NAMES, READERS
+from mainspring.app.config import FROM_TEXT, NAMES, READERS, SCHEDULES
 from mainspring.app.options import Setting, closest, nearest
-from mainspring.app.toml import Keys, TomlFile, find_files, read_file
+from mainspring.app.toml import OWN, Keys, TomlFile, find_files, read_file
 from mainspring.model.errors import BadOption
+from mainspring.model.redaction import redacted
 
 PREFIX = "MAINSPRING_"
 URL = PREFIX + "URL"
 CONFIG = PREFIX + "CONFIG"
+SCHEDULE = PREFIX + "SCHEDULE_"
+"""Goes before the name of a schedule, in capitals: the variable holds its rhythm."""
 _VARIABLES = {PREFIX + name.upper().replace(".", "_"): name for name in ("url", *NAMES)}
 _RESERVED = tuple(PREFIX + what for what in ("TEST_", "FAULT_", "BENCH_"))
 """For tests and benchmarks, our own and others': none of them is ever an option."""
@@ -24,7 +27,6 @@ _SERVICE = re.compile(
     r"MAINSPRING(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=.*"
     r"|MAINSPRING(_\w+)?_PORT=(tcp|udp|sctp)://.*"
 )
-_CREDENTIALS = re.compile(r"://\S*@")
 _RELATIVE = re.compile(r"(sqlite(?:\+\w+)?):///([^/:][^:]*)")
 
 Settings = Mapping[str, Setting]
@@ -102,7 +104,9 @@ def _environment(variables: Mapping[str, str], problems: list[str]) -> Iterator[
         if not text.strip() or variable == CONFIG or variable.startswith(_RESERVED):
             continue
         name = _VARIABLES.get(variable)
-        if name is not None:
+        if variable.startswith(SCHEDULE):
+            yield SCHEDULES + variable.removeprefix(SCHEDULE), Setting(text.strip(), variable)
+        elif name is not None:
             try:
                 value = FROM_TEXT.get(name, str)(text)
                 yield name, Setting(_read(name, value, "environment", variable), variable)
@@ -123,6 +127,8 @@ def _suggested(variable: str) -> str:
 
 def _find(named: str, here: Path) -> tuple[TomlFile | None, list[Path]]:
     """The file that counts, and those that would have counted without it."""
+    if "://" in named:
+        raise BadOption(f"{CONFIG} is the path of a file, as in /etc/shop/{OWN}, not a URL: that goes into {URL}")
     if named:
         path = here / Path(named).expanduser()
         try:
@@ -179,6 +185,12 @@ class _Reading:
             elif key == "retention" and isinstance(value, dict):
                 for inner, length in value.items():
                     yield from self._setting((*keys, inner), f"retention.{inner}", length)
+            elif key == "schedules" and isinstance(value, dict):
+                for name, said in value.items():
+                    line, _ = self._file.place((*keys, name))
+                    yield SCHEDULES + name, Setting(said, f"{self._shown}:{line}")
+            elif key == "schedules":
+                self._note(keys, f'schedules={value!r} must be a table, as in [schedules] with report = "0 7 * * *"')
             elif key == "retention":
                 self._note(keys, f'retention={value!r} must be a table, as in [retention] with done = "1d"')
             else:
@@ -200,11 +212,11 @@ class _Reading:
 
     def _note(self, keys: Keys, what: str) -> None:
         line, column = self._file.place(keys)
-        self._problems.append(f"{self._shown}, line {line}, column {column}: {what}")
+        self._problems.append(redacted(f"{self._shown}, line {line}, column {column}: {what}"))
 
 
 def _known(name: str) -> str:
-    names = sorted({each.partition(".")[0] for each in NAMES} | {"apps", "url"})
+    names = sorted({each.partition(".")[0] for each in NAMES} | {"apps", "schedules", "url"})
     if name.startswith("retention."):
         names = [each for each in NAMES if each.startswith("retention.")]
     return closest(name, names) or f" There are {', '.join(names)}"
@@ -217,7 +229,7 @@ def _read(name: str, value: object, where: str, spelled: str) -> object:
         message = str(error)
         # Every reader's sentence begins with the option, which has another name here.
         rest = message.removeprefix(name) if message.startswith(name) else f": {message}"
-        raise BadOption(_CREDENTIALS.sub("://…@", f"{where}: {spelled}{rest}")) from None
+        raise BadOption(f"{where}: {spelled}{rest}") from None
 
 
 def _url(value: object) -> str:

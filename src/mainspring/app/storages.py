@@ -53,9 +53,12 @@ class Address:
         """For people and logs: no password and no parameters, since they may hold one too."""
         if self.engine != "postgresql":
             return self.target
-        scheme, _, rest = self.target.partition("?")[0].partition("://")
-        who, at, where = rest.rpartition("@")
+        scheme, _, rest = self.target.partition("://")
         spelled = scheme if self.driver is None else f"{scheme}+{self.driver}"
+        shown, _, parameters = rest.partition("?")
+        who, at, where = shown.rpartition("@")
+        if not at and "@" in parameters:  # the ? may well be one of the password's
+            return f"{spelled}://…"
         return f"{spelled}://{who.partition(':')[0]}{at}{where}"
 
 

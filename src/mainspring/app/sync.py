@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Unpack
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 from mainspring.app.background import Background
 from mainspring.app.blocking import BlockingPost
 from mainspring.app.desk import Progress
 from mainspring.app.envelope import MISSING, PublishOptions
+from mainspring.app.following import Addressed, JoinOptions
 from mainspring.app.health import Health, HealthLimits
 from mainspring.app.offices import Offices
 from mainspring.app.post import REASON
 from mainspring.app.sync_desk import SyncDeadLetters, SyncGroups, SyncMessages
+from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
 from mainspring.timing.duration import Duration
+
+if TYPE_CHECKING:
+    from mainspring.app.schedules import Schedules
+    from mainspring.app.sync_schedules import SyncSchedules
+    from mainspring.app.wishes import Wishes
 
 
 class Sync:
@@ -27,7 +35,14 @@ class Sync:
     coroutine awaits the app's own calls instead, and is told so.
     """
 
-    def __init__(self, offices: Offices, post: BlockingPost, background: Background) -> None:
+    def __init__(
+        self,
+        offices: Offices,
+        post: BlockingPost,
+        background: Background,
+        scheduling: Callable[[], tuple[Schedules, Wishes]],
+    ) -> None:
+        self._scheduling = scheduling
         self._background = background
         self._post = post
         self._operations = offices.operations
@@ -38,6 +53,13 @@ class Sync:
         """The dead letters."""
         self.groups: SyncGroups = SyncGroups(offices.groups, run)
         """The declared groups."""
+
+    @functools.cached_property
+    def schedules(self) -> SyncSchedules:
+        """What runs on a rhythm."""
+        from mainspring.app.sync_schedules import SyncSchedules
+
+        return SyncSchedules(*self._scheduling(), self._background.run)
 
     # --- publishing ----------------------------------------------------------------------------------------
 
@@ -50,6 +72,10 @@ class Sync:
     ) -> list[Receipt]:
         """Publish many messages, or (topic, payload) pairs. See ``Mainspring.publish_many``."""
         return self._post.publish_many(messages, spread, options)
+
+    def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
+        """Send to each member, and let ``then`` or ``failed`` follow when all have ended. See ``Mainspring.join``."""
+        return self._post.fan_in(members, options)
 
     def cancel(
         self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
@@ -71,9 +97,11 @@ class Sync:
         """Whether all is well. See ``Mainspring.health``."""
         return self._background.run(lambda: self._operations.health(limits), "health()")
 
-    def prune(self, retention: Retention | None = None, *, progress: Progress | None = None) -> Pruned:
+    def prune(
+        self, retention: Retention | None = None, *, topic: str | None = None, progress: Progress | None = None
+    ) -> Pruned:
         """Remove what is older than the retention says. See ``Mainspring.prune``."""
-        return self._background.run(lambda: self._operations.prune(retention, progress), "prune()")
+        return self._background.run(lambda: self._operations.prune(retention, topic, progress), "prune()")
 
     def tally(self, cap: int = 100_000) -> Tally:
         """Every group's deliveries by state, each counted up to ``cap``."""

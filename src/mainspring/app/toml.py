@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mainspring.model.errors import BadOption
+from mainspring.model.redaction import redacted
 
 Keys = tuple[str, ...]
 OWN = "mainspring.toml"
@@ -17,6 +18,9 @@ _TABLE: Keys = ("tool", "mainspring")
 _HINT = re.compile(r"^[ \t]*(?:\[\s*)?[\"']?tool[\"']?\s*(?:[\]=]|\.\s*[\"']?mainspring\b)", re.MULTILINE)
 _OURS = re.compile(r"^[ \t]*\[\s*tool\s*\.\s*mainspring\b", re.MULTILINE)
 _PLACED = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_BARE = re.compile(
+    r"""\s*(?P<key>[\w."'-]+)\s*=\s*(?P<value>(?=[^#]*[A-Za-z])[^"'\[{#\s](?:[^"'#]*[^"'#\s])?)\s*(?:\#.*)?"""
+)
 _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r]+|\#[^\n]*)
@@ -95,7 +99,20 @@ def _parse(text: str, shown: str) -> dict[str, object]:
         if placed is None:
             raise BadOption(f"{shown}: {error}") from None
         line, column = (placed[2], placed[3]) if placed[2] else _place(text, len(text))
-        raise BadOption(f"{shown}, line {line}, column {column}: {placed[1]}") from None
+        hint = _hint(text.split("\n")[int(line) - 1])
+        raise BadOption(f"{shown}, line {line}, column {column}: {placed[1]}{hint}") from None
+
+
+def _hint(line: str) -> str:
+    """What to write instead, where a value on this line stands without its quotes."""
+    bare = _BARE.fullmatch(line)
+    if bare is None:
+        return ""
+    # A # within a password would end the value before what tells that it is one.
+    key, value = bare["key"], bare["value"] if redacted(line) == line else "…"
+    if value.lower() in ("true", "false"):
+        return f": write {key} = {value.lower()}"
+    return f': text stands in quotes, write {key} = "{value}"'
 
 
 def positions(text: str) -> dict[Keys, tuple[int, int]]:

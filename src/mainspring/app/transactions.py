@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
 from mainspring.app.handles import Kind, recognise
 from mainspring.app.storages import Engine
 from mainspring.model.errors import BadHandle
+from mainspring.model.join import Join
 from mainspring.model.message import Cancelled, Draft, Published
+from mainspring.model.schedule import Note, Occurrence, Rewrite, Schedule, Timesheet
 from mainspring.storage.contract import Keyed
 from mainspring.storage.refusals import other_database
 from mainspring.storage.script import AsyncConnection, Connection, Script, run, run_async
@@ -32,8 +34,28 @@ class Posting(Protocol):
         """See ``Mailbox.publish``."""
         ...
 
+    def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
+        """See ``Mailbox.join``."""
+        ...
+
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
         """See ``Mailbox.cancel``."""
+        ...
+
+
+class Planning(Protocol):
+    """What a caller's transaction may do to schedules."""
+
+    def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now) -> Script[list[Schedule | None]]:
+        """See ``Timetable.rewrite``."""
+        ...
+
+    def enter(self, occurrences: Sequence[Occurrence], note: Note, now: Now) -> Script[Published]:
+        """See ``Timetable.enter``."""
+        ...
+
+    def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:
+        """See ``Timetable.read``."""
         ...
 
 
@@ -42,6 +64,10 @@ class Joins(Protocol):
 
     def scripts(self) -> Posting:
         """The scripts to run."""
+        ...
+
+    def timetable(self) -> Planning:
+        """Those for schedules."""
         ...
 
     async def run(self, handle: object, script: Script[T]) -> T:
@@ -76,6 +102,12 @@ class Transactions:
         if self._stand_in is not None:
             return self._stand_in.scripts()
         return self.dialect.mailbox
+
+    def timetable(self) -> Planning:
+        """The scripts for schedules."""
+        if self._stand_in is not None:
+            return self._stand_in.timetable()
+        return self.dialect.timetable
 
     @property
     def dialect(self) -> Scripts:

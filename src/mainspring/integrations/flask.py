@@ -78,13 +78,20 @@ def _commands(spring: Mainspring) -> AppGroup:
     group = AppGroup(EXTENSION, help="Mainspring: messages on the application's database.")
 
     @group.command()
-    @click.option("--group", "-g", "groups", multiple=True, metavar="NAME", help="Serve only this group.")
+    @click.option(
+        "--group",
+        "-g",
+        "groups",
+        multiple=True,
+        metavar="NAME",
+        help="Serve only this group; may be given several times.",
+    )
     @click.option("--processes", "-p", default=1, metavar="N", help="How many worker processes to keep running.")
     @click.option("--line", type=int, hidden=True)
     def worker(groups: tuple[str, ...], processes: int, line: int | None) -> None:
         """Consume messages until told to stop.
 
-        The first SIGTERM or Ctrl-C lets running handlers finish, the second stops them at once.
+        SIGTERM or Ctrl-C lets running handlers finish; a second one stops them and hands their messages back.
         """
         log_to_stderr("info")
         if refusal := refused_count(processes):

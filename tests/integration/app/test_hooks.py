@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring import Cancel, Context, Done, Mainspring, Snooze, breaker, events, exponential
+from mainspring.model.errors import BadOption
 from tests.integration.app.shop import Seen
 
 
@@ -149,3 +150,12 @@ async def test_a_failing_group_pauses_itself_probes_and_goes_on() -> None:
     [check] = [each for each in health.checks if each.name == "breaker charge"]
     assert check.status == "degraded"
     assert "charge failed too often and pauses itself here" in check.summary
+
+
+def test_an_event_that_does_not_exist_is_refused_where_it_is_named() -> None:
+    app = Mainspring("memory://")
+
+    with pytest.raises(BadOption, match=r"event='ded' is not one of .*\. Did you mean 'dead'\?"):
+        app.on("ded")  # type: ignore[call-overload]
+    with pytest.raises(BadOption, match="event=None is not one of"):
+        app.on(None, print)  # type: ignore[call-overload]

@@ -4,13 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 PROGRAM = """
-import asyncio, signal
+import asyncio, logging, signal, sys
 from mainspring import Context, Mainspring
+
+logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
 
 # A shell without job control starts its children deaf to SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,7 +55,12 @@ class Service:
         subprocess.run([sys.executable, "-c", PUBLISH, value], cwd=directory, check=True)
         environment = os.environ | {"PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "service.py"], cwd=directory, env=environment, stdout=subprocess.PIPE, text=True
+            [sys.executable, "service.py"],
+            cwd=directory,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def line(self) -> str:
@@ -62,8 +70,17 @@ class Service:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    def ended(self) -> tuple[int, list[str]]:
-        out, _ = self._process.communicate(timeout=30)
+    def heard(self, said: str) -> None:
+        """Wait for the log to say so, and until what follows does not count as the same signal."""
+        assert self._process.stderr is not None
+        while said not in self._process.stderr.readline():
+            assert self._process.poll() is None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.3)
+
+    def ended(self, seconds: float = 30) -> tuple[int, list[str]]:
+        """The exit code and what was printed; ``seconds`` shorter than the grace show that it was not waited out."""
+        out, _ = self._process.communicate(timeout=seconds)
         return self._process.returncode, out.splitlines()
 
 
@@ -82,6 +99,7 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
     assert service.line() == "started long"
 
     service.signal(signal.SIGTERM)
+    service.heard("SIGTERM: stopping when handlers have finished")
     service.signal(signal.SIGINT)
 
-    assert service.ended() == (0, ["cancelled long", "ended"])
+    assert service.ended(10) == (0, ["cancelled long", "ended"])

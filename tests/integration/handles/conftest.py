@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -44,6 +44,17 @@ class Shop:
                 return _pair(client.execute(_COUNT.format("mainspring_", "?", "?"), (key, key)).fetchone())
         with psycopg.connect(self.address) as client:
             return _pair(client.execute(_COUNT.format(f"{self.schema}.", "%s", "%s"), (key, key)).fetchone())
+
+    def pending(self, join: UUID) -> int | None:
+        """How many members of this join are to end; None: there is no such join, for everybody to see."""
+        if self.database == "SQLite":
+            with closing(sqlite3.connect(self.address)) as client:
+                row = client.execute("SELECT pending FROM mainspring_joint WHERE id = ?", (join.bytes,)).fetchone()
+        else:
+            with psycopg.connect(self.address) as client:
+                text = sql.SQL("SELECT pending FROM {} WHERE id = %s").format(sql.Identifier(self.schema, "joint"))
+                row = client.execute(text, (join,)).fetchone()
+        return None if row is None else int(row[0])
 
 
 _COUNT = "SELECT (SELECT count(*) FROM {0}message WHERE key = {1}), (SELECT count(*) FROM {0}delivery WHERE key = {2})"

@@ -32,11 +32,11 @@ def test_a_handle_of_the_other_kind_of_database(postgres_shop: Shop, sqlite_shop
 
     assert through_sqlalchemy == (
         "tx is a SQLAlchemy handle on postgresql, and this app is on SQLite: a message joins a transaction of its own "
-        "database only"
+        "database only. Pass a handle on SQLite, or leave tx= out to store the message at once"
     )
     assert through_django == (
         f"tx is Django's connection '{alias}' on sqlite, and this app is on PostgreSQL: a message joins a transaction "
-        "of its own database only"
+        "of its own database only. Pass a handle on PostgreSQL, or leave tx= out to store the message at once"
     )
 
 
@@ -63,8 +63,8 @@ def test_another_database_of_the_same_kind_is_named(postgres_shop: Shop, caller:
 
     assert str(refusal.value).startswith(f"the database '{name}' that tx= is connected to has no Mainspring tables (")
     assert str(refusal.value).endswith(
-        "): run `mainspring migrate` on it; or it is another database than the app's, and a message joins a "
-        "transaction of its own database only"
+        "): run `mainspring migrate` on it. If it is another database than the app's, connect to the app's own: "
+        "a message joins a transaction of its own database only"
     )
     assert (refusal.value.found, refusal.value.needed > 0) == (0, True)
 

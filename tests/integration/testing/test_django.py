@@ -14,12 +14,13 @@ from tests.integration.testing.counting import new_rows, rows_on_postgres, rows_
 from tests.services.postgres import new_database
 
 PROJECT = Path(__file__).parent / "django_project"
-RAN = "Ran 5 tests"
+LABELS = ("parcel_tests", "report_tests")
+RAN = "Ran 7 tests"
 
 
 def _test(database: dict[str, Any], address: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "django", "test", "--keepdb", "--noinput", "parcel_tests"],
+        [sys.executable, "-W", "error", "-m", "django", "test", "--keepdb", "--noinput", *LABELS],
         cwd=PROJECT,
         env={
             **os.environ,

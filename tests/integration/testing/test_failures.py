@@ -35,6 +35,23 @@ async def test_shipping(mainspring):
 """
 
 
+_ALIVE = """
+import pytest
+from bakery import OrderPlaced, app
+
+
+async def test_nothing_dies(mainspring):
+    await app.publish(OrderPlaced(7, 9.5))
+    with mainspring.expect_dead("ship"):
+        await mainspring.drain()
+
+
+def test_no_such_group(mainspring):
+    with mainspring.expect_dead("shup"):
+        pass
+"""
+
+
 def test_a_dead_letter_shows_the_line_that_raised_and_nothing_of_ours(project: Path) -> None:
     (project / "test_bakery.py").write_text(_FAILING)
 
@@ -73,3 +90,17 @@ def test_a_plain_assertion_shows_what_there_was(project: Path) -> None:
     assert "where [] = published('orders.shipped', order_id=8)" in report.output
     assert "<Testing at " in report.output
     assert "3 published, 2 run, 1 pending, 0 dead>" in report.output
+
+
+def test_an_expectation_that_is_not_met_shows_nothing_of_ours(project: Path) -> None:
+    (project / "test_bakery.py").write_text(_ALIVE)
+
+    report = run_pytest(project, "asyncio")
+
+    assert report.status == 1
+    assert '>       with mainspring.expect_dead("ship"):' in report.output
+    assert "a dead letter of ship was expected, and none came" in report.output
+    assert '>       with mainspring.expect_dead("shup"):' in report.output
+    assert "no consumer has group 'shup'. Did you mean 'ship'?" in report.output
+    assert "src/mainspring" not in report.output
+    assert "contextlib.py" not in report.output

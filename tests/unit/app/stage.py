@@ -6,7 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.app.envelope import PublishOptions
+from mainspring.app.following import JoinOptions
 from mainspring.app.names import Namespace
+from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Delivery, Draft, Published, Receipt
 from mainspring.runtime.handler import Handler, Run
 from mainspring.storage.memory import MemoryStorage
@@ -58,11 +60,16 @@ class Desk:
         self.clock = HandClock(NOON)
         self.forwarded: list[tuple[object, object, PublishOptions, UUID]] = []
         self.sent: list[tuple[str, object, PublishOptions]] = []
+        self.joined: list[tuple[object, JoinOptions, UUID | None]] = []
         self.blocking = BlockingDesk(self)
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         self.forwarded.append((message, payload, options, causation_id))
         return Receipt(MESSAGE, "stored")
+
+    async def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        self.joined.append((members, options, causation_id))
+        return JoinReceipt(MESSAGE, ())
 
     async def send(self, consumer: Any, payload: object, options: PublishOptions) -> Receipt:
         self.sent.append((consumer.group, payload, options))
@@ -78,6 +85,10 @@ class BlockingDesk:
     def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         self._desk.forwarded.append((message, payload, options, causation_id))
         return Receipt(MESSAGE, "stored")
+
+    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
+        self._desk.joined.append((members, options, causation_id))
+        return JoinReceipt(MESSAGE, ())
 
     def send(self, consumer: Any, payload: object, options: PublishOptions) -> Receipt:
         self._desk.sent.append((consumer.group, payload, options))

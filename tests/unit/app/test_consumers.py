@@ -138,7 +138,7 @@ def other(order: OrderPlaced) -> None:
             {"retry": "outbx"},
             (
                 "retry='outbx' is neither a policy, as exponential('1s', attempts=5), nor one of 'messages', 'outbox', "
-                "'deferred', 'none'. Did you mean 'outbox'?"
+                "'recurring', 'deferred', 'none'. Did you mean 'outbox'?"
             ),
         ),
         (
@@ -146,8 +146,8 @@ def other(order: OrderPlaced) -> None:
             ("a",),
             {"retry": 5},
             (
-                "retry=5 is neither a policy, as exponential('1s', attempts=5), nor one of 'messages', 'outbox', "
-                "'deferred', 'none'."
+                "retry=5 is a number, not a policy: write retry=exponential(attempts=5), which counts the first "
+                "attempt too, or one of 'messages', 'outbox', 'recurring', 'deferred', 'none'"
             ),
         ),
         (
@@ -156,7 +156,7 @@ def other(order: OrderPlaced) -> None:
             {"timeout": 30},
             "timeout=30 has no unit: write a timedelta or text like '30s', '15m', '1h30m', '2d'",
         ),
-        (count, ("a",), {"timeout": "0s"}, "timeout='0s' is out of bounds: it must be at least 0:00:00.001000"),
+        (count, ("a",), {"timeout": "0s"}, "timeout='0s' is out of bounds: it must be at least 1ms"),
         (count, ("a",), {"concurrency": 0}, "concurrency=0 must be a whole number from 1 to 10,000"),
         (count, ("a",), {"keep": "some"}, "keep='some' is not one of 'all', 'failures', 'none'."),
         (count, ("orders*",), {}, "topic pattern 'orders*': `*` stands for one whole segment, as in 'orders.*'"),
@@ -180,7 +180,10 @@ def other(order: OrderPlaced) -> None:
             functools.partial(count),
             ("a",),
             {},
-            "functools.partial has no name of its own to be its group: give one, @app.consumer(…, group='receipts')",
+            (
+                f"functools.partial({HERE}.count) has no name of its own to be its group: give one, "
+                "@app.consumer(…, group='receipts')"
+            ),
         ),
     ],
 )

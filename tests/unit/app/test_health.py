@@ -107,6 +107,7 @@ async def test_only_what_is_overdue_is_counted_as_overdue(app: Mainspring, late:
 
     assert overdue.status == status
     assert overdue.data["count"] == late
+    assert overdue.summary == f"{late} ready for longer than 5m"
 
 
 @pytest.mark.parametrize(("late", "fresh", "counted"), [(3, 0, 3), (0, 3, 0), (1, 3, 1), (9, 0, 9), (4, 9, 1)])

@@ -1,6 +1,7 @@
 import copy
 import os
 import pickle
+import signal
 import threading
 import time
 from uuid import UUID, SafeUUID
@@ -85,6 +86,23 @@ def test_a_forked_child_does_not_repeat_its_parent(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "getpid", lambda: -1)
 
     assert child.make() != parent.make()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_child_forked_while_another_thread_makes_an_id_does_not_wait_for_it() -> None:
+    identities = Identities()
+    with identities._lock:
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(10)
+                identities.make()
+                os._exit(0)
+            finally:
+                os._exit(1)
+
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def copy_of(parent: Identities) -> Identities:

@@ -1,17 +1,19 @@
 """``cpu=True`` at registration: what a process can find, and what is refused."""
 
 import functools
+import importlib
 import inspect
 import os
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainspring import Consumer, Context
+from mainspring import Consumer, Context, Mainspring, MsgpackCodec
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import Options
 from mainspring.app.consumers import Consumers
@@ -107,7 +109,10 @@ def test_what_is_stored_says_that_it_runs_in_processes() -> None:
         (fetch, f"{HERE}.fetch is `async def` and has cpu=True: a process runs plain functions. Write `def`"),
         (AsyncReport, "is `async def` and has cpu=True"),
         (_closure(), "stands inside a function: a process of a cpu=True consumer imports its module and looks for it"),
-        (lambda image: None, "stands inside a function"),
+        (
+            lambda image: None,
+            "is a lambda, which has no name that a spawned process could import: write a `def` at module level",
+        ),
         (functools.partial(resize), "is no function of its own but functools.partial"),
         (Tool(), "is no function of its own but"),
         (Tool().method, "is no function of its own but <bound method"),
@@ -118,6 +123,103 @@ def test_what_a_process_cannot_find_is_refused(function: Any, said: str) -> None
         register(function)
 
     assert said in str(refused.value)
+
+
+@dataclass
+class Photo:
+    name: str
+
+
+def develop(photo: Photo) -> None: ...
+
+
+class Developer(Consumer[Photo]):
+    def consume(self, ctx: Context) -> None: ...
+
+
+class Container:
+    """A resolver that is never asked."""
+
+    serves_functions = True
+
+    def marks(self, annotation: Any) -> bool:
+        return False
+
+    scope = scope_blocking = marks
+
+
+def asks_the_resolver(photo: Photo, lens: Path) -> None: ...
+
+
+@pytest.mark.parametrize("function", [develop, Developer])
+def test_a_function_that_needs_a_codec_is_refused_away_from_its_module(function: Any) -> None:
+    app = Mainspring("memory://", codecs=[MsgpackCodec()])
+
+    with pytest.raises(BadSignature) as refused:
+        app.consumer("photos.taken", cpu=True)(function)
+
+    assert str(refused.value) == (
+        f"{HERE}.{function.__name__} has cpu=True, needs the app's codec application/msgpack, and is registered away "
+        f"from its module: a process of a cpu=True consumer imports {HERE} and nothing else, and would know nothing of "
+        "them. Put @app.consumer(…) right above the function, or above one of your own that calls it"
+    )
+    app.consumer("photos.taken")(function)
+
+
+def test_a_function_that_needs_versions_or_a_resolver_is_refused_away_from_its_module() -> None:
+    app = Mainspring("memory://", resolver=Container())
+    app.message("photos.taken", version=2)(Photo)
+
+    with pytest.raises(
+        BadSignature, match="needs the versions of Photo and the resolver of the app, and is registered"
+    ):
+        app.consumer("photos.taken", cpu=True)(asks_the_resolver)
+
+
+def test_a_function_that_needs_only_json_may_be_registered_from_anywhere() -> None:
+    app = Mainspring("memory://")
+    app.message("photos.taken")(Photo)
+
+    app.consumer(cpu=True)(develop)
+
+    with_codec = Mainspring("memory://", codecs=[MsgpackCodec()])
+    with_codec.consumer("ticks", cpu=True)(takes_nothing)
+
+
+def takes_nothing() -> None: ...
+
+
+IN_ITS_MODULE = """
+from mainspring import Mainspring, MsgpackCodec
+
+app = Mainspring("memory://", codecs=[MsgpackCodec()])
+
+
+def cpu(topic):
+    return app.consumer(topic, cpu=True)
+
+
+@cpu("photos.taken")
+def develop(photo: dict) -> None: ...
+
+
+def enlarge(photo: dict) -> None: ...
+
+
+enlarge = app.consumer("photos.taken", cpu=True)(enlarge)
+"""
+
+
+def test_a_function_is_registered_in_its_module_however_that_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "photo_lab.py").write_text(IN_ITS_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "photo_lab", raising=False)
+
+    lab = importlib.import_module("photo_lab")
+
+    assert {lab.develop.group, lab.enlarge.group} == {"develop", "enlarge"}
 
 
 def test_cpu_is_true_or_false() -> None:

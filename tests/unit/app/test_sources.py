@@ -101,6 +101,7 @@ CASES = {
         "development",
     ),
     "pool_size": Case(4, "5", 5, "6", 6, "7", 7, {"pool_size": 8}, 8),
+    "version": Case(0, "5", 5, "6", 6, "7", 7, {"version": 8}, 8),
     "durable": Case(False, "true", True, "false", False, "yes", True, {"durable": False}, False),
     "retention.repeats": _short("repeats", HOUR),
     "retention.done": _kept("done", 7 * DAY, DAY),
@@ -198,7 +199,7 @@ def test_an_empty_variable_counts_as_not_set_and_is_remembered(tmp_path: Path) -
         (
             "MAINSPRING_CLAIM_TIME",
             "1s",
-            "MAINSPRING_CLAIM_TIME='1s' is out of bounds: it must be between 0:00:02 and 1 day, 0:00:00",
+            "MAINSPRING_CLAIM_TIME='1s' is out of bounds: it must be between 2s and 1d",
         ),
         ("MAINSPRING_DURABLE", "maybe", "MAINSPRING_DURABLE='maybe' must be True or False"),
         ("MAINSPRING_POOL_SIZE", "many", "MAINSPRING_POOL_SIZE='many' must be a whole number from 1 to 1,000"),
@@ -277,6 +278,15 @@ def test_a_password_in_the_wrong_variable_is_not_repeated(tmp_path: Path) -> Non
     (problem,) = look_around({"MAINSPRING_NAME": "postgresql://shop:s3c@ret@host/shop"}, tmp_path).problems
 
     assert problem.startswith("environment: MAINSPRING_NAME='postgresql://…@host/shop' has a '/'")
+
+
+def test_a_url_is_no_configuration_file(tmp_path: Path) -> None:
+    (problem,) = look_around({"MAINSPRING_CONFIG": "postgresql://shop:s3cret@host/shop"}, tmp_path).problems
+
+    assert problem == (
+        "MAINSPRING_CONFIG is the path of a file, as in /etc/shop/mainspring.toml, not a URL: that goes into "
+        "MAINSPRING_URL"
+    )
 
 
 def test_the_first_problem_is_raised_and_the_others_are_counted(tmp_path: Path) -> None:

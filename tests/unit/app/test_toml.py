@@ -162,6 +162,16 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
     ("text", "problem"),
     [
         ("grace = \n", "line 1, column 9: Invalid value"),
+        ("grace = soon # not now\n", 'line 1, column 9: Invalid value: text stands in quotes, write grace = "soon"'),
+        (
+            "[retention]\ndone = 1d\n",
+            (
+                "line 2, column 9: Expected newline or end of document after a statement: text stands in quotes, "
+                'write done = "1d"'
+            ),
+        ),
+        ("durable = True\n", "line 1, column 11: Invalid value: write durable = true"),
+        ("payload_limit = 1,000\n", "line 1, column 18: Expected newline or end of document after a statement"),
         ('# a\n  grace "3s"\n', "line 2, column 9: Expected '=' after a key in a key/value pair"),
         ("name = '", 'line 1, column 9: Expected "\'"'),
         ('grace = "1s"\ngrace = "2s"\n', "line 2, column 13: Cannot overwrite a value"),
@@ -171,8 +181,8 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
             "\n[xyzzy]\na = 1\n",
             (
                 "line 2, column 2: there is no option 'xyzzy'. There are apps, auto_migrate, claim_time, durable, "
-                "grace, idle_poll, keep, name, namespace, payload_limit, pool_size, preset, retention, schema, "
-                "timeout, url"
+                "grace, idle_poll, keep, name, namespace, payload_limit, pool_size, preset, retention, schedules, "
+                "schema, timeout, url, version"
             ),
         ),
         (

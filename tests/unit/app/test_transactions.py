@@ -65,7 +65,7 @@ def test_a_handle_of_another_kind_of_database_is_refused() -> None:
 
     assert str(refused.value) == (
         "tx is a sqlite3.Connection, and this app is on PostgreSQL: a message joins a transaction of its own database "
-        "only"
+        "only. Pass a handle on PostgreSQL, or leave tx= out to store the message at once"
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -14,6 +15,7 @@ from mainspring.app.testing.book import Book
 from mainspring.app.testing.calling import Calls, is_plain
 from mainspring.app.testing.values import Ran
 from mainspring.model.errors import StuckHandler
+from mainspring.model.join import is_member
 from mainspring.model.message import Delivery, Scan, Want
 from mainspring.model.verdict import Release, Settlement, Verdict
 from mainspring.model.views import DeliveryView
@@ -29,6 +31,14 @@ _HOLD = timedelta(days=36_500)
 """Nobody else is there to take over, however far the clock is turned."""
 _DEATHS = 3
 _PACKAGE = str(Path(__file__).parents[2])
+
+
+Ending = Callable[[datetime], Awaitable[None]]
+"""Hears that a run which began then has ended, and is not settled yet."""
+
+
+async def _nothing(_since: datetime) -> None:
+    """Nobody is to hear of it."""
 
 
 class Savepoint(Protocol):
@@ -50,6 +60,7 @@ class Attempts:
         self._savepoint = savepoint
         self.running: Run | None = None
         """What runs now."""
+        self.ending: Ending = _nothing
 
     async def make(self, view: DeliveryView, consumer: Registration, handler: Handler, calls: Calls) -> Ran | None:
         """Run this delivery, unless it is no longer there to be run."""
@@ -81,7 +92,7 @@ class Attempts:
     async def _serve(self, delivery: Delivery, consumer: Registration, handler: Handler, calls: Calls) -> Ran:
         __tracebackhide__ = True
         run = Run(delivery, handler, held_until=float("inf"))
-        began = self._clock.monotonic()
+        began, began_at = self._clock.monotonic(), self._clock.now()
         exception: BaseException | None = None
         verdict = judgement.without_running(delivery, _DEATHS)
         if verdict is None:
@@ -92,12 +103,13 @@ class Attempts:
                 verdict, exception = await self._attempt(run, calls)
             except BaseException:
                 # The test itself has ended here; whoever looks on finds it as it was.
-                await self._storage.mailbox.settle([Settlement(delivery.claim, Release(), handler.keep)])
+                await self._storage.mailbox.settle([_settlement(delivery, Release(), handler, timedelta())])
                 raise
             finally:
                 self.running = None
         took = timedelta(seconds=self._clock.monotonic() - began)
-        settlement = Settlement(delivery.claim, verdict, handler.keep, took)
+        await self.ending(began_at)
+        settlement = _settlement(delivery, verdict, handler, took)
         await self._storage.mailbox.settle([settlement])
         if self._bus:
             await calls.tell(self._bus, lambda: tell(self._bus, delivery, settlement))
@@ -138,6 +150,10 @@ class Attempts:
     def _failed(self, run: Run, error: BaseException) -> Verdict:
         elapsed = timedelta(seconds=self._clock.monotonic() - (run.started or 0.0))
         return judgement.of_error(error, run.delivery, run.handler.retry, elapsed)
+
+
+def _settlement(delivery: Delivery, verdict: Verdict, handler: Handler, took: timedelta) -> Settlement:
+    return Settlement(delivery.claim, verdict, handler.keeps(delivery), took, is_member(delivery))
 
 
 def _task() -> asyncio.Task[object] | None:

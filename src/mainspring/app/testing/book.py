@@ -15,6 +15,7 @@ from mainspring.app.registration import Registration
 from mainspring.app.testing.values import DeadLetter, Pending, Ran, Sent
 from mainspring.model.errors import Unreadable
 from mainspring.model.message import Delivery, Draft
+from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import DeliveryView, Filter
 from mainspring.storage.codec import Decode
@@ -114,6 +115,7 @@ class Book:
             expires_at=expires_at,
             correlation_id=draft.correlation_id,
             causation_id=draft.causation_id,
+            schedule=None if draft.schedule is None else self._names.shown(draft.schedule),
         )
 
     def _ran(
@@ -158,7 +160,12 @@ class Book:
             headers=dict(delivery.headers or {}),
             correlation_id=delivery.correlation_id,
             causation_id=delivery.causation_id,
+            schedule=self._schedule(delivery),
         )
+
+    def _schedule(self, delivery: Delivery) -> str | None:
+        name = (delivery.headers or {}).get(SCHEDULE_HEADER)
+        return None if name is None else self._names.shown(name)
 
     async def _pending(self, view: DeliveryView, storage: Storage, consumers: dict[str, Registration]) -> Pending:
         return Pending(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from types import TracebackType
 from typing import TypeVar
 
 from mainspring.app.background import at_once, in_loop
@@ -55,18 +56,9 @@ class Conduct:
         __tracebackhide__ = True
         return self._blocked(lambda: self._wait_until(predicate, within, self._in_thread), "wait_until(…)")
 
-    @contextlib.contextmanager
-    def expecting(self, expectation: Expectation) -> Iterator[list[Ran]]:
+    def expecting(self, expectation: Expectation) -> AbstractContextManager[list[Ran]]:
         """Take these dead letters as expected; raises Unmet when none came."""
-        __tracebackhide__ = True
-        first = len(self.stage.book.runs)
-        self._expected.append(expectation)
-        try:
-            yield expectation.seen
-        finally:
-            self._expected.remove(expectation)
-        if not expectation.seen:
-            raise telling.nothing_died(str(expectation), self.stage.glance(), first)
+        return _Expecting(expectation, self._expected, self.stage)
 
     async def _run(self, span: timedelta, calls: Calls, enough: Enough | None = None) -> list[Ran]:
         __tracebackhide__ = True
@@ -106,3 +98,29 @@ class Conduct:
                 f"kit.{call}`, or give app.testing(tx=…) a blocking session"
             )
         return at_once(work)
+
+
+class _Expecting(AbstractContextManager[list[Ran]]):
+    """The block in which dead letters are expected.
+
+    A class, since the frames of a generator and of contextlib would stand in the traceback of a test.
+    """
+
+    def __init__(self, expectation: Expectation, expected: list[Expectation], stage: Stage) -> None:
+        self._expectation = expectation
+        self._expected = expected
+        self._stage = stage
+        self._first = 0
+
+    def __enter__(self) -> list[Ran]:
+        self._first = len(self._stage.book.runs)
+        self._expected.append(self._expectation)
+        return self._expectation.seen
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        self._expected.remove(self._expectation)
+        if kind is None and not self._expectation.seen:
+            raise telling.nothing_died(str(self._expectation), self._stage.glance(), self._first)

@@ -15,6 +15,7 @@ from mainspring.app.testing.attempts import OWNER, Attempts
 from mainspring.app.testing.book import ALL, Book, in_order
 from mainspring.app.testing.calling import Calls
 from mainspring.app.testing.fuses import Fuses
+from mainspring.app.testing.occurrences import Occurrences
 from mainspring.app.testing.values import Ran
 from mainspring.model.errors import EndlessWork, Misuse
 from mainspring.model.views import Beat, DeliveryView, Filter, GroupRuns, Retention
@@ -50,6 +51,7 @@ class Course:
         owner: str,
         retention: Retention,
         fuses: Fuses,
+        occurrences: Occurrences,
         limit: int,
     ) -> None:
         self._storage = storage
@@ -62,6 +64,7 @@ class Course:
         self._retention = retention
         self._limit = limit
         self._fuses = fuses
+        self._occurrences = occurrences
         self._declared: dict[str, Registration] = {}
         self._handlers: dict[str, Handler] = {}
         self._running = False
@@ -82,7 +85,11 @@ class Course:
         return self._post.names
 
     async def prepare(self) -> None:
-        """Declare every consumer there is, and route what was published before one came."""
+        """Declare every consumer and schedule there is, and route what was published before one came."""
+        await self._declare()
+        await self._occurrences.prepare()
+
+    async def _declare(self) -> None:
         fresh = {
             group: each
             for each in self._consumers
@@ -133,6 +140,7 @@ class Course:
         while True:
             before = len(self._book.runs)
             await self.prepare()
+            more = await self._occurrences.look()
             for view in await self._due():
                 ran = await self._attempt(view, calls)
                 if ran is None:
@@ -143,7 +151,7 @@ class Course:
                     return True
                 if len(self._book.runs) - first >= self._limit:
                     raise _endless(self._book.runs[first:])
-            if len(self._book.runs) == before:
+            if len(self._book.runs) == before and not more:
                 return False
 
     async def _attempt(self, view: DeliveryView, calls: Calls) -> Ran | None:
@@ -162,7 +170,8 @@ class Course:
 
     async def _next(self) -> timedelta | None:
         """How long until something comes due; None: never."""
-        waits = (await self._storage.mailbox.upcoming(list(self._declared)), self._fuses.next())
+        upcoming = await self._storage.mailbox.upcoming(list(self._declared))
+        waits = (upcoming, self._fuses.next(), self._occurrences.next_in)
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _report(self, runs: Sequence[Ran]) -> None:

@@ -14,13 +14,36 @@ from mainspring.app.background import at_once
 from mainspring.app.handles import Kind
 from mainspring.app.testing.book import Book
 from mainspring.app.testing.calling import loopless
+from mainspring.app.testing.noted import NotedPlanning
 from mainspring.app.testing.stand_in import Stores
-from mainspring.app.transactions import Posting, Transactions
+from mainspring.app.transactions import Planning, Posting, Transactions
 from mainspring.model.errors import BadHandle, Misuse
+from mainspring.model.join import Join
 from mainspring.model.message import Cancelled, Draft, Published
-from mainspring.storage.contract import BellMode, Controls, Doorbell, Keyed, Ledger, Mailbox, Schema, Storage, Upkeep
+from mainspring.storage.contract import (
+    BellMode,
+    Controls,
+    Doorbell,
+    Keyed,
+    Ledger,
+    Mailbox,
+    Schema,
+    Storage,
+    Timetable,
+    Upkeep,
+)
 from mainspring.storage.script import AsyncConnection, Connection, Script, run, run_async
-from mainspring.storage.sql import Gateway, Lane, Now, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlUpkeep
+from mainspring.storage.sql import (
+    Gateway,
+    Lane,
+    Now,
+    Scripts,
+    SqlControls,
+    SqlLedger,
+    SqlMailbox,
+    SqlTimetable,
+    SqlUpkeep,
+)
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
@@ -97,6 +120,7 @@ class JoinedStorage:
         self.ledger: Ledger = SqlLedger(scripts.ledger, gateway, self)
         self.controls: Controls = SqlControls(scripts.controls, gateway, self)
         self.upkeep: Upkeep = SqlUpkeep(scripts.upkeep, gateway, self)
+        self.timetable: Timetable = SqlTimetable(scripts.timetable, gateway, self)
         self.schema: Schema = scripts.schema(gateway)
         self.doorbell: Doorbell = SilentBell()
 
@@ -160,6 +184,12 @@ class NotedScripts:
         self._book.note_sent(drafts, published.stored)
         return published
 
+    def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
+        """See ``Posting.join``."""
+        published = yield from self._scripts.join(join, members, now)
+        self._book.note_sent(members, published.stored)
+        return published
+
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
         """See ``Posting.cancel``."""
         return self._scripts.cancel(which, reason, now)
@@ -174,6 +204,7 @@ class NotedTransactions(Transactions):
     def __init__(self, transactions: Transactions, gateway: JoinedGateway, storage: Storage, book: Book) -> None:
         super().__init__(transactions.engine, transactions.dialect)
         self._noted = NotedScripts(transactions.dialect.mailbox, book)
+        self._planning = NotedPlanning(transactions.dialect.timetable, book)
         self._gateway = gateway
         self._storage = storage
         self._book = book
@@ -181,6 +212,10 @@ class NotedTransactions(Transactions):
     def scripts(self) -> Posting:
         """See ``Joins.scripts``."""
         return self._noted
+
+    def timetable(self) -> Planning:
+        """See ``Joins.timetable``."""
+        return self._planning
 
     async def run(self, handle: object, script: Script[T]) -> T:
         """See ``Joins.run``."""

@@ -102,7 +102,10 @@ class Testing:
         return await self._conduct.run(timedelta())
 
     async def advance(self, span: Duration) -> list[Ran]:
-        """Let time pass: whatever comes due meanwhile runs at its own instant, in order; returns the runs."""
+        """Let time pass: whatever comes due meanwhile runs at its own instant, in order; returns the runs.
+
+        Delayed messages, retries and the occurrences of schedules, as a worker would run them.
+        """
         __tracebackhide__ = True
         return await self._conduct.run(length(span, "advance"))
 
@@ -125,12 +128,19 @@ class Testing:
     # --- what happened -------------------------------------------------------------------------------------
 
     def published(self, which: str | type | Any = None, /, **fields: Any) -> list[Sent]:
-        """What was published: on a topic, a pattern or a type's topic, with these values in the payload."""
+        """What was published: on a topic, a pattern or a type's topic, with these values in the payload.
+
+        Occurrences of schedules are messages too: ``sent.schedule`` is the name of theirs.
+        """
         kind = None if isinstance(which, str) else which
         return with_fields(of_topic(self._stage.sent(), which, self._house.catalogue), fields, kind)
 
     def delivered(self, consumer: str | Callable[..., Any] | type | None = None, /, **fields: Any) -> list[Ran]:
-        """What was handled successfully: by a consumer or a group, with these values in the payload."""
+        """What was handled successfully: by a consumer or a group, with these values in the payload.
+
+        Runs of a recurring handler are among them, with ``ran.schedule``.
+        """
+        __tracebackhide__ = True
         group = self._group(consumer)
         done = [ran for ran in self._stage.book.runs if ran.outcome == "done" and group in (None, ran.group)]
         return with_fields(done, fields)
@@ -150,17 +160,15 @@ class Testing:
         """The dead letters there are now, oldest first."""
         return list(self._stage.glance().dead)
 
-    @contextlib.contextmanager
     def expect_dead(
         self, consumer: str | Callable[..., Any] | type | None = None, *, error: Error | None = None
-    ) -> Iterator[list[Ran]]:
+    ) -> contextlib.AbstractContextManager[list[Ran]]:
         """Expect dead letters within the block: of a consumer or group, by a type of exception or a text in its error.
 
         Gives the list that they are put into. Others fail the test as ever, and so does a block in which none died.
         """
         __tracebackhide__ = True
-        with self._conduct.expecting(Expectation(self._group(consumer), error)) as seen:
-            yield seen
+        return self._conduct.expecting(Expectation(self._group(consumer), error))
 
     # --- behind --------------------------------------------------------------------------------------------
 
@@ -199,6 +207,7 @@ class Testing:
             raise
 
     def _group(self, consumer: Any) -> str | None:
+        __tracebackhide__ = True
         if consumer is None:
             return None
         groups = [each.group for each in self._house.consumers]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mainspring.app.background import at_once
 from mainspring.app.catalogue import Catalogue
@@ -20,12 +21,17 @@ from mainspring.app.testing.book import Book
 from mainspring.app.testing.course import Course
 from mainspring.app.testing.fuses import Fuses
 from mainspring.app.testing.joined import JoinedGateway, JoinedStorage, NotedTransactions, OnConnection
+from mainspring.app.testing.noted import NotedTimetable
+from mainspring.app.testing.occurrences import Occurrences
 from mainspring.app.testing.stand_in import Beside, InMemory
 from mainspring.app.testing.values import Sent
 from mainspring.app.transactions import Joins, Transactions
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import HandClock, ReplaceableClock
+
+if TYPE_CHECKING:
+    from mainspring.app.recurring import Recurrences
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class House:
     post: Post
     bus: Bus
     options: Options
+    recurrences: Callable[[], Recurrences | None]
+    """The schedules of its code; None while nobody has asked for any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,14 @@ class Stage:
         self.clock: HandClock = clock
         self.ground: Ground = ground
         self.attempts: Attempts = Attempts(ground.storage, book, clock, house.bus, ground.savepoint)
+        occurrences = Occurrences(
+            ground.storage.timetable,
+            clock,
+            house.recurrences,
+            house.post.names.stored(house.options.name),
+            house.options.version,
+        )
+        self.attempts.ending = occurrences.meanwhile
         self.course: Course = Course(
             ground.storage,
             self.attempts,
@@ -76,6 +92,7 @@ class Stage:
             house.options.name,
             house.options.retention,
             Fuses(clock, house.bus),
+            occurrences,
             limit,
         )
         self.ready: Callable[[], Awaitable[None]] = self.prepare
@@ -129,6 +146,7 @@ def in_memory(house: House, clock: HandClock, limit: int) -> Stage:
     """A stage on memory, whatever the app's database is."""
     book = Book(house.catalogue, house.post.names, clock)
     storage = hand_turned(clock)
+    storage.timetable = NotedTimetable(storage.timetable, book)
     stand_in = InMemory(storage, book)
     ground = Ground(storage, stand_in, Beside(stand_in, book), storage.schema.migrate)
     stage = Stage(house, clock, book, ground, limit)
@@ -143,6 +161,7 @@ def in_transaction(house: House, clock: HandClock, limit: int, tx: object) -> St
     kind, handle = transactions.recognised(tx)
     gateway = JoinedGateway(transactions, kind, handle)
     storage = JoinedStorage(transactions.dialect, gateway, clock)
+    storage.timetable = NotedTimetable(storage.timetable, book)
 
     async def begin() -> None:
         if transactions.engine == "sqlite":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 from uuid import UUID
 
 from mainspring.app.background import at_once
 from mainspring.app.testing.book import Book
+from mainspring.model.join import Join
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
+from mainspring.model.schedule import Note, Occurrence, Rewrite, Schedule, Timesheet
 from mainspring.storage.contract import Keyed, Storage
 from mainspring.storage.script import Script
 from mainspring.storage.sql import Now
@@ -33,6 +35,12 @@ class Stores:
         published = await self._storage.mailbox.publish(drafts)
         self._book.note_sent(drafts, published.stored)
         return [Receipt(each.id, "stored" if each.id in published.stored else "duplicate") for each in drafts]
+
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """See ``Publishes.join``."""
+        published = await self._storage.mailbox.join(join, members)
+        self._book.note_sent(members, published.stored)
+        return published
 
 
 class InMemory:
@@ -84,9 +92,35 @@ class Beside:
         return published
         yield  # type: ignore[unreachable]  # a script that has nothing to say
 
+    def join(self, join: Join, members: Sequence[Draft], _now: Now) -> Script[Published]:
+        """See ``Posting.join``."""
+        return at_once(lambda: self._stand_in.publisher.join(join, members))
+        yield  # type: ignore[unreachable]
+
     def cancel(self, which: UUID | Keyed, reason: str, _now: Now) -> Script[Cancelled]:
         """See ``Posting.cancel``."""
         return at_once(lambda: self._stand_in.storage.mailbox.cancel(which, reason))
+        yield  # type: ignore[unreachable]
+
+    def timetable(self) -> Beside:
+        """See ``Joins.timetable``."""
+        return self
+
+    def rewrite(
+        self, names: Sequence[str], how: Rewrite, note: Note | None, _now: Now
+    ) -> Script[list[Schedule | None]]:
+        """See ``Planning.rewrite``."""
+        return at_once(lambda: self._stand_in.storage.timetable.rewrite(names, how, note))
+        yield  # type: ignore[unreachable]
+
+    def enter(self, occurrences: Sequence[Occurrence], note: Note, _now: Now) -> Script[Published]:
+        """See ``Planning.enter``."""
+        return at_once(lambda: self._stand_in.storage.timetable.enter(occurrences, note))
+        yield  # type: ignore[unreachable]
+
+    def read(self, names: Collection[str] | None, app: str | None, _now: Now) -> Script[Timesheet]:
+        """See ``Planning.read``."""
+        return at_once(lambda: self._stand_in.storage.timetable.read(names, app))
         yield  # type: ignore[unreachable]
 
     async def run(self, _handle: object, script: Script[T]) -> T:

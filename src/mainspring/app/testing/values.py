@@ -9,6 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from mainspring.model.message import Priority
+from mainspring.model.schedule import NEVER
 from mainspring.timing.duration import spell
 
 Outcome = Literal["done", "failed", "dead", "snoozed", "cancelled"]
@@ -35,6 +36,8 @@ class Sent:
     expires_at: datetime | None
     correlation_id: str | None
     causation_id: UUID | None
+    schedule: str | None = None
+    """The schedule whose occurrence it is."""
 
     @property
     def delay(self) -> timedelta:
@@ -73,6 +76,8 @@ class Ran:
     headers: Mapping[str, str]
     correlation_id: str | None
     causation_id: UUID | None
+    schedule: str | None = None
+    """The schedule whose occurrence it was."""
 
     def __repr__(self) -> str:
         """Who did what with which message, and how it ended."""
@@ -98,6 +103,8 @@ class Pending:
     def __repr__(self) -> str:
         """Whose it is, what it is, when it is due."""
         when = f"due in {spell(self.due_in)}" if self.due_in > timedelta() else "due now"
+        if self.due_at == NEVER:
+            when = "waits for an earlier run of its schedule"
         tried = f", after attempt {self.attempt}" if self.attempt else ""
         return f"<pending {self.group}({shown(self.payload)}), {when}{tried}>"
 

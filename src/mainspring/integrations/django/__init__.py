@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+
+from mainspring.model.errors import Misuse
 
 try:
     import django as _django
 except ImportError as _error:
-    from mainspring.model.errors import Misuse
-
     raise Misuse("mainspring.integrations.django is for Django, which is not installed: pip install django") from _error
 
 from mainspring.integrations.django.project import django_app, project_app
@@ -39,7 +40,12 @@ if not TYPE_CHECKING:
 def _set_up() -> None:
     """Set Django up where nobody has: in scripts, notebooks, the ``mainspring`` command and ``cpu=True`` processes."""
     from django.apps import apps
-    from django.conf import settings
+    from django.conf import ENVIRONMENT_VARIABLE, settings
 
     if not apps.ready and not apps.loading and settings.configured is False:
+        if not os.environ.get(ENVIRONMENT_VARIABLE):
+            raise Misuse(
+                f"Django does not know its settings here: name them by {ENVIRONMENT_VARIABLE}, as in "
+                f"{ENVIRONMENT_VARIABLE}=shop.settings, or go through manage.py"
+            )
         _django.setup()

@@ -22,8 +22,8 @@ class _Worker(BaseCommand):
     """Consumes messages until told to stop."""
 
     help: str = (
-        "Consume messages until told to stop. The first SIGTERM or Ctrl-C lets running handlers finish, the second "
-        "stops them at once and hands their messages back."
+        "Consume messages until told to stop. SIGTERM or Ctrl-C lets running handlers finish; a second one stops them "
+        "and hands their messages back."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -1,0 +1,167 @@
+"""Configuration over the code's own rhythm: from a file or a variable; what is wrong with it stops nothing."""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from mainspring import Mainspring, ScheduleView, every
+from tests.integration.app.shop import eventually
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+Build = Callable[[], Mainspring]
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """Makes the app, as a process does that starts in this folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def made() -> Mainspring:
+        app = Mainspring("memory://", name="shop")
+
+        @app.recurring("0 9 * * *", name="daily.report", overlap="queue")
+        async def report() -> None: ...
+
+        @app.recurring(every("1h"), holidays=lambda day: day == date(2026, 12, 25))
+        async def sweep() -> None: ...
+
+        return app
+
+    return made
+
+
+def viewed(app: Mainspring, name: str) -> ScheduleView:
+    """The schedule, as it is after a start."""
+    with app.testing(start=NOON):
+        view = app.sync.schedules.get(name)
+    assert view is not None
+    return view
+
+
+def write(text: str) -> None:
+    Path("mainspring.toml").write_text(text)
+
+
+def test_without_configuration_the_code_decides(build: Build) -> None:
+    view = viewed(build(), "daily.report")
+
+    assert (view.rhythm, view.configured, view.overlap) == ("0 9 * * *", (), "queue")
+
+
+def test_a_line_in_the_file_sets_the_rhythm(build: Build) -> None:
+    write('[schedules]\n"daily.report" = "30 7 * * mon-fri"\nsweep = "every 2h"\n')
+    app = build()
+
+    view = viewed(app, "daily.report")
+
+    assert (view.rhythm, view.configured, view.overlap) == ("30 7 * * mon-fri", ("rhythm",), "queue")
+    assert view.next_at == datetime(2026, 6, 2, 7, 30, tzinfo=UTC)
+    assert viewed(app, "sweep").rhythm == "every 2h"
+
+
+def test_a_table_sets_whatever_says_when(build: Build) -> None:
+    write(
+        '[schedules."daily.report"]\nrhythm = "0 7 * * *"\ntimezone = "Asia/Tokyo"\nmisfire = "skip"\n'
+        'misfire_after = "5m"\nholidays = ["sat", "sun"]\nend = 2027-01-01T00:00:00Z\n'
+    )
+
+    view = viewed(build(), "daily.report")
+
+    assert view.configured == ("end", "holidays", "misfire", "misfire_after", "rhythm", "timezone")
+    assert (view.timezone, view.misfire, view.holidays) == ("Asia/Tokyo", "skip", ("sat", "sun"))
+    assert view.next_at == datetime(2026, 6, 1, 22, tzinfo=UTC)
+
+
+def test_a_table_of_one_app_is_for_that_app(build: Build) -> None:
+    write(
+        '[schedules]\nsweep = "every 2h"\n[apps.shop.schedules]\nsweep = "every 3h"\n[apps.other.schedules]\nx = "?"\n'
+    )
+
+    assert viewed(build(), "sweep").rhythm == "every 3h"
+
+
+def test_a_variable_goes_before_the_file(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    write('[schedules]\n"daily.report" = "30 7 * * *"\n')
+    monkeypatch.setenv("MAINSPRING_SCHEDULE_DAILY_REPORT", " 15 6 * * * ")
+
+    assert viewed(build(), "daily.report").rhythm == "15 6 * * *"
+
+
+def test_days_that_code_tells_stay_beneath_another_rhythm(
+    build: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MAINSPRING_SCHEDULE_SWEEP", "0 * * * *")
+
+    view = viewed(build(), "sweep")
+
+    assert (view.rhythm, view.configured) == ("0 * * * *", ("rhythm",))
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('"daily.report" = "0 25 * * *"', "25"),
+        ('"daily.report" = "0 0 30 2 *"', "it is never due"),
+        ('"daily.report" = 5', "5 is neither a rhythm nor a table of options"),
+        ('"daily.report" = { rythm = "0 7 * * *" }', "has no option 'rythm'. Did you mean 'rhythm'?"),
+        ('"daily.report" = { timezone = "Europe/Berlim" }', "Did you mean 'Europe/Berlin'?"),
+        ('"daily.report" = { overlap = "never" }', "overlap='never' is not one of"),
+        ('"daily.report" = { holidays = "XX" }', "the holidays package knows no such country"),
+        ('"daily.report" = { end = 2027-01-01 }', "must be an aware datetime"),
+    ],
+)
+def test_a_mistake_is_logged_with_its_place_and_the_codes_own_value_is_used(
+    build: Build, caplog: pytest.LogCaptureFixture, text: str, message: str
+) -> None:
+    write(f"[schedules]\n{text}\n")
+
+    view = viewed(build(), "daily.report")
+
+    assert (view.rhythm, view.configured) == ("0 9 * * *", ())
+    (line,) = caplog.messages
+    assert line.startswith("mainspring.toml:2: schedule daily.report: ")
+    assert message in line
+    assert line.endswith("The code's own value is used")
+
+
+def test_a_bad_variable_is_named(
+    build: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MAINSPRING_SCHEDULE_SWEEP", "hourly")
+
+    assert viewed(build(), "sweep").rhythm == "every 1h"
+    assert caplog.messages[0].startswith("MAINSPRING_SCHEDULE_SWEEP: schedule sweep: ")
+
+
+def test_a_name_that_is_no_schedule_is_logged(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    write('[schedules]\nsweeps = "every 2h"\n')
+
+    with caplog.at_level(logging.WARNING, "mainspring.schedules"):
+        assert viewed(build(), "sweep").rhythm == "every 1h"
+
+    (told,) = caplog.messages
+    assert told == "mainspring.toml:2: this app has no schedule 'sweeps'. Did you mean 'sweep'? It is ignored"
+
+
+def test_an_end_in_the_file_that_has_passed_ends_it(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    write("[schedules.sweep]\nend = 2020-01-01T00:00:00Z\n")
+
+    view = viewed(build(), "sweep")
+
+    assert (view.state, view.next_at, caplog.messages) == ("finished", None, [])
+
+
+async def test_a_worker_starts_with_what_is_configured(build: Build) -> None:
+    write('[schedules]\nsweep = "every 100ms"\n')
+    app = build()
+
+    async def has_run() -> bool:
+        view = await app.schedules.get("sweep")
+        return view is not None and view.fired > 0
+
+    async with app.worker():
+        await eventually(has_run)
