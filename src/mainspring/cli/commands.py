@@ -10,9 +10,24 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from mainspring.cli import dead, declare, demonstrate, doctor, groups, health, messages, publish, schema, worker
+from mainspring.cli import (
+    cron,
+    dead,
+    declare,
+    demonstrate,
+    doctor,
+    groups,
+    health,
+    messages,
+    publish,
+    purge,
+    schedules,
+    schema,
+    worker,
+)
 from mainspring.cli.failures import INTERRUPTED, report
 
+HELP = "Messages, timers and schedules on the database an application already has."
 _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
 
 
@@ -47,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 def _commands() -> App:
     app = App(
         name="mainspring",
-        help="Messages, timers and schedules on the database an application already has.",
+        help=HELP,
         version=_version,
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
@@ -66,6 +81,9 @@ def _commands() -> App:
     app.command(messages.app)
     app.command(dead.app)
     app.command(groups.app)
+    app.command(schedules.app)
+    app.command(cron.cron)
+    app.command(purge.purge)
     app.command(demonstrate.demo)
     return app
 

@@ -15,7 +15,7 @@ async def demo(
     seconds: float | None = None,
     file: Annotated[Path | None, Parameter(metavar="PATH")] = None,
 ) -> int:
-    """Run a small shop on a temporary SQLite file: orders, rollbacks, retries, timeouts, a dead letter.
+    """Run a small shop on a temporary SQLite file: orders, rollbacks, retries, timeouts, reports, a dead letter.
 
     Parameters
     ----------

@@ -95,10 +95,18 @@ def _print_runs(message: MessageView) -> None:
         for each in message.runs
     ]
     print_table(columns, rows)
+    _print_tracebacks(message)
+
+
+def _print_tracebacks(message: MessageView) -> None:
+    attempts: dict[tuple[str, str], list[str]] = {}
     for each in message.runs:
         if each.traceback:
-            _heading(f"traceback, {each.group}, attempt {each.attempt}")
-            stdout().print(Text(visible(each.traceback.rstrip())), soft_wrap=True)
+            attempts.setdefault((each.group, each.traceback), []).append(str(each.attempt))
+    for (group, text), numbers in attempts.items():
+        several = "the same in attempts" if len(numbers) > 1 else "attempt"
+        _heading(f"traceback, {group}, {several} {', '.join(numbers)}")
+        stdout().print(Text(visible(text.rstrip())), soft_wrap=True)
 
 
 def _instant(moment: datetime | None) -> str:

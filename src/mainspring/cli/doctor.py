@@ -6,26 +6,25 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
 from mainspring.app.diagnosis import Finding, Grade, Value, of_app, of_installation, of_surroundings, values
+from mainspring.app.options import Setting
 from mainspring.app.sources import Surroundings, look_around
 from mainspring.cli.failures import Refused
-from mainspring.cli.loading import load_app
+from mainspring.cli.loading import Spec, load_app
 from mainspring.cli.tables import STATE_STYLES, Column, print_json, print_table, say, stdout
 from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.cli.words import many
-from mainspring.model.errors import MainspringError
+from mainspring.model.errors import BadOption, MainspringError
+from mainspring.model.redaction import redacted
 
 _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 
 
 async def doctor(
-    spec: Annotated[str | None, Parameter(metavar="MODULE:APP")] = None,
+    app: Spec | None = None,
     /,
     *,
     target: Target = UNNAMED,
@@ -35,29 +34,28 @@ async def doctor(
 
     The exit code is 1 when there is an error, something that keeps work from being done.
 
-    Parameters
-    ----------
-    spec
-        The application: MODULE:APP, as in shop:app. Without one, only the environment and the file are looked at.
+    Without an application, only the environment, the file and the database are looked at.
     """
-    if spec is not None and target.app not in (None, spec):
-        raise Refused(f"{spec} and --app {target.app} are two applications: give one of them")
-    target = replace(target, app=spec or target.app)
+    if app is not None and target.app not in (None, app):
+        raise Refused(f"{app} and --app {target.app} are two applications: give one of them")
+    target = replace(target, app=app or target.app)
     # What is logged on the way is found and told below.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     around = look_around()
     findings = [of_installation(), *of_surroundings(around)]
-    app: Mainspring | None = None
+    found: Mainspring | None = None
     try:
-        app = None if around.problems else _find(target, around)
+        if around.problems:
+            findings.append(_absent(target, around))
+        elif unreadable := _unreadable(target, around):
+            findings.append(unreadable)
+        elif (found := _find(target, around)) is None:
+            findings.append(_absent(target, around))
     except MainspringError as error:
         findings.append(Finding("application", "error", str(error)))
-    else:
-        if app is None:
-            findings.append(_absent(target, around))
-    if app is not None:
-        findings += await of_app(app, target.app, target.typed)
-    shown = _values(app, around)
+    if found is not None:
+        findings += await of_app(found, target.app, target.typed)
+    shown = _values(found, around)
     ill = any(finding.grade == "error" for finding in findings)
     if json:
         print_json({"ok": not ill, "options": shown, "findings": findings})
@@ -76,6 +74,18 @@ def _find(target: Target, around: Surroundings) -> Mainspring | None:
     return Mainspring(target.url, namespace=target.namespace, schema=target.schema)
 
 
+def _unreadable(target: Target, around: Surroundings) -> Finding | None:
+    """What is wrong with a URL that is given here; the one of an application is told when that is imported."""
+    setting = Setting(target.url, "--url") if target.url is not None else around.url()
+    if target.app is not None or setting is None:
+        return None
+    try:
+        Mainspring(str(setting.value))  # connects to nothing
+    except BadOption as error:
+        return Finding("database", "error", str(error), f"it is set by {setting.source}: correct it there")
+    return None
+
+
 def _values(app: Mainspring | None, around: Surroundings) -> list[Value]:
     if around.problems:
         return []  # no app has any values before they are right
@@ -84,7 +94,7 @@ def _values(app: Mainspring | None, around: Surroundings) -> list[Value]:
 
 def _absent(target: Target, around: Surroundings) -> Finding:
     if around.problems:
-        what = target.app or "the database"
+        what = redacted(target.app or "the database")
         return Finding("application", "note", f"{what} is looked at once the configuration is right")
     advice = "mainspring doctor MODULE:APP, or set MAINSPRING_URL, or url in mainspring.toml"
     return Finding("database", "note", "none is named here: only the configuration was looked at", advice)

@@ -7,16 +7,27 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from uuid import UUID
 
-from cyclopts import Argument, CycloptsError, MissingArgumentError, UnusedCliTokensError
+from cyclopts import Argument, CoercionError, CycloptsError, MissingArgumentError, Token, UnusedCliTokensError
 
-from mainspring.cli.words import clean
+from mainspring.cli.words import clean, visible
 from mainspring.model.errors import MainspringError
+from mainspring.model.redaction import redacted
+from mainspring.timing.cron import CronError
 
 FAILED = 2
 """The exit code of everything that was refused or went wrong."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
+_EXPECTED: dict[object, tuple[str, str]] = {
+    int: ("a whole number", "4"),
+    float: ("a number", "2.5"),
+    UUID: ("a message's id, as `messages list` and `dead list` show it", "01890a5d-ac96-774b-bcce-b302099a8057"),
+    datetime: ("a time", "2030-01-31T09:00:00+01:00"),
+}
+"""What values of these types are called, and an example."""
 
 
 class Refused(MainspringError):
@@ -36,12 +47,18 @@ def interruptible() -> Iterator[None]:
 def report(error: BaseException, *, debug: bool) -> int:
     """Say what went wrong on stderr and return the exit code."""
     if debug:
-        traceback.print_exception(error, file=sys.stderr)
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
     from rich.console import Console
     from rich.text import Text
 
-    line = Text("error: ", style="bold red").append(clean(_sentence(error)), style="default")
-    Console(stderr=True, soft_wrap=True, highlight=False).print(line)
+    sentence = redacted(_sentence(error))
+    # The lines after the first show the expression, and a caret below the place.
+    sentence, _, place = sentence.partition("\n") if isinstance(error, CronError) else (sentence, "", "")
+    line = Text("error: ", style="bold red").append(clean(sentence), style="default")
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(line)
+    if place:
+        console.print(Text(visible(place)))
     return FAILED
 
 
@@ -52,7 +69,12 @@ def _sentence(error: BaseException) -> str:
         case MissingArgumentError(argument=Argument() as argument):
             wanted = argument.parameter.metavar or argument.name
             return f"{wanted} is missing. {_help(error)}"
-        case CycloptsError() | MainspringError():
+        case CoercionError(token=Token() as token, target_type=kind) if kind in _EXPECTED:
+            what, example = _EXPECTED[kind]
+            name = token.keyword or (error.argument.name if error.argument else "this argument")
+            write = f"{token.keyword} {example}" if token.keyword else example
+            return f"{name} takes {what}, not {token.value!r}: write it as in {write}"
+        case CycloptsError() | MainspringError() | CronError():
             return str(error)
         case _:
             return f"{type(error).__qualname__}: {error} (unexpected: `--debug` shows where)"

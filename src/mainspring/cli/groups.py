@@ -18,7 +18,8 @@ app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
 _SILENT = timedelta(minutes=1)
 """A worker that has not reported itself for so long does not count."""
-Name = Annotated[str, Parameter(metavar="GROUP", help="The group's name.")]
+Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group, and kept in the audit log.")]
+Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as `groups list` shows it.")]
 
 
 @app.command(name="list")
@@ -65,14 +66,8 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
 
 
 @app.command
-async def pause(name: Name, /, *, reason: str = "", target: Target = UNNAMED, json: Json = False) -> int:
-    """Stop handing out a group's messages until it is resumed; restarts and deploys do not.
-
-    Parameters
-    ----------
-    reason
-        Shown with the group, and kept in the audit log.
-    """
+async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+    """Stop handing out a group's messages until it is resumed; restarts and deploys do not."""
     async with target.opened() as opened:
         await opened.groups.pause(name, by=operator(), reason=reason)
     if json:

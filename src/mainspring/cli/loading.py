@@ -7,10 +7,19 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from mainspring.app.app import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.failures import Refused, interruptible
+from mainspring.model.errors import MainspringError
+
+Spec = Annotated[
+    str, Parameter(name="MODULE:APP", help="The application, imported from the current directory, as in shop:app.")
+]
+"""How an application is named on the command line, the same for every command that takes one."""
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -24,15 +33,25 @@ def load_app(spec: str) -> Mainspring:
     module = _import(name, attribute)
     found: object = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise Refused(_absent(module, attribute))
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise Refused(_absent(module, attribute)) from error
+        except MainspringError:
+            raise
+        except Exception as error:  # a module may make its app when it is asked for
+            raise Refused(_broken(name, error)) from error
     if not isinstance(found, Mainspring):
         raise Refused(f"{spec} is of type {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
     return found
 
 
 def _parse(spec: str) -> tuple[str, str]:
+    if "://" in spec:
+        raise Refused(
+            "a URL names a database, not an app: write MODULE:APP, as in shop:app; the URL goes into Mainspring(…), "
+            "MAINSPRING_URL or --url"
+        )
     name, colon, attribute = spec.partition(":")
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")

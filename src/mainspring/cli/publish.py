@@ -14,6 +14,7 @@ from mainspring.cli.failures import Refused, interruptible
 from mainspring.cli.tables import print_json, say
 from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.cli.words import when
+from mainspring.model.redaction import redacted
 
 _SHOWN = 20
 
@@ -37,7 +38,9 @@ async def publish(
     at: Annotated[datetime | None, Parameter(metavar="TIME")] = None,
     key: str | None = None,
     priority: Literal["urgent", "high", "normal", "low"] = "normal",
-    header: Annotated[tuple[str, ...], Parameter(name=["--header", "-H"], metavar="NAME=VALUE", negative="")] = (),
+    header: Annotated[
+        tuple[str, ...], Parameter(name=["--header", "-H"], metavar="NAME=VALUE", negative="", show_default=False)
+    ] = (),
     correlation_id: str | None = None,
     message_id: UUID | None = None,
     expires: Annotated[str | None, Parameter(metavar="DURATION")] = None,
@@ -103,9 +106,12 @@ def read_json(text: str) -> Any:
     try:
         return jsons.loads(text, parse_constant=_no_number)
     except jsons.JSONDecodeError as error:
-        near = text[max(0, error.pos - _SHOWN) : error.pos + _SHOWN]
+        near = f", near {text[max(0, error.pos - _SHOWN) : error.pos + _SHOWN]!r}"
         place = f"line {error.lineno}, column {error.colno}"
-        raise Refused(f"the payload is not JSON: {error.msg} at {place}, near {near!r}") from error
+        # A part of a password is not known as one any more.
+        raise Refused(
+            f"the payload is not JSON: {error.msg} at {place}{near if redacted(text) == text else ''}"
+        ) from error
     except RecursionError as error:
         raise Refused("the payload is nested too deeply to be read") from error
 

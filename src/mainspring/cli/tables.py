@@ -24,10 +24,17 @@ STATE_STYLES = {
     "ready": "yellow",
     "running": "bold blue",
     "done": "green",
+    "failed": "red",
+    "snoozed": "yellow",
     "dead": "bold red",
     "cancelled": "dim",
     "parked": "magenta",
     "paused": "yellow",
+    "active": "green",
+    "frozen": "bold cyan",
+    "finished": "dim",
+    "retired": "dim",
+    "broken": "bold red",
     "served": "green",
     "unserved": "yellow",
     "healthy": "bold green",
@@ -71,7 +78,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Draw the rows; cells that name a state are coloured by it."""
+    """Draw the rows; cells that name a state are coloured by it, and columns that find no room are named below."""
     console = stdout()
     cells = [[clean(cell) for cell in row] for row in rows]
     if not console.is_terminal:
@@ -92,6 +99,11 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
     for row in cells:
         table.add_row(*(Text(row[index], style=STATE_STYLES.get(row[index], "")) for index in widths))
     console.print(table)
+    left_out = [
+        column.title for index, column in enumerate(columns) if index not in widths and any(row[index] for row in cells)
+    ]
+    if left_out:
+        say(f"No room for {', '.join(left_out)}: widen the terminal, or add --json", style="dim")
 
 
 def fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int) -> tuple[dict[int, int], int]:

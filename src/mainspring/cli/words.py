@@ -35,7 +35,8 @@ def when(instant: datetime | None, now: datetime | None = None) -> str:
     """How far away an instant is, in its largest unit: ``in 14m``, ``3s ago``, ``now``."""
     if instant is None:
         return ""
-    seconds = (instant - (now or datetime.now(UTC))) / timedelta(seconds=1)
+    # In UTC: two times of one zone would be compared by their clocks, whatever those have done in between.
+    seconds = (instant.astimezone(UTC) - (now or datetime.now(UTC)).astimezone(UTC)) / timedelta(seconds=1)
     if abs(seconds) < 1:
         return "now"
     # Half a second is given back to the future, or what was delayed by 15m would be shown as 14m at once.
@@ -68,7 +69,7 @@ def plain(value: Any) -> Any:
 
 
 def _builtins(value: Any) -> Any:
-    return msgspec.to_builtins(_seconds(value))
+    return _seconds(msgspec.to_builtins(value, builtin_types=(timedelta,)))
 
 
 def _seconds(value: Any) -> Any:
@@ -77,6 +78,8 @@ def _seconds(value: Any) -> Any:
             return value / timedelta(seconds=1)
         case dict():
             return {name: _seconds(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_seconds(each) for each in value]
         case _:
             return value
 

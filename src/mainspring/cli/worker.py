@@ -13,16 +13,18 @@ from mainspring.app import runner
 from mainspring.app.announcing import announced, log_to_stderr, refused_count
 from mainspring.app.parent import Parent
 from mainspring.cli.failures import FAILED, Refused
-from mainspring.cli.loading import load_app
+from mainspring.cli.loading import Spec, load_app
 
 Level = Literal["debug", "info", "warning", "error"]
 
 
 def worker(
-    app: Annotated[str, Parameter(metavar="MODULE:APP")],
+    app: Spec,
     /,
     *,
-    group: Annotated[tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="")] = (),
+    group: Annotated[
+        tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="", show_default=False)
+    ] = (),
     dev: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     processes: Annotated[int, Parameter(name=["--processes", "-p"], metavar="N")] = 1,
     log_level: Level = "info",
@@ -30,13 +32,10 @@ def worker(
 ) -> int:
     """Consume messages until told to stop.
 
-    The first SIGTERM or Ctrl-C lets running handlers finish, the second stops them at once and hands their
-    messages back.
+    SIGTERM or Ctrl-C lets running handlers finish; a second one stops them and hands their messages back.
 
     Parameters
     ----------
-    app
-        The application, imported from the current directory: MODULE:APP, as in shop:app.
     group
         Serve only this group; may be given several times.
     dev

@@ -1,11 +1,13 @@
 """A directory with an application in it, and a database with one of everything."""
 
+import fcntl
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli.shell import Shell, line_with, stop
+from tests.services.watch import locked
 
 HERE = Path(__file__).parent
 PLACED = [
@@ -15,6 +17,11 @@ PLACED = [
     ("payments.timeout", '{"id": 1}', "--delay", "15m", "--key", "order:1"),
     ("nobody.listens", "[1, 2]"),
 ]
+PUT = """
+from clockwork import app
+
+app.sync.schedules.put("newsletter", "0 8 * * *", "send_newsletter")
+"""
 
 
 @pytest.fixture
@@ -25,11 +32,20 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.fixture(scope="session")
-def stocked_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file after a worker has been there: two dead letters, one timer, one parked message."""
-    directory = tmp_path_factory.mktemp("stocked")
-    shutil.copy(HERE / "shop.py", directory / "shop.py")
-    stock(Shell(directory))
+def stocked_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A SQLite file after a worker has been there: two dead letters, one timer, one parked message.
+
+    It is made once for the whole run, by whoever needs it first; tests get copies.
+    """
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if worker_id != "master" else base) / "stocked"
+    directory.mkdir(exist_ok=True)
+    done = directory / "done"
+    with locked(directory / "door", fcntl.LOCK_EX):
+        if not done.exists():
+            shutil.copy(HERE / "shop.py", directory / "shop.py")
+            stock(Shell(directory))
+            done.touch()
     return directory / "shop.db"
 
 
@@ -50,4 +66,28 @@ def stocked(shell: Shell, stocked_file: Path) -> Shell:
     """Commands with MAINSPRING_URL on a copy of that file."""
     shutil.copy(stocked_file, shell.directory / "shop.db")
     shell.environment["MAINSPRING_URL"] = "sqlite:///shop.db"
+    return shell
+
+
+@pytest.fixture(scope="session")
+def timed_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file after a worker has been there: a schedule that ran a few times, others that never did."""
+    directory = tmp_path_factory.mktemp("timed")
+    shutil.copy(HERE / "clockwork.py", directory / "clockwork.py")
+    shell = Shell(directory)
+    with shell.started("worker", "clockwork:app") as worker:
+        for _ in range(4):
+            line_with(worker, "tick")
+        assert stop(worker).code == 0
+    (directory / "put.py").write_text(PUT)
+    shell.python("put.py")
+    return directory / "clockwork.db"
+
+
+@pytest.fixture
+def timed(shell: Shell, timed_file: Path) -> Shell:
+    """Commands with MAINSPRING_URL on a copy of that file, beside its application."""
+    shutil.copy(HERE / "clockwork.py", shell.directory / "clockwork.py")
+    shutil.copy(timed_file, shell.directory / "clockwork.db")
+    shell.environment["MAINSPRING_URL"] = "sqlite:///clockwork.db"
     return shell

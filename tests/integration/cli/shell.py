@@ -80,6 +80,19 @@ class Shell:
         )
         return [Ended(*answer) for answer in json.loads(answers.read_text())]
 
+    def python(self, script: str) -> str:
+        """Run a Python script of the directory and return what it printed."""
+        ran = subprocess.run(
+            [sys.executable, script],
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
     @contextmanager
     def started(self, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
         """A command that goes on, with its output to be read line by line; killed if the test forgets it."""

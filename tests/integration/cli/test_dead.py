@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.cli.shell import Shell
+from tests.integration.cli.shell import Shell, line_with, stop
 
 
 def test_dead_letters_are_listed_with_their_errors(stocked: Shell) -> None:
@@ -32,6 +32,7 @@ def test_a_dead_letter_is_shown_with_its_traceback_and_no_escape_codes(stocked: 
 
     assert "traceback, send_receipt, attempt 1" in shown
     assert "in send_receipt" in shown
+    assert "mainspring/" not in shown
     assert "\x1b" not in shown
     assert as_json["payload"] == {"id": 3, "jam": "ink"}
     assert [run["status"] for run in as_json["runs"] if run["group"] == "send_receipt"] == ["dead"]
@@ -97,3 +98,20 @@ def test_ctrl_c_at_the_question_changes_nothing(stocked: Shell) -> None:
     assert ended.code == 130
     assert "Traceback" not in ended.out
     assert len(stocked("dead", "list", "--json").json) == 2
+
+
+def test_the_same_traceback_of_several_attempts_is_shown_once(shell: Shell) -> None:
+    text = (shell.directory / "shop.py").read_text()
+    text = text.replace("NO_RETRY", "intervals(0, 0)").replace("import intervals(0, 0)", "import intervals")
+    (shell.directory / "shop.py").write_text(text)
+    with shell.started("worker", "shop:app") as worker:
+        line_with(worker, "ready")
+        shell("publish", "orders.placed", '{"id": 2, "jam": "paper"}', "--app", "shop:app")
+        while not (dead := shell("dead", "list", "--json", "--app", "shop:app").json):
+            pass
+        stop(worker)
+
+    shown = shell("dead", "show", dead[0]["message_id"], "--app", "shop:app").out
+
+    assert "traceback, send_receipt, the same in attempts 1, 2, 3" in shown
+    assert shown.count("Traceback (most recent call last)") == 1

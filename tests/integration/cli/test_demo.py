@@ -20,6 +20,10 @@ def test_the_demo_adds_up_and_what_it_says_to_type_works(shell: Shell) -> None:
     assert published == handled + cancelled + dead + waiting
     assert min(handled, waiting) > 0
     assert dead == 1
+    reports = re.search(r"(\d+) reports were due by the clocks of Asia/Tokyo, (\d+) were made", ended.out)
+    assert reports is not None
+    assert int(reports[1]) >= int(reports[2]) >= 1
+    assert "  reports " in ended.out
     _type_what_it_says(shell, ended.out)
 
 
@@ -29,9 +33,10 @@ def _type_what_it_says(shell: Shell, said: str) -> None:
 
     answers = [shell(*shlex.split(command, comments=True)) for command in commands]
 
-    assert [answer.code for answer in answers] == [0, 0, 0, 0, 0]
-    groups, messages, dead, shown, revived = (answer.out for answer in answers)
+    assert [answer.code for answer in answers] == [0, 0, 0, 0, 0, 0]
+    groups, schedules, messages, dead, shown, revived = (answer.out for answer in answers)
     assert "send_receipt" in groups
+    assert "sales_report" in schedules
     assert "payments.timeout" in messages
     assert "Unreadable" in dead
     assert "a tenner" in shown
@@ -43,5 +48,6 @@ def test_the_demo_draws_on_a_terminal_and_ctrl_c_adds_up(shell: Shell) -> None:
 
     assert ended.code == 0, ended.out
     assert "deliveries, one copy per group" in ended.out
+    assert "on a rhythm: every 3 seconds, by the clocks of Asia/Tokyo" in ended.out
     assert re.search(r"✓ .*\d+ published = \d+ handled", ended.out)
     assert "✗" not in ended.out

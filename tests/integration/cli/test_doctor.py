@@ -1,5 +1,6 @@
 """``mainspring doctor``: every value with its source, every finding with what to do, and nothing touched."""
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "keep": ("all", "argument"),
         "preset": ("development", "MAINSPRING_PRESET"),
         "pool_size": ("4", "default"),
+        "version": ("0", "default"),
         "durable": ("false", "MAINSPRING_DURABLE"),
         "retention.repeats": ("1h", "default"),
         "retention.done": ("1d", "preset development"),
@@ -72,7 +74,9 @@ def test_all_is_well_after_a_worker_was_there(stocked: Shell) -> None:
     )
 
     assert [each.code for each in (by_app, by_option, by_variable)] == [0, 0, 0]
-    assert _findings(by_app, "schema") == [("ok", "version 2, which this release can work with", "")]
+    ((grade, summary, advice),) = _findings(by_app, "schema")
+    assert (grade, advice) == ("ok", "")
+    assert re.fullmatch(r"version \d+, which this release can work with", summary)
     assert _findings(by_app, "groups") == [("ok", "every consumer is declared", "")]
     assert by_option.json["options"] == by_app.json["options"]
     assert _options(by_variable)["url"] == ("sqlite:///shop.db", "MAINSPRING_URL")
@@ -289,3 +293,42 @@ def test_commands_take_the_database_from_the_file(stocked: Shell) -> None:
     _write(stocked, 'url = "sqlite:///shop.db"\n')
 
     assert len(stocked("dead", "list", "--json").json) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("shop.db", "the database URL has no scheme"),
+        ("postgresql://ann:s3?cret@db/shop", "the PostgreSQL URL cannot be read"),
+        ("postgresql://ann:s3cret@[db/shop", "the PostgreSQL URL cannot be read"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_told_with_where_it_is_set(shell: Shell, url: str, said: str) -> None:
+    by_option = shell("doctor", "--url", url, "--json")
+    shell.environment["MAINSPRING_URL"] = url
+    by_variable = shell("doctor", "--json")
+
+    ((grade, summary, advice),) = _findings(by_variable, "database")
+    assert (by_option.code, by_variable.code, grade) == (1, 1, "error")
+    assert summary.startswith(said)
+    assert advice == "it is set by MAINSPRING_URL: correct it there"
+    assert _findings(by_option, "database")[0][:2] == ("error", summary)
+    assert "s3" not in by_option.out + by_variable.out
+
+
+def test_a_django_project_without_its_settings_is_told_how_to_name_them(shell: Shell) -> None:
+    shell.environment.pop("DJANGO_SETTINGS_MODULE", None)
+    _write(shell, "from mainspring.integrations.django import app\n", "spring.py")
+
+    itself, imported = shell.several(
+        ("doctor", "mainspring.integrations.django:app", "--json"), ("doctor", "spring:app", "--json")
+    )
+
+    action = (
+        "Django does not know its settings here: name them by DJANGO_SETTINGS_MODULE, as in "
+        "DJANGO_SETTINGS_MODULE=shop.settings, or go through manage.py"
+    )
+    assert _findings(itself, "application") == [("error", action, "")]
+    assert _findings(imported, "application") == [
+        ("error", f"importing spring failed: Misuse: {action} (spring.py:1)", "")
+    ]

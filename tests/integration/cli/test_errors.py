@@ -20,7 +20,16 @@ REFUSED = [
     (["messages", "list", "--state", "gone"], 'Invalid value "gone" for --state.'),
     (["messages", "list", "--limit", "0", *APP], "--limit 0 must be 1 or more"),
     (["messages", "show"], "ID is missing. `mainspring messages show --help` shows what to write"),
-    (["messages", "show", "42", *APP], 'unable to convert "42" into UUID'),
+    (["messages", "show", "42", *APP], "ID takes a message's id, as `messages list` and `dead list` show it, not '42'"),
+    (["dead", "show", "123", *APP], "not '123': write it as in 01890a5d-ac96-774b-bcce-b302099a8057"),
+    (["messages", "list", "-n", "x", *APP], "-n takes a whole number, not 'x': write it as in -n 4"),
+    (["publish", "t", "--at", "noon", *APP], "--at takes a time, not 'noon': write it as in --at 2030-01-31T09:00"),
+    (["demo", "--seconds", "x"], "--seconds takes a number, not 'x': write it as in --seconds 2.5"),
+    (
+        ["worker", "shop:app", "--processes", "x"],
+        "--processes takes a whole number, not 'x': write it as in --processes 4",
+    ),
+    (["worker", "late:app"], "importing late failed: ZeroDivisionError: division by zero (late.py:2)"),
     (["messages", "show", ID, *APP], f"there is no message {ID}"),
     (["messages", "cancel", *APP], "Give a message's ID, or --topic and --key together"),
     (["messages", "cancel", ID, "--key", "k", *APP], "Give a message's ID, or --topic and --key together"),
@@ -75,6 +84,7 @@ MODULES = {
     "needs_more": "import surely_not_installed\n",
     "syntax": "def broken(:\n",
     "divides": "zero = 0\nvalue = 1 / zero\n",
+    "late": "def __getattr__(name):\n    return 1 / 0\n",
     "small": "from mainspring import Mainspring\n\napp = Mainspring('sqlite:///small.db', payload_limit=1000)\n",
 }
 
@@ -176,6 +186,9 @@ def test_help_lists_the_commands_and_version_is_one_line(shell: Shell) -> None:
         "messages",
         "dead",
         "groups",
+        "schedules",
+        "cron",
+        "purge",
         "demo",
     ):
         assert f"│ {name} " in helped.out

@@ -68,3 +68,12 @@ def test_groups_are_declared_without_a_worker(shell: Shell) -> None:
     assert [each["group"] for each in as_json] == ["send_receipt", "analytics", "expire"]
     stored = shell("publish", "orders.placed", "{}", "--app", "shop:app", "--delay", "1h")
     assert "send_receipt receives it in 1h" in stored.out
+
+
+def test_columns_without_room_are_named_on_a_terminal(stocked: Shell) -> None:
+    narrow = stocked.on_terminal("groups", "list").out
+    stocked.environment["COLUMNS"] = "200"
+    wide = stocked.on_terminal("groups", "list").out
+
+    assert "No room for handled, failed, served: widen the terminal, or add --json" in narrow
+    assert "No room" not in wide

@@ -176,3 +176,9 @@ def test_health_of_a_database_that_cannot_be_reached_is_bad(shell: Shell) -> Non
 
     assert ended.code == 2
     assert ended.out.splitlines()[0] == "unhealthy"
+
+
+def test_columns_without_room_are_named_unless_they_are_empty(stocked: Shell) -> None:
+    shown = stocked.on_terminal("messages", "list", "--state", "dead").out
+
+    assert "No room for attempt, note: widen the terminal, or add --json" in shown

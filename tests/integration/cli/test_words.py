@@ -1,17 +1,20 @@
 """Values as people read them, and a demo whose numbers are wrong."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from mainspring import Mainspring
+from mainspring import Mainspring, Retention
 from mainspring.cli.demo.journal import Journal
 from mainspring.cli.demo.shop import Customers, books, build
 from mainspring.cli.demo.summary import add_up, print_summary
+from mainspring.cli.instants import shortly
 from mainspring.cli.tables import Column, fit
-from mainspring.cli.words import clean, first_line, many, visible, when
+from mainspring.cli.words import clean, first_line, many, to_json, visible, when
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
 
@@ -31,6 +34,37 @@ NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
 )
 def test_an_instant_is_told_by_its_distance(away: timedelta, said: str) -> None:
     assert when(NOW + away, NOW) == said
+
+
+def test_a_distance_is_that_of_instants_and_not_of_clocks() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    before, after = datetime(2026, 10, 25, 2, tzinfo=berlin), datetime(2026, 10, 25, 3, tzinfo=berlin)
+
+    assert when(after, before) == "in 2h"
+
+
+@pytest.mark.parametrize(
+    ("away", "said"),
+    [
+        (timedelta(minutes=3), "in 3m, 10:03"),
+        (timedelta(seconds=5), "in 5s, 10:00:05"),
+        (timedelta(days=1), "in 1d, Fri 10:00"),
+        (timedelta(days=6), "in 6d, Wed 10:00"),
+        (timedelta(days=7), "in 7d, 2030-02-07"),
+        (timedelta(days=-1), "1d ago, 2030-01-30"),
+        (timedelta(milliseconds=500), "now, 10:00"),
+    ],
+)
+def test_a_time_to_come_is_told_in_few_words(away: timedelta, said: str) -> None:
+    assert shortly((NOW + away).astimezone(ZoneInfo("Europe/Berlin")), NOW) == said
+
+
+def test_durations_are_seconds_in_json_wherever_they_stand() -> None:
+    kept = {"kept": [Retention(done=timedelta(minutes=1), dead=None)]}
+
+    (values,) = json.loads(to_json(kept))["kept"]
+
+    assert (values["done"], values["dead"]) == (60.0, None)
 
 
 def test_no_instant_is_told_by_nothing() -> None:
@@ -68,7 +102,7 @@ async def test_books_and_ledger_that_differ_are_reported(
     account = await add_up(shop, path, Journal())
     print_summary(account, path)
 
-    assert [finding.right for finding in account.findings] == [False, True, False, True]
+    assert [finding.right for finding in account.findings] == [False, True, False, True, True]
     assert not account.right
     said = capsys.readouterr().out
     assert "✗ 3 published = 0 handled + 0 cancelled + 0 dead + 0 waiting, but that is 0" in said

@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.house.pages import Block, blocks
 from tests.house.tree import ROOT
 from tests.services.cluster import free_port
+from tests.services.unmeasured import unmeasured
 
 _SERVICE = re.compile(r"\b(runserver|uvicorn|mainspring_worker|mainspring worker)\b")
 _ASKS = re.compile(r"^curl (?!.*(--data|--json|--request POST))")
@@ -32,7 +33,7 @@ class Session:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        self._environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **environment}
+        self._environment = {**unmeasured(), "PATH": path, "PYTHONUNBUFFERED": "1", **environment}
         self._port = str(free_port())
         self.typed: list[str] = []
         self.services = ExitStack()

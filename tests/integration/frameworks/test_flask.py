@@ -130,3 +130,14 @@ def test_flask_mainspring_worker_says_in_one_line_what_is_wrong(spring: FlaskMai
 
     assert ended.exit_code == 2
     assert ended.output.startswith("Error: no consumer is registered")
+
+
+def test_flask_lists_the_commands_in_a_sentence_each(spring: FlaskMainspring) -> None:
+    runner = _application(spring).test_cli_runner()
+
+    listed = runner.invoke(args=["mainspring", "--help"]).output
+    helped = runner.invoke(args=["mainspring", "worker", "--help"]).output
+
+    assert "worker   Consume messages until told to stop.\n" in listed
+    assert "Serve only this group; may be given several times." in helped
+    assert "a second one stops them" in " ".join(helped.split())

@@ -13,7 +13,7 @@ from tests.house.pages import blocks
 from tests.house.tree import ROOT
 
 README = ROOT / "README.md"
-pytestmark = [pytest.mark.xdist_group("fresh"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +104,10 @@ def test_without_the_command_line_extra_the_command_says_what_to_install(
     newcomer: dict[str, str], tmp_path: Path
 ) -> None:
     bare = tmp_path / "bare"
-    venv.create(bare, with_pip=True)
+    venv.create(bare)
     shell = {**newcomer, "PATH": f"{bare / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(bare)}
-    subprocess.run(shlex.split("pip install --quiet mainspring"), cwd=tmp_path, env=shell, check=True)
+    install = f"pip --python {bare / 'bin' / 'python'} install --quiet mainspring"
+    subprocess.run(shlex.split(install), cwd=tmp_path, env=newcomer, check=True)
 
     said = subprocess.run(
         ["mainspring", "worker"], cwd=tmp_path, env=shell, check=False, capture_output=True, text=True

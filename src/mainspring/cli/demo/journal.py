@@ -8,7 +8,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["placed", "undone", "handled", "retry", "paid", "expired", "dead"]
+Kind = Literal["placed", "undone", "handled", "retry", "paid", "expired", "report", "dead"]
 _LINES = 100
 
 
@@ -38,7 +38,7 @@ class Journal:
         """Write down that something happened, to which order."""
         with self._lock:
             self.counts[kind] += 1
-            if kind in ("handled", "expired"):
+            if kind in ("handled", "expired", "report"):
                 self.handled[group] += 1
             elif kind == "retry":
                 self.retried[group] += 1

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from mainspring.app.app import Mainspring
 from mainspring.cli.demo.journal import Journal
-from mainspring.cli.demo.shop import GROUPS, Customers, build
+from mainspring.cli.demo.shop import GROUPS, REPORT, Customers, build
 from mainspring.cli.demo.summary import add_up, print_summary
 from mainspring.cli.demo.view import GroupLine, Scene, draw, total_of
 from mainspring.cli.tables import say, stdout
@@ -87,7 +87,8 @@ class Show:
             total = scene.totals
             say(
                 f"{scene.elapsed:4.0f} s  orders {scene.placed}  rolled back {scene.undone}  handled {total.handled}  "
-                f"retried {total.retried}  cancelled {total.cancelled}  dead {total.dead}  waiting {total.waiting}"
+                f"retried {total.retried}  cancelled {total.cancelled}  dead {total.dead}  waiting {total.waiting}  "
+                f"reports {scene.reports}"
             )
 
     @property
@@ -114,6 +115,8 @@ class Show:
             expired=counts["expired"],
             pace=tuple(self._pace),
             groups=groups,
+            schedule=await self._app.schedules.get(REPORT),
+            reports=counts["report"],
             events=self._journal.recent(40),
         )
 

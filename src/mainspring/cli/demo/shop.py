@@ -12,12 +12,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from mainspring import Context, Mainspring, exponential
 from mainspring.cli.demo.journal import Journal
 
 PAYMENT_TIME = "4s"
 """How long a customer has to pay; hours in a real shop."""
+REPORT, ZONE = "sales_report", "Asia/Tokyo"
+"""The report is due on the clocks of this zone."""
 GROUPS = ("send_receipt", "analytics", "expire_unpaid")
 _GARBLED = 3
 """Which order in every 120 comes from a program with a bug."""
@@ -40,7 +43,7 @@ class MailServerBusy(Exception):
 
 
 def build(url: str, journal: Journal) -> Mainspring:
-    """The application: one message type and three consumers."""
+    """The application: one message type, three consumers, and a report on a rhythm."""
     app = Mainspring(url, name="shop", preset="development")
     app.message("orders.placed")(OrderPlaced)
 
@@ -61,6 +64,12 @@ def build(url: str, journal: Journal) -> Mainspring:
     @app.consumer("payments.timeout")
     async def expire_unpaid(unpaid: dict[str, Any], ctx: Context) -> None:
         journal.note("expired", ctx.group, f"order {unpaid['order_id']} was not paid in time", unpaid["order_id"])
+
+    @app.recurring("*/3 * * * * *", timezone=ZONE, name=REPORT)
+    async def sales_report(ctx: Context) -> None:
+        due = ctx.scheduled_for.astimezone(ZoneInfo(ZONE))
+        text = f"{journal.counts['placed']} orders by {due:%H:%M:%S} in {ZONE.rpartition('/')[2]}"
+        journal.note("report", ctx.group, text)
 
     return app
 

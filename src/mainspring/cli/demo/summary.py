@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mainspring.app.app import Mainspring
 from mainspring.cli.demo.journal import Journal
-from mainspring.cli.demo.shop import GROUPS, books
+from mainspring.cli.demo.shop import GROUPS, REPORT, ZONE, books
 from mainspring.cli.demo.view import GroupLine, total_of
 from mainspring.cli.tables import Column, print_table, say, stdout
 from mainspring.cli.target import VARIABLE, typed_name
@@ -50,8 +50,11 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
     tally = await app.tally()
     counts = {each.group: each for each in tally.groups}
     groups = [_line(name, orders, counts.get(name, Counts(name)), await _cancelled(app, name)) for name in GROUPS]
-    total = total_of(groups)
+    total, noted = total_of(groups), sum(journal.handled[each] for each in GROUPS)
     settled = total.handled + total.cancelled + total.dead + total.waiting
+    reports, schedule = counts.get(REPORT, Counts(REPORT)), await app.schedules.get(REPORT)
+    fired, made = 0 if schedule is None else schedule.fired, journal.counts["report"]
+    unmade = reports.scheduled + reports.ready + reports.running + reports.lapsed
     findings = [
         Finding(
             all(each.published == each.handled + each.cancelled + each.dead + each.waiting for each in groups),
@@ -60,7 +63,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
         ),
         Finding(
             all(each.handled == journal.handled[each.name] for each in groups),
-            f"the ledger's {total.handled} handled are the handlers' own {sum(journal.handled.values())}",
+            f"the ledger's {total.handled} handled are the handlers' own {noted}",
         ),
         Finding(
             total.cancelled == journal.counts["paid"] and orders == journal.counts["placed"],
@@ -69,6 +72,11 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
         Finding(
             journal.ghosts == 0 and tally.parked == 0,
             f"{journal.counts['undone']} orders were rolled back, {journal.ghosts} of their messages were delivered",
+        ),
+        Finding(
+            fired == made + unmade,
+            f"{fired} reports were due by the clocks of {ZONE}, {made} were made"
+            + (f", {unmade} wait" if unmade else ""),
         ),
     ]
     return Account(groups, findings, await app.dead.list())
@@ -124,6 +132,7 @@ def _print_next(account: Account, path: Path) -> None:
     name = typed_name()
     commands = [
         (f"{name} groups list", "every group and what waits for it"),
+        (f"{name} schedules list", "the report, and when it is due"),
         (f"{name} messages list", "the payment timeouts still to come"),
         (f"{name} dead list", "what was given up, and why"),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from rich import box
 from rich.align import Align
@@ -15,7 +16,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from mainspring.app.schedule_view import ScheduleView
 from mainspring.cli.demo.journal import Event, Kind
+from mainspring.cli.words import when
 
 _BARS = "▁▂▃▄▅▆▇█"
 _FRAME = "grey37"
@@ -27,6 +30,7 @@ _EVENTS: dict[Kind, tuple[str, str]] = {
     "retry": ("retry", "yellow"),
     "paid": ("cancelled", "magenta"),
     "expired": ("handled", "green"),
+    "report": ("recurring", "sky_blue2"),
     "dead": ("dead letter", "bold red"),
 }
 _GROUP_COLOURS = ("sky_blue2", "sea_green2", "plum2")
@@ -60,6 +64,9 @@ class Scene:
     pace: Sequence[int]
     """Deliveries handled in each of the last seconds."""
     groups: Sequence[GroupLine]
+    schedule: ScheduleView | None
+    """None before the worker has declared it."""
+    reports: int
     events: Sequence[Event]
 
     @property
@@ -77,13 +84,14 @@ def total_of(groups: Sequence[GroupLine]) -> GroupLine:
 
 def draw(scene: Scene, width: int, height: int) -> RenderableType:
     """One frame, made to fit."""
-    tiles, groups, legend = 5, len(scene.groups) + 3, 1
-    room = height - 1 - tiles - groups - legend - 2
+    tiles, groups, schedule, legend = 5, len(scene.groups) + 3, 3, 1
+    room = height - 1 - tiles - groups - schedule - legend - 2
     layout = Layout()
     layout.split_column(
         Layout(_heading(scene), size=1),
         Layout(_tiles(scene, width), size=tiles),
         Layout(_groups(scene, wide=width >= _WIDE), size=groups),
+        Layout(_schedule(scene), size=schedule),
         Layout(_log(scene.events[: max(room, 1)], scene.groups)),
         Layout(_legend(), size=legend),
     )
@@ -146,6 +154,23 @@ def _groups(scene: Scene, *, wide: bool) -> RenderableType:
             _number(each.waiting, "default"),
         )
     return _panel(table, title="deliveries, one copy per group")
+
+
+def _schedule(scene: Scene) -> RenderableType:
+    view, line = scene.schedule, Table.grid(expand=True, padding=(0, 2, 0, 0))
+    if view is None:
+        return _panel(Text("to be declared", style="dim"), title="on a rhythm")
+    zone = ZoneInfo(view.timezone)
+    upcoming, last = "", "never ran"
+    if view.next_at is not None:
+        upcoming = f"next {view.next_at.astimezone(zone):%H:%M:%S}, {when(view.next_at)}"
+    if view.last_run is not None:
+        last = f"last {view.last_run.status}, {when(view.last_run.finished_at)}"
+    for _ in range(3):
+        line.add_column(no_wrap=True)
+    line.add_column(no_wrap=True, ratio=1, justify="right")
+    line.add_row(Text(view.name, style="sky_blue2"), upcoming, last, f"{view.fired} fired, {view.missed} missed")
+    return _panel(line, title=f"on a rhythm: {view.description.lower()}, by the clocks of {view.timezone}")
 
 
 def _panel(body: RenderableType, *, title: str | None = None, padding: int = 1) -> Panel:

@@ -1,0 +1,135 @@
+"""What operators do to schedules: pause, resume, trigger, delete, freeze and thaw."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mainspring.app.app import Mainspring
+from mainspring.app.envelope import MISSING
+from mainspring.cli.confirming import confirmed
+from mainspring.cli.dead import Yes
+from mainspring.cli.failures import Refused
+from mainspring.cli.finding import Name, followed, found, values
+from mainspring.cli.instants import shortly, zone_of
+from mainspring.cli.publish import JsonText, read_json
+from mainspring.cli.tables import print_json, say
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+
+Reason = Annotated[str, Parameter(show_default=False, help="Shown with the schedule, and kept in the audit log.")]
+Everywhere = Annotated[
+    bool, Parameter(negative="", show_default=False, help="The schedules of every app on this database.")
+]
+
+
+async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+    """Let a schedule stand still until it is resumed; restarts and deploys do not. What runs goes on."""
+    async with target.opened() as opened:
+        await found(opened, name)
+        view = await opened.schedules.pause(name, reason=reason, by=operator())
+    if json:
+        print_json(values(view))
+    else:
+        say(f"{name} is paused. To go on: mainspring schedules resume {name}{target.typed}")
+    return 0
+
+
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Let a schedule go on with the first time still to come; those of the pause are left out."""
+    async with target.opened() as opened:
+        await found(opened, name)
+        view = await opened.schedules.resume(name, by=operator())
+    if json:
+        print_json(values(view))
+    else:
+        due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
+        say(f"{name} is resumed{due}")
+    return 0
+
+
+async def trigger(
+    name: Name,
+    /,
+    *,
+    payload: Annotated[str | None, JsonText] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Run a schedule now, outside of its rhythm: its next time stays as it is.
+
+    Parameters
+    ----------
+    payload
+        Deliver this JSON instead of the schedule's own; `-` reads it from stdin.
+    """
+    value = MISSING if payload is None else read_json(payload)
+    async with target.opened() as opened:
+        await followed(opened, name)
+        receipt = await opened.schedules.trigger(name, payload=value, by=operator())
+    if json:
+        print_json(receipt)
+    else:
+        say(f"{name} is triggered. To see how it goes: mainspring messages show {receipt.id}{target.typed}")
+    return 0
+
+
+async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> int:
+    """Remove a schedule that was made at run time, or whose code has gone; its runs stay."""
+    async with target.opened() as opened:
+        view = await found(opened, name)
+        # What code defines is refused, so there is nothing to ask.
+        deletable = view.origin == "api" or view.retired_at is not None
+        if deletable and not confirmed(f"Delete the schedule {name}?", yes=yes):
+            say("Nothing was deleted.")
+            return 1
+        await opened.schedules.delete(name, by=operator())
+    if json:
+        print_json({"schedule": name, "deleted": True})
+    else:
+        say(f"{name} is deleted; its runs stay: mainspring schedules runs {name}{target.typed}")
+    return 0
+
+
+async def freeze(
+    *, everywhere: Everywhere = False, reason: Reason = "", target: Target = UNNAMED, json: Json = False
+) -> int:
+    """Let all schedules of an app stand still until they are thawed."""
+    _check_whose(target, everywhere=everywhere)
+    async with target.opened() as opened:
+        await opened.schedules.freeze(reason=reason, everywhere=everywhere, by=operator())
+    if json:
+        print_json({"app": None if everywhere else opened.options.name, "frozen": True})
+    else:
+        more = " --everywhere" if everywhere else ""
+        whose = _whose(opened, everywhere=everywhere)
+        say(f"{whose} are frozen. To go on: mainspring schedules thaw{more}{target.typed}")
+    return 0
+
+
+async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> int:
+    """End a freeze; what was due meanwhile is for each schedule's misfire policy."""
+    _check_whose(target, everywhere=everywhere)
+    async with target.opened() as opened:
+        thawed = await opened.schedules.thaw(everywhere=everywhere, by=operator())
+        views = await opened.schedules.list(app=None if everywhere else opened.options.name)
+    still = sorted({each.app for each in views if each.frozen_at is not None})
+    if json:
+        print_json({"app": None if everywhere else opened.options.name, "thawed": thawed, "still_frozen": still})
+        return 0
+    whose = _whose(opened, everywhere=everywhere)
+    say(f"{whose} are thawed" if thawed else f"{whose} were not frozen: nothing is changed")
+    if still and everywhere:
+        say(f"Still frozen by themselves: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP")
+    elif still:
+        say("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
+    return 0
+
+
+def _check_whose(target: Target, *, everywhere: bool) -> None:
+    if target.app is None and not everywhere:
+        raise Refused("whose schedules? Give --app MODULE:APP, or --everywhere for those of every app on this database")
+
+
+def _whose(opened: Mainspring, *, everywhere: bool) -> str:
+    return "The schedules of every app" if everywhere else f"The schedules of {opened.options.name}"

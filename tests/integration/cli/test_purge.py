@@ -1,0 +1,42 @@
+"""`purge`: what is over goes when it is older than it is to be kept."""
+
+from tests.integration.cli.shell import Shell
+
+
+def test_what_is_older_goes_and_is_counted(stocked: Shell) -> None:
+    kept, asked, purged, again = stocked.several(
+        ("purge", "--yes", "--json"),
+        ("purge", "--dead", "0s"),
+        ("purge", "--done", "0s", "--failures", "0s", "--dead", "0s", "--parked", "0s", "--audit", "0s", "--yes"),
+        ("purge", "--dead", "0s", "--yes", "--json"),
+    )
+
+    counts = {line.split(maxsplit=1)[1].split("  ")[0]: int(line.split()[0]) for line in purged.out.splitlines()[1:]}
+    assert kept.json["total"] == 0
+    assert "runs that ended well after 7d, failed runs after 30d, dead letters after 0s" in asked.complaint
+    assert (counts["dead letters"], counts["parked messages"]) == (2, 1)
+    assert counts["runs"] >= 3
+    assert "1h" in purged.out.splitlines()[1]
+    assert again.json["dead"] == 0
+    assert stocked("dead", "list", "--json").json == []
+
+
+def test_it_goes_by_the_retention_of_the_app_and_forever_keeps(stocked: Shell) -> None:
+    (stocked.directory / "mainspring.toml").write_text('[retention]\ndead = "0s"\n')
+    asked, kept, purged, refused = stocked.several(
+        ("purge",),
+        ("purge", "--dead", "forever", "--yes", "--json"),
+        ("purge", "--yes", "--json"),
+        ("purge", "--dead", "5"),
+    )
+
+    assert "dead letters after 0s" in asked.complaint
+    assert (kept.json["dead"], purged.json["dead"]) == (0, 2)
+    assert "dead='5' is not a duration" in refused.complaint
+
+
+def test_nothing_is_removed_by_a_no(stocked: Shell) -> None:
+    ended = stocked.on_terminal("purge", "--dead", "0s", typed="n\n")
+
+    assert (ended.code, "Nothing was removed." in ended.out) == (1, True)
+    assert len(stocked("dead", "list", "--json").json) == 2
