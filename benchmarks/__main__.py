@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 import uvloop
 
-from benchmarks import backlog, bell, dispatch, drain, handles, raw_loop
+from benchmarks import backlog, bell, dispatch, drain, handles, lateness, raw_loop
 from benchmarks.server import postgres
 
 WANTED_SHARE = 0.25
@@ -77,20 +77,42 @@ async def behind(url: str, options: argparse.Namespace) -> None:
 
 
 async def joined(url: str, options: argparse.Namespace) -> None:
-    """Publish in the caller's transaction, and the INSERT by hand through the same handle, in turns."""
+    """Publish in the caller's transaction, its statements raw, and the least by hand, in turns."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "PostgreSQL": await handles.measure("PostgreSQL", url, "bench_handles", options.pairs),
             "SQLite": await handles.measure("SQLite", str(Path(folder) / "bench.db"), "mainspring", options.pairs),
         }
     for database, measured in found.items():
-        for handle, publish, by_hand in measured:
-            ratio = by_hand / publish
+        for handle, publish, raw, by_hand in measured:
+            ratio = raw / publish
             print(
-                f"  {database:<10} {handle:<24} publish {publish:>5.0f} µs   by hand {by_hand:>5.0f} µs   "
-                f"ratio {ratio:.2f} (≥ {handles.WANTED}: {verdict(ratio >= handles.WANTED)})"
+                f"  {database:<10} {handle:<24} publish {publish:>4.0f} µs, raw {raw:>4.0f} µs: "
+                f"{ratio:.2f} (≥ {handles.WANTED}: {verdict(ratio >= handles.WANTED)}); "
+                f"by hand {by_hand:>4.0f} µs: {by_hand / publish:.2f}"
             )
     await _drop(url, "bench_handles")
+
+
+async def on_time(url: str, options: argparse.Namespace) -> None:
+    """How late due work starts, on both databases."""
+    with tempfile.TemporaryDirectory() as folder:
+        for database, address in (("PostgreSQL", url), ("SQLite", f"sqlite:///{Path(folder) / 'due.db'}")):
+            for what, measure in (("delayed", lateness.idle_delayed), ("schedule", lateness.idle_schedule)):
+                median, late = quantiles(await measure(address, "bench_due", options.pickups // 2))
+                kept = verdict(late <= 20)
+                print(f"  {database:<10} idle, {what:<9} p50 / p99 {median:>6.1f} / {late:.1f} ms (p99 ≤ 20: {kept})")
+            median, late = quantiles(await lateness.busy_delayed(address, "bench_due", 10))
+            kept = verdict(late <= 1_000)
+            print(f"  {database:<10} 1,000 due/s     p50 / p99 {median:>6.1f} / {late:.1f} ms (p99 ≤ 1,000: {kept})")
+            fired = await lateness.thousand_schedules(address, "bench_due", 10)
+            median, late = quantiles(fired.late)
+            kept = verdict(fired.fired == fired.expected and late <= 1_000)
+            print(
+                f"  {database:<10} 1,000 schedules every second: {fired.fired:,} of {fired.expected:,} run in 10 s, "
+                f"p50 / p99 {median:.1f} / {late:.1f} ms (all, p99 ≤ 1,000: {kept})"
+            )
+    await _drop(url, "bench_due")
 
 
 async def calls(_url: str, options: argparse.Namespace) -> None:
@@ -114,9 +136,13 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "drain": ("Drain: claim, handle, settle", drains),
     "load": ("Under load", load),
     "idle": ("Idle pick-up", idle),
+    "lateness": ("Due work: from due to start", on_time),
     "dispatch": ("Dispatch: what injection costs", calls),
     "backlog": ("Claim with 1M future, 1M dead, 1M ready of another group, 1M ready on four levels", behind),
-    "handles": ("Publish in the caller's transaction, and the same rows by hand through the same handle", joined),
+    "handles": (
+        "Publish in the caller's transaction, beside its statements raw and the least by hand",
+        joined,
+    ),
 }
 
 

@@ -112,7 +112,7 @@ async def _round(handler: Handler, messages: int) -> float:
     done: Callable[[str], None] = lambda _group: None  # noqa: E731
     executor = Executor(
         handler,
-        _Absorbing(),  # type: ignore[arg-type]
+        _Absorbing(),
         Hands(),
         Threads(1),
         done,

@@ -1,5 +1,6 @@
 """What every test shares: the servers, the size of the fault runs, and an honest last page."""
 
+import compileall
 import os
 from collections import Counter
 from contextlib import ExitStack
@@ -13,9 +14,11 @@ from tests.integration.handles.report import show_handles
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_url
 from tests.services.watch import watched_home
+from tests.sharing import in_turn, pytest_xdist_make_scheduler
 
-__all__ = ["large", "postgres_schema", "postgres_url"]
+__all__ = ["large", "postgres_schema", "postgres_url", "pytest_xdist_make_scheduler"]
 
+_ROOT = Path(__file__).parents[1]
 _OPEN = pytest.StashKey[ExitStack]()
 
 
@@ -38,12 +41,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker is not None:
         config.stash[HOME] = Path(worker["postgres_home"])
         return
+    # Hundreds of tests start a process; under PYTHONDONTWRITEBYTECODE each would compile the package for itself.
+    for room in ("src", "tests"):
+        compileall.compile_dir(_ROOT / room, quiet=2)
     # The first process of the run holds the server's home open: it ends after every worker.
     config.stash[_OPEN] = ExitStack()
     config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    in_turn(items)
     if not config.getoption("--large"):
         large_ones = [item for item in items if item.get_closest_marker("large")]
         config.hook.pytest_deselected(items=large_ones)

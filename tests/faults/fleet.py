@@ -13,6 +13,7 @@ from typing import Self
 from tests.faults.plan import Plan
 from tests.faults.tables import Tables
 from tests.faults.waiting import until
+from tests.services.unmeasured import unmeasured
 
 _ROOT = Path(__file__).parents[2]
 _PATIENCE = 20.0
@@ -29,7 +30,7 @@ class Member:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.worker", plan.written()],
                 cwd=_ROOT,
-                env={**os.environ, "PYTHONPATH": paths},
+                env={**unmeasured(), "PYTHONPATH": paths},
                 # Its own session, so that Ctrl-C reaches the test and not its workers.
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,

@@ -55,6 +55,9 @@ class Execution:
     began: float
     ended: float | None
     outcome: str | None
+    schedule: str | None = None
+    due: int = 0
+    """Of an occurrence: its due time, in microseconds of the epoch."""
 
 
 class Effects:
@@ -65,8 +68,8 @@ class Effects:
         name = f"{os.getpid()}-{time.monotonic_ns()}.jsonl"
         self._file = os.open(folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def begin(self, id: UUID, n: int, epoch: int, attempt: int) -> None:
-        self._write(what="begin", id=str(id), n=n, epoch=epoch, attempt=attempt)
+    def begin(self, id: UUID, n: int, epoch: int, attempt: int, **more: object) -> None:
+        self._write(what="begin", id=str(id), n=n, epoch=epoch, attempt=attempt, **more)
 
     def end(self, id: UUID, epoch: int, outcome: str) -> None:
         self._write(what="end", id=str(id), epoch=epoch, outcome=outcome)
@@ -102,4 +105,6 @@ def _executions(lines: list[dict[str, object]], ends: dict[tuple[str, int], dict
             line["at"],  # type: ignore[arg-type]
             end.get("at"),  # type: ignore[arg-type]
             end.get("outcome"),  # type: ignore[arg-type]
+            line.get("schedule"),  # type: ignore[arg-type]
+            line.get("due", 0),  # type: ignore[arg-type]
         )

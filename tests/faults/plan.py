@@ -6,11 +6,13 @@ from typing import Literal
 
 import msgspec
 
+from mainspring.model.schedule import Misfire
+
 TOPIC = "work"
 GROUP = "work"
 
 Act = Literal["nap", "hold", "hang", "block", "exit", "crash"]
-Bug = Literal["unfenced", "early"]
+Bug = Literal["unfenced", "early", "follower", "leader", "unlocked", "apart", "uncounted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,40 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A schedule of the fault tests. Unless it says otherwise, whatever was missed is made up for."""
+
+    name: str
+    rhythm: str
+    timezone: str = "UTC"
+    misfire: Misfire = "all"
+    misfire_after: float = 600.0
+    catch_up: int = 1000
+    start: float | None = None
+    end: float | None = None
+    """The seconds of the epoch between which it is due; None: always."""
+    group: str = "occur"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How a worker process is set up."""
 
     url: str
     schema: str
     folder: str
+    app: str = "faults"
+    group: str = GROUP
+    """The group of its plain messages: it belongs to one app."""
+    version: int = 0
+    schedules: tuple[Entry, ...] = ()
+    """What its code declares."""
+    joins: bool = False
+    """Whether it has the consumers of joins."""
+    nap: float = 0.0
+    """Seconds the handler of an occurrence takes in its first attempt."""
+    silent: float | None = None
+    """Seconds without a declaration after which a schedule is retired; None: as many as the library has."""
     concurrency: int = 10
     claim_time: float = 2.0
     grace: float = 5.0

@@ -42,6 +42,7 @@ class Proxy:
         self._links: set[_Link] = set()
         self._frozen = False
         self._trap: tuple[str, Trap] | None = None
+        self._within = ""
         self._port = 0
         self.lost = 0
         """How many answers were lost."""
@@ -66,13 +67,18 @@ class Proxy:
         """Reset every connection."""
         self._do(self._cut)
 
-    def lose_next_answer(self, pattern: str) -> None:
+    def lose_next_answer(self, pattern: str, within: str = "") -> None:
         """Let the next statement that matches be executed, swallow the answer, then cut that connection."""
+        self._within = within
         self._trap = (pattern, "lose")
 
-    def halt_at_next(self, pattern: str, when: Literal["before", "after"]) -> None:
-        """Stand still at the next statement that matches: before the server gets it, or when it is done."""
+    def halt_at_next(self, pattern: str, when: Literal["before", "after"], within: str = "") -> None:
+        """Stand still at the next statement that matches: before the server gets it, or when it is done.
+
+        ``within`` is matched by a statement of the same transaction: a COMMIT does not tell whose it is.
+        """
         self.halted.clear()
+        self._within = within
         self._trap = (pattern, when)
 
     def start(self) -> None:
@@ -127,7 +133,7 @@ class Proxy:
             while data := await reader.read(_CHUNK):
                 await link.flowing.wait()
                 statements = link.requests.feed(data)
-                if self._trap is not None and matches(self._trap[0], statements):
+                if self._trap is not None and self._is_caught(link, self._trap[0], statements):
                     await self._spring(link, self._trap[1])
                 link.server.write(data)
                 await link.server.drain()
@@ -147,6 +153,9 @@ class Proxy:
                         break
                     await self._halt(link)
         link.cut()
+
+    def _is_caught(self, link: _Link, pattern: str, statements: list[str]) -> bool:
+        return matches(pattern, statements) and matches(self._within, link.requests.transaction)
 
     async def _spring(self, link: _Link, trap: Trap) -> None:
         self._trap = None

@@ -2,12 +2,22 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from datetime import datetime
 from typing import Any, cast
+from uuid import uuid4
 
 from mainspring.model.message import Claim, Settled
+from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import Settlement
+from mainspring.runtime import executor
+from mainspring.runtime.scheduler import Scheduler
+from mainspring.runtime.schedules import deciding, reconciling
+from mainspring.runtime.schedules.reconciling import Declared
 from mainspring.runtime.settler import Settler
 from mainspring.storage.contract import Mailbox
+from mainspring.storage.postgres import timetable
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.script import Statement
 from tests.faults.plan import Plan
 from tests.faults.tables import tables_of
 
@@ -25,6 +35,70 @@ def later(effect: Coroutine[Any, Any, None]) -> None:
     task = asyncio.create_task(run())
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
+
+
+def seed(plan: Plan) -> None:
+    """Put the plan's bug into this process; ``early`` is in the handler itself."""
+    match plan.bug:
+        case "unfenced":
+            remove_the_fence(plan)
+        case "follower":
+            leave_schedules_to_the_leader()
+        case "leader":
+            keep_next_times_in_memory()
+        case "unlocked":
+            unlock_the_timetable()
+        case "apart":
+            advance_and_publish_apart()
+        case "uncounted":
+            leave_ends_uncounted()
+        case "early" | None:
+            pass
+
+
+def leave_ends_uncounted() -> None:
+    """Settle members of joins as if they were messages like others."""
+    vars(executor)["is_member"] = lambda _: False
+
+
+def leave_schedules_to_the_leader() -> None:
+    """Never look at the timetable: another process does."""
+
+    async def rest(_: Scheduler) -> float:
+        return 60.0
+
+    Scheduler.turn = rest  # type: ignore[method-assign, assignment]
+
+
+def keep_next_times_in_memory() -> None:
+    """Reckon every next time from the start of this process, as a leader does that keeps them in its memory."""
+
+    def anew(row: Schedule, wanted: Declared, version: int, now: datetime) -> Schedule:
+        return reconciling.scheduled_anew(row, now, wanted.code)
+
+    reconciling._updated = anew
+
+
+def unlock_the_timetable() -> None:
+    """Neither lock due rows nor ask whether they are where they were, and number messages by chance."""
+    load = Names.sql
+    cut = {
+        "timetable_due": "FOR UPDATE SKIP LOCKED",
+        "timetable_move": "AND s.next_at = v.old_next_at AND s.revision = v.revision",
+    }
+
+    def unlocked(names: Names, name: str) -> str:
+        text = load(names, name)
+        assert cut.get(name, "") in text, f"{name} is not what it was: the bug is not seeded"
+        return text.replace(cut[name], "") if name in cut else text
+
+    Names.sql = unlocked  # type: ignore[method-assign, assignment]
+    deciding.uuid5 = lambda *_: uuid4()  # type: ignore[attr-defined]
+
+
+def advance_and_publish_apart() -> None:
+    """Commit every statement of a look by itself."""
+    timetable.Opening = Statement  # type: ignore[attr-defined, assignment]
 
 
 def remove_the_fence(plan: Plan) -> None:

@@ -64,7 +64,7 @@ class _Reading:
         return int(self.rows(f"SELECT count(*) FROM {self.prefix}delivery WHERE held_by IS NOT NULL")[0][0])
 
     def accused(self) -> set[UUID]:
-        return {_uuid(row[0]) for row in self.rows(f"SELECT message_id FROM {self.prefix}delivery WHERE deaths > 0")}
+        return {as_uuid(row[0]) for row in self.rows(f"SELECT message_id FROM {self.prefix}delivery WHERE deaths > 0")}
 
     def epochs(self) -> dict[int, int]:
         """The epoch of every live delivery."""
@@ -72,14 +72,14 @@ class _Reading:
 
     def runs(self) -> list[KeptRun]:
         rows = self.rows(f"SELECT message_id, attempt, status, kind, output FROM {self.prefix}run ORDER BY id")
-        return [KeptRun(_uuid(row[0]), *row[1:]) for row in rows]
+        return [KeptRun(as_uuid(row[0]), *row[1:]) for row in rows]
 
     def buried(self) -> list[Buried]:
         rows = self.rows(f"SELECT message_id, kind, deaths, attempt FROM {self.prefix}dead")
-        return [Buried(_uuid(row[0]), *row[1:]) for row in rows]
+        return [Buried(as_uuid(row[0]), *row[1:]) for row in rows]
 
     def messages(self) -> list[UUID]:
-        return [_uuid(row[0]) for row in self.rows(f"SELECT id FROM {self.prefix}message")]
+        return [as_uuid(row[0]) for row in self.rows(f"SELECT id FROM {self.prefix}message")]
 
     def roster(self) -> set[int]:
         try:
@@ -138,7 +138,8 @@ def tables_of(url: str, schema: str) -> PostgresTables | SqliteTables:
     return PostgresTables(url, schema)
 
 
-def _uuid(value: object) -> UUID:
+def as_uuid(value: object) -> UUID:
+    """A message id, however the database has it."""
     match value:
         case UUID():
             return value

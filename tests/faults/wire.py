@@ -32,6 +32,8 @@ class Requests:
         self._opening = b""
         self._frames = Frames()
         self._prepared: dict[bytes, str] = {}
+        self.transaction: list[str] = []
+        """What was asked since the last BEGIN, up to its COMMIT."""
 
     def feed(self, data: bytes) -> list[str]:
         """The texts of the statements that these bytes execute."""
@@ -46,6 +48,11 @@ class Requests:
                 self._prepared[name] = text.decode(errors="replace")
             elif kind == b"B":
                 asked.append(self._prepared.get(body.split(b"\0")[1], ""))
+        for statement in asked:
+            was_last = self.transaction and self.transaction[-1].upper().startswith(("COMMIT", "ROLLBACK"))
+            if was_last or statement.upper().startswith("BEGIN"):
+                self.transaction.clear()
+            self.transaction.append(statement)
         return asked
 
     def _skip_opening(self, data: bytes) -> bytes:

@@ -9,7 +9,7 @@ import time
 
 from mainspring import Context, Done, Mainspring
 from tests.faults.ledger import Effects
-from tests.faults.plan import GROUP, TOPIC, Job, Plan, read_plan
+from tests.faults.plan import TOPIC, Job, Plan, read_plan
 
 _STEP = 0.02
 
@@ -18,7 +18,8 @@ def build(plan: Plan) -> Mainspring:
     """The app under test, as a user would write it."""
     app = Mainspring(
         plan.url,
-        name="faults",
+        name=plan.app,
+        version=plan.version,
         schema=plan.schema,
         auto_migrate=True,
         claim_time=f"{plan.claim_time}s",
@@ -28,7 +29,7 @@ def build(plan: Plan) -> Mainspring:
     )
     effects = Effects(plan.effects)
 
-    @app.consumer(TOPIC, group=GROUP, concurrency=plan.concurrency, retry=plan.retry, timeout=f"{plan.timeout}s")
+    @app.consumer(TOPIC, group=plan.group, concurrency=plan.concurrency, retry=plan.retry, timeout=f"{plan.timeout}s")
     async def work(job: Job, ctx: Context) -> Done:
         # The output is kept with the run: it tells which execution's verdict the database accepted.
         said = Done(f"{ctx.fence}:{os.getpid()}")
@@ -40,6 +41,14 @@ def build(plan: Plan) -> Mainspring:
         await perform(effects, plan, job, ctx)
         return said
 
+    if plan.schedules:
+        from tests.faults import recurring
+
+        recurring.declare(app, plan, effects)
+    if plan.joins:
+        from tests.faults import joining
+
+        joining.declare(app, effects)
     return app
 
 
@@ -82,10 +91,10 @@ async def _act(plan: Plan, job: Job, *, first: bool) -> None:
 
 def main(plan: Plan) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    if plan.bug == "unfenced":
+    if plan.bug is not None:
         from tests.faults import seeded
 
-        seeded.remove_the_fence(plan)
+        seeded.seed(plan)
     app = build(plan)
     if not plan.skew:
         app.run()

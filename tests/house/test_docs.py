@@ -11,6 +11,7 @@ import pytest
 from tests.house.pages import PLACEHOLDER, blocks, commands, excuses, pages
 from tests.house.tree import ROOT
 from tests.services.postgres import new_database
+from tests.services.unmeasured import unmeasured
 
 MOST_EXCUSES = 5
 
@@ -28,7 +29,7 @@ def _run(page: str, folder: Path, **settings: str) -> "subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, "-m", "tests.house.run_page", ROOT / page],
         cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **settings},
+        env={**unmeasured(), "PATH": path, "PYTHONPATH": str(ROOT), **settings},
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -52,6 +53,12 @@ def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     run = _run(page, tmp_path)
 
     assert run.returncode == 0, run.stdout
+
+
+def test_the_readme_runs_a_second_time_in_the_same_folder(tmp_path: Path) -> None:
+    first, second = _run("README.md", tmp_path), _run("README.md", tmp_path)
+
+    assert (first.returncode, second.returncode) == (0, 0), second.stdout
 
 
 @pytest.mark.parametrize("page", ON_POSTGRES)

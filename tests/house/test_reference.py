@@ -11,7 +11,18 @@ from typing import Any, is_typeddict
 import pytest
 
 import mainspring
-from mainspring import AppOptions, ConsumerOptions, HealthLimits, Options, PublishOptions, Retention, errors
+from mainspring import (
+    AppOptions,
+    ConsumerOptions,
+    HealthLimits,
+    JoinOptions,
+    Options,
+    PublishOptions,
+    RecurringOptions,
+    Retention,
+    SendOptions,
+    errors,
+)
 from mainspring.app.config import NAMES
 from mainspring.app.sources import look_around
 from tests.house.tree import ROOT
@@ -61,7 +72,10 @@ def _classes() -> list[str]:
     [
         ("Mainspring(…)", set(AppOptions.__annotations__)),
         ("consumer(…)", set(ConsumerOptions.__annotations__)),
+        ("recurring(…)", set(RecurringOptions.__annotations__) - set(ConsumerOptions.__annotations__)),
         ("publish(…)", set(PublishOptions.__annotations__)),
+        ("send(…)", set(SendOptions.__annotations__) - set(PublishOptions.__annotations__)),
+        ("join(…)", set(JoinOptions.__annotations__)),
         ("Retention", {field.name for field in fields(Retention)}),
         ("HealthLimits", {field.name for field in fields(HealthLimits)}),
     ],

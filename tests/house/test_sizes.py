@@ -9,7 +9,9 @@ LONG: dict[str, str] = {}
 
 
 def _lines(room: str) -> dict[str, int]:
-    return {str(path): len((ROOT / path).read_bytes().splitlines()) for path in files(room)}
+    # Vectors and the like are data: nobody reads them in one sitting.
+    written = (path for path in files(room) if path.suffix != ".csv")
+    return {str(path): len((ROOT / path).read_bytes().splitlines()) for path in written}
 
 
 def test_no_file_has_more_than_400_lines() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.services.cluster import SHARED, Cluster, end, new_home
+from tests.services.unmeasured import unmeasured
 
 _ROOT = Path(__file__).parents[2]
 _PATIENCE = 30.0
@@ -45,11 +46,10 @@ def watched_home() -> Iterator[Path]:
 
 def watch(task: Task, home: Path) -> None:
     """Start the watcher of a home and return when it is ready."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
     with subprocess.Popen(
         [sys.executable, "-m", "tests.services.watch", task, str(home)],
         cwd=_ROOT,
-        env=environment,
+        env=unmeasured(),
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -1,0 +1,60 @@
+"""The schedules of a worker process, as its code declares them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+from mainspring import Context, Done, Mainspring
+from mainspring.app.timings import TimingOptions
+from mainspring.runtime import scheduler
+from tests.faults.ledger import Effects
+from tests.faults.plan import Entry, Plan
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def declare(app: Mainspring, plan: Plan, effects: Effects) -> None:
+    """Add a consumer for every group, and every schedule of the plan to the one of its group."""
+    consumers = {
+        group: app.consumer(group, group=group, concurrency=plan.concurrency, timeout=f"{plan.timeout}s")(
+            _handler(plan, effects)
+        )
+        for group in sorted({entry.group for entry in plan.schedules})
+    }
+    for entry in plan.schedules:
+        app.recurring(entry.rhythm, name=entry.name, **timing(entry))(consumers[entry.group])
+    if plan.silent is not None:
+        # An hour in a few seconds, and the five minutes between declarations in the same proportion.
+        scheduler._SILENT_FOR = timedelta(seconds=plan.silent)
+        scheduler._DECLARE_EVERY = timedelta(seconds=plan.silent / 12)
+
+
+def timing(entry: Entry) -> TimingOptions:
+    """What the library is told of it."""
+    return {
+        "timezone": entry.timezone,
+        "misfire": entry.misfire,
+        "misfire_after": timedelta(seconds=entry.misfire_after),
+        "catch_up": entry.catch_up,
+        "start": _instant(entry.start),
+        "end": _instant(entry.end),
+        "overlap": "allow",
+    }
+
+
+def _handler(plan: Plan, effects: Effects) -> Callable[[Context], Awaitable[Done]]:
+    async def occur(ctx: Context) -> Done:
+        id, epoch = ctx.message_id, ctx.fence
+        due = (ctx.scheduled_for - _EPOCH) // timedelta(microseconds=1)
+        effects.begin(id, 0, epoch, ctx.attempt, schedule=ctx.schedule, due=due)
+        if epoch == 1:
+            # Short when somebody takes it over: who is killed with it again and again would bury it.
+            await asyncio.sleep(plan.nap)
+        effects.end(id, epoch, "ok")
+        return Done(f"{epoch}")
+
+    return occur
+
+
+def _instant(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,48 @@
+"""How a run is shared out among workers: what is costly to prepare stays together, and what takes long begins first.
+
+The mark ``xdist_group`` would say the former, but pytest-xdist 3.8 writes it into an attribute that pytest 9.2 no
+longer reads: every worker then fills its own four million rows, and nothing says so. The path is in every node's id.
+"""
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+TOGETHER = (
+    "tests/integration/fresh/test_first_minutes.py",  # a wheel, what it needs, and an environment
+    "tests/integration/postgres/test_plans.py",  # four million rows
+)
+"""Files of which each is run by one worker, from its first test to its last."""
+
+LONG = (
+    "tests/house/test_docs.py",
+    "tests/lockstep/",
+    "tests/integration/examples/",
+    "tests/faults/",
+    "tests/integration/cli/",
+    "tests/integration/",
+)
+"""What begins first, in this order. A long test that begins last is waited for by workers with nothing to do."""
+
+
+class Sharing(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist brings no types
+    """Hands out one test at a time, and a file of ``TOGETHER`` as a whole."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, _ = nodeid.partition("::")
+        return path if path in TOGETHER else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
+    return Sharing(config, log)
+
+
+def in_turn(items: list[pytest.Item]) -> None:
+    """Bring the tests into the order of ``LONG``; the others come after, as they were collected."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    return next((turn for turn, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
