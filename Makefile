@@ -24,7 +24,7 @@ demo: $(READY) ## see the library at work
 test: $(READY) ## run every test in parallel and print the coverage (ARGS="-k lease" for some)
 	@if [ "$${CI:-}" = true ]; then $(MAKE) --no-print-directory services; fi
 	@rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n $(WORKERS) --dist=loadgroup --cov --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term $(ARGS)
 
 check: $(READY) ## lint, format, types, public types, import rules
 	$(BIN)/ruff check .
