@@ -137,9 +137,7 @@ async def test_all_groups_of_an_occurrence_are_released_together_and_waited_for(
     assert ids([*await claim(storage), *await claim(storage, "analytics")]) == [second, second]
 
 
-async def test_other_schedules_do_not_keep_it_waiting_and_those_of_other_apps_are_released_too(
-    storage: Storage,
-) -> None:
+async def test_other_schedules_do_not_keep_it_waiting_and_only_its_own_app_releases_it(storage: Storage) -> None:
     for name in ("a", "b"):
         await running(storage, name)
     (first,) = await queue(storage, 1, name="a")
@@ -148,10 +146,25 @@ async def test_other_schedules_do_not_keep_it_waiting_and_those_of_other_apps_ar
     of_a, _ = await claim(storage)
 
     await settle(storage, of_a, DONE)
-    released = await look(storage, app="yet another")
 
-    assert released == Look(released=1, waiting=True)
+    assert await look(storage, app="yet another") == NOTHING
+    assert await look(storage, app="shop") == Look(waiting=True)
+    assert await look(storage, app="crm") == Look(released=1)
     assert ids(await claim(storage)) == [first]
+
+
+async def test_what_waits_of_a_schedule_that_is_gone_is_released_by_whoever_looks(storage: Storage) -> None:
+    await running(storage)
+    earlier = await claim_one(storage)
+    late = occurrence(NOON, due_at=NEVER, manual=True)  # entered while somebody removed the schedule
+    await storage.timetable.enter([late], NOTE)
+    before = await look(storage, app="any")
+
+    await settle(storage, earlier, DONE)
+
+    assert before == Look(waiting=True)
+    assert await look(storage, app="any") == Look(released=1)
+    assert ids(await claim(storage)) == [late.draft.id]
 
 
 async def test_what_a_stranger_has_put_off_for_ever_is_not_ours_to_release(storage: Storage) -> None:
@@ -191,8 +204,8 @@ async def test_a_parked_occurrence_waits_for_no_run(storage: Storage) -> None:
     assert ids(await claim(storage, "analytics")) == [entered.draft.id]
 
 
-@pytest.mark.parametrize("ending", ["paused", "removed"])
-async def test_what_waits_is_cancelled_when_its_schedule_is_paused_or_removed(storage: Storage, ending: str) -> None:
+@pytest.mark.parametrize("ending", ["paused", "deleted"])
+async def test_what_waits_is_cancelled_when_its_schedule_is_paused_or_deleted(storage: Storage, ending: str) -> None:
     await running(storage)
     waiting = await queue(storage, 1, 2)
     held = await claim_one(storage)
@@ -206,13 +219,15 @@ async def test_what_waits_is_cancelled_when_its_schedule_is_paused_or_removed(st
 
     for message_id in waiting:
         (run,) = (await found(storage, message_id)).runs
-        assert (run.status, run.error, run.schedule) == ("cancelled", "its schedule was paused or removed", NAME)
+        assert (run.status, run.schedule) == ("cancelled", NAME)
+        assert run.error == f"its schedule was {ending}"
     assert not (await the_copy(storage, held.message_id)).cancel_asked
     assert (await the_copy(storage, others)).due_at == NEVER
 
 
 async def test_what_waits_stays_when_a_paused_schedule_is_edited(storage: Storage) -> None:
     await running(storage)
+    await claim_one(storage)
     (waiting,) = await queue(storage, 1)
     await edit(storage, edits={"jitter": 1})
     assert (await the_copy(storage, waiting)).due_at == NEVER

@@ -7,8 +7,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from mainspring.model.message import Draft, Keep, Priority
+from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
-from mainspring.model.views import Beat, DeadSelection, Declaration, GroupRuns, Retention
+from mainspring.model.views import Beat, DeadSelection, Declaration, GroupRuns, Kind, Retention
 
 TICK = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
@@ -52,6 +53,11 @@ drafts = st.builds(
     manual=st.sampled_from([False, False, True]),
 )
 
+hashes = st.sampled_from([b"\x00", b"it's"])
+likenesses = st.builds(
+    Likeness, hash=hashes, scope=st.sampled_from(("pending", "running", MINUTE, DAY)), keep=st.just("first")
+) | st.builds(Likeness, hash=hashes, scope=st.just("pending"), keep=st.just("last"))
+
 Timed = tuple[Draft, timedelta | None]
 """A draft, and how far from now it is to be due as an instant."""
 batches = st.lists(st.tuples(drafts, offsets), min_size=1, max_size=5)
@@ -73,6 +79,9 @@ wants: st.SearchStrategy[list[Wanted]] = st.lists(
 )
 some_claims = st.sets(st.integers(0, 8), min_size=1, max_size=4)
 """Counted from the newest: most of them are still good."""
+
+sayings = st.sampled_from(["half", "it's 夜, 100%"])
+"""What handlers say of their runs."""
 
 failures = st.builds(
     Failure,
@@ -114,6 +123,8 @@ selections = st.just(DeadSelection()) | st.builds(
     error=st.none() | st.sampled_from(["TIMEOUT", "100%", "_"]),
 )
 lengths = st.none() | st.sampled_from([timedelta(), HOUR, 7 * DAY])
+kinds: st.SearchStrategy[Kind] = st.sampled_from(("done", "failures", "dead", "parked"))
+rules = st.dictionaries(st.sampled_from(PATTERNS), st.dictionaries(kinds, lengths, max_size=3), max_size=3)
 retentions = st.just(Retention()) | st.builds(
     Retention,
     repeats=st.sampled_from([timedelta(), MINUTE, HOUR]),
@@ -123,6 +134,7 @@ retentions = st.just(Retention()) | st.builds(
     parked=lengths,
     workers=st.sampled_from([HOUR, DAY]),
     audit=lengths,
+    topics=rules,
 )
 
 tallies = st.builds(GroupRuns, st.integers(0, 5), st.integers(0, 5))

@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from mainspring.model.join import Join
+from mainspring.model.join import Join, JoinView
 from mainspring.model.message import ALL_LEVELS, Draft, Want
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Verdict
@@ -139,6 +139,10 @@ class Joined(Twins):
     def look(self) -> None:
         self.alike(lambda storage: storage.timetable.look("shop", _leave, 1000))
 
+    @rule(after=st.none() | st.sampled_from(JOINS), limit=st.integers(1, 4))
+    def recount(self, after: UUID | None, limit: int) -> None:
+        self.alike(lambda storage: storage.upkeep.recount(after, limit))
+
     @rule()
     def follow(self) -> None:
         self.look()
@@ -157,9 +161,21 @@ def _leave(_due: Due, _now: object) -> None:
     """There are no schedules."""
 
 
+async def _members(storage: Storage, join: JoinView) -> Any:
+    """The open members of a join. Their order across groups is nobody's promise, and so which of them is the oldest."""
+    members = await storage.ledger.members(join.id, None, 1000)
+    assert join == await storage.ledger.find_join(join.id)
+    assert join.oldest == (members[0] if members else None)
+    assert len(members) == join.members - join.ended
+    return alike.listing(members[::-1])
+
+
 async def _everything(storage: Storage) -> dict[str, Any]:
     ledger = storage.ledger
+    joins = await ledger.joins(None, 1000)
     return {
+        "joins": [replace(each, oldest=None) for each in joins],
+        "oldest": await _members(storage, joins[0]) if joins else None,
         "live": alike.listing(await ledger.browse(Filter(limit=1000))),
         "dead": alike.listing(await ledger.browse(Filter(state="dead", limit=1000))),
         **{str(each): alike.message(await ledger.find(each)) for each in (*MEMBERS, *JOINS)},

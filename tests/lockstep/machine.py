@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.errors import MainspringError
-from mainspring.model.message import Draft, Priority, Scan, Want
+from mainspring.model.message import Draft, Priority, Progress, Scan, Want
+from mainspring.model.unique import Likeness
 from mainspring.model.views import Beat, DeadSelection, Declaration, Filter, Retention
 from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Keyed, Storage
@@ -40,6 +41,10 @@ class Lockstep(Twins):
             for each, offset in drafts
         ]
         self.alike(lambda storage: storage.mailbox.publish(batch))
+
+    @rule(draft=drawing.drafts, likeness=drawing.likenesses)
+    def publish_unique(self, draft: Draft, likeness: Likeness) -> None:
+        self.alike(lambda storage: storage.mailbox.publish_unique(draft, likeness))
 
     @rule(wants=drawing.wants, hold=drawing.holds)
     def claim(self, wants: list[drawing.Wanted], hold: timedelta) -> None:
@@ -85,6 +90,13 @@ class Lockstep(Twins):
         # One claim of each delivery: whether an older one is lost or gone depends on which is written first.
         each_once = {ours.id: (ours, theirs) for ours, theirs in claims}.values()
         self.settle_pairs(list(zip(each_once, settlings, strict=False)))
+
+    @precondition(lambda self: self.claims)
+    @rule(chosen=drawing.some_claims, text=drawing.sayings)
+    def report(self, chosen: set[int], text: str) -> None:
+        claims = [self.claims[-1 - number % len(self.claims)] for number in chosen]
+        for side, storage in enumerate((self.memory, self.real)):
+            self.runner.run(storage.upkeep.report([Progress(each[side], text) for each in claims]))
 
     @rule(number=st.integers(0, 5), keyed=st.booleans())
     def cancel_one_of_the_living(self, number: int, keyed: bool) -> None:
@@ -148,6 +160,11 @@ class Lockstep(Twins):
     def keep_up(self, retention: Retention, limit: int) -> None:
         self.alike(lambda storage: storage.upkeep.reroute(limit))
         self.alike(lambda storage: storage.upkeep.prune(retention, 1000))
+
+    @rule(retention=drawing.retentions, topic=st.sampled_from(drawing.PATTERNS))
+    def purge(self, retention: Retention, topic: str) -> None:
+        self.alike(lambda storage: storage.upkeep.prune(retention, 1000, topic))
+        self.alike(lambda storage: storage.controls.purged(topic, "ann", "some"))
 
     # After every step
 

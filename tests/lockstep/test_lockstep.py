@@ -13,7 +13,9 @@ from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
 from mainspring.storage.sqlite import SqliteStorage
+from tests.lockstep.inboxes import Inboxes
 from tests.lockstep.joins import Joined
+from tests.lockstep.leases import Leased
 from tests.lockstep.machine import Lockstep
 from tests.lockstep.timetables import Timetabled
 from tests.lockstep.twins import Twins
@@ -66,7 +68,7 @@ def size(large: bool) -> settings:
     return LARGE if large else CI
 
 
-@pytest.fixture(params=[Lockstep, Timetabled, Joined])
+@pytest.fixture(params=[Lockstep, Timetabled, Joined, Leased, Inboxes])
 def histories(request: pytest.FixtureRequest) -> type[Twins]:
     made: type[Twins] = request.param
     return made

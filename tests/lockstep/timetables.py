@@ -12,20 +12,22 @@ from hypothesis.stateful import initialize, invariant, rule
 from mainspring.model.message import ALL_LEVELS, Draft, Want
 from mainspring.model.schedule import NEVER, Decide, Due, Move, Note, Occurrence, Rewrite, Schedule
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Verdict
-from mainspring.model.views import DeadSelection, Declaration, Filter
+from mainspring.model.views import Beat, DeadSelection, Declaration, Filter
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import FIRST_GROUPS, Twins
 
 Change = Literal["add", "due", "edit", "pause", "resume", "remove", "same"]
-Policy = Literal["allow", "queue", "cancel", "jitter", "all", "skip", "leave"]
+Policy = Literal["allow", "free", "queue", "cancel", "jitter", "all", "skip", "leave"]
 NOTE = Note("ann", "edit", "because")
 
 apps = st.sampled_from(["shop", "shop", "shop", "crm"])
 names = st.sampled_from(drawing.SCHEDULES)
 some_names = st.lists(names, min_size=1, max_size=3)
 changes: st.SearchStrategy[Change] = st.sampled_from(("add", "due", "due", "edit", "pause", "resume", "remove", "same"))
-policies: st.SearchStrategy[Policy] = st.sampled_from(("allow", "queue", "cancel", "jitter", "all", "skip", "leave"))
+policies: st.SearchStrategy[Policy] = st.sampled_from(
+    ("allow", "free", "queue", "cancel", "jitter", "all", "skip", "leave")
+)
 receivers = st.sampled_from([*drawing.GROUPS, "orders.placed", "orders.placed", "invoices.sent"])
 """One group, or the subscribers of a topic; nobody is subscribed to the last."""
 passing = st.sampled_from([drawing.SECOND, drawing.MINUTE, drawing.MINUTE, drawing.HOUR])
@@ -82,6 +84,18 @@ class Timetabled(Twins):
         entered = occurrence(name, self.now, receiver, NEVER if waits else None, manual=manual)
         self.alike(lambda storage: storage.timetable.enter([entered], NOTE))
 
+    @rule(name=names, receiver=receivers, of_one=st.booleans())
+    def allow_overlaps(self, name: str, receiver: str, of_one: bool) -> None:
+        """What waits need not any more: of this schedule, or of all that are due."""
+        self.queue_up(name, receiver)
+        self.rewrite([name] if of_one else list(drawing.SCHEDULES), "due", "shop", noted=False)
+        self.look("shop", "free", receiver, 1000, ())
+
+    @rule(group=drawing.groups)
+    def serve(self, group: str) -> None:
+        beat = Beat("node-1", "shop", "host-1", 1, (group,), 0, "poll", {})
+        self.alike(lambda storage: storage.upkeep.beat(beat))
+
     @rule(app=apps, declared=some_names, silent=st.sampled_from([drawing.MINUTE, drawing.HOUR]))
     def declare_or_retire(self, app: str, declared: list[str], silent: timedelta) -> None:
         self.alike(lambda storage: storage.timetable.declared(app, declared, drawing.MINUTE))
@@ -105,12 +119,22 @@ class Timetabled(Twins):
         self.settle_pairs([(pair, (verdict, "all", timedelta())) for pair in self.claims[-count:]])
         del self.claims[-count:]
 
-    @rule(verdict=verdicts, times=st.integers(1, 3))
-    def work_off(self, verdict: Verdict, times: int) -> None:
+    @rule(verdict=verdicts, times=st.integers(1, 3), app=apps)
+    def work_off(self, verdict: Verdict, times: int, app: str) -> None:
         for _ in range(times):
             self.take([Want(group, 1000, ALL_LEVELS) for group in drawing.GROUPS], drawing.HOUR)
             self.finish(verdict, 1000)
-            self.look("shop", "leave", drawing.GROUPS[0], 1000, ())
+            self.look(app, "leave", drawing.GROUPS[0], 1000, ())
+
+    @rule(name=names, verdict=verdicts, policy=st.sampled_from(("skip", "queue", "cancel")))
+    def leave_one_group_behind(self, name: str, verdict: Verdict, policy: Policy) -> None:
+        """One of two groups goes on with its copy, and nobody serves the other."""
+        self.become_due(name, "allow", "orders.placed")
+        self.take([Want("mailer", 1000, ALL_LEVELS)], drawing.HOUR)
+        self.turn(self.now + drawing.MINUTE * 6)
+        self.serve("mailer")
+        self.finish(verdict, 1000)
+        self.become_due(name, policy, "orders.placed")
 
     @rule(oldest=st.booleans())
     def cancel(self, oldest: bool) -> None:
@@ -182,12 +206,13 @@ def deciding(policy: Policy, receiver: str) -> Decide:
                 later = occurrence(name, at, receiver, at + drawing.MINUTE)
                 return Move(at, now + drawing.MINUTE, (later,))
             case _:
-                due_at = NEVER if busy and policy != "allow" else None
+                due_at = NEVER if busy and policy not in ("allow", "free") else None
                 return Move(
                     at,
                     now + drawing.MINUTE,
                     (occurrence(name, at, receiver, due_at),),
                     stop_running=policy == "cancel",
+                    release_waiting=policy == "free",
                 )
 
     return decide

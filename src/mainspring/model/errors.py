@@ -15,6 +15,10 @@
     │   └── Unencodable
     ├── Unreadable                  stored bytes that do not fit the handler's type
     ├── ProcessDied                 the process of a ``cpu=True`` handler ended before it had answered
+    ├── LeaseHeld                   somebody else holds the lease
+    ├── LeaseLost                   the lease is no longer ours
+    ├── ClaimLost                   somebody else holds the delivery by now: what was done for it is undone
+    ├── TransactionConflict         a handler's transaction collided with others, time and again
     ├── StorageError                the database said no
     │   ├── StorageUnavailable          it cannot be reached now; trying again is right
     │   ├── SchemaMissing               ``mainspring migrate`` has not been run
@@ -26,6 +30,8 @@
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from mainspring.model.redaction import redacted
 
@@ -104,6 +110,45 @@ class ProcessDied(MainspringError):
     def __init__(self, exit_code: int | None, said: str) -> None:
         self.exit_code = exit_code
         super().__init__(said)
+
+
+class ClaimLost(MainspringError):
+    """Somebody else holds the delivery by now, or it is over: nothing was settled, and a transaction is undone.
+
+    A queue tells of which items: for those in ``lost`` nothing was written, for those in ``settled``, the others of the
+    call, it was. In a transaction of the caller's there are none of these, since it is to be rolled back.
+    """
+
+    def __init__(self, said: str, lost: tuple[Any, ...] = (), settled: tuple[Any, ...] = ()) -> None:
+        self.lost: tuple[Any, ...] = lost
+        self.settled: tuple[Any, ...] = settled
+        super().__init__(said)
+
+
+class TransactionConflict(MainspringError):
+    """A handler's transaction collided with others, time and again; it is tried later as any failure is."""
+
+
+class LeaseHeld(MainspringError):
+    """Somebody else holds the lease. ``holder`` is None where that could not be found out."""
+
+    def __init__(self, name: str, holder: str | None, waited: str | None = None) -> None:
+        self.name = name
+        self.holder = holder
+        whose = "somebody" if holder is None else holder
+        still = "" if waited is None else f", after a wait of {waited}"
+        advice = "wait for it by hold(…, wait='1m'), or see `mainspring leases list`"
+        super().__init__(f"the lease {name!r} is held by {whose}{still}: {advice}")
+
+
+class LeaseLost(MainspringError):
+    """The lease is no longer ours: whatever it guards may be somebody else's by now."""
+
+    def __init__(self, name: str, epoch: int, why: str) -> None:
+        self.name = name
+        self.epoch = epoch
+        self.why = why
+        super().__init__(f"the lease {name!r} is lost, epoch {epoch}: {why}. Stop what it guards, and acquire it anew")
 
 
 class StorageError(MainspringError):

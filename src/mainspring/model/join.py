@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from uuid import UUID
 
 from mainspring.model.message import Delivery, Draft
+from mainspring.model.views import DeliveryView
 
 MEMBER_HEADER = "mainspring-join-member"
 """On every member: the id of its join. By it a worker knows whose end has to be counted."""
@@ -44,6 +46,43 @@ class JoinOutcome:
     done: int
     failed: int
     """Buried, cancelled, expired, or dropped because their group was retired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """Where a continuation will go."""
+
+    topic: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinView:
+    """A join that is open: some member has not ended, or nobody has looked since the last one did."""
+
+    id: UUID
+    opened_at: datetime
+    members: int
+    """How many it has, ended or not."""
+    ended: int
+    failed: int
+    """How many of the ended ones are not done: buried, cancelled, expired, or dropped with their group."""
+    then: Follower | None
+    """What follows when all are done."""
+    otherwise: Follower | None
+    """What follows when all have ended and some are not done."""
+    key: str | None
+    correlation_id: str | None
+    oldest: DeliveryView | None
+    """Of the members that have not ended the one that was stored first; None when all have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """What became of a recount: how many ends nobody had noted, and where to go on; None after the last join."""
+
+    unnoted: int = 0
+    last: UUID | None = None
 
 
 def as_members(join: Join, drafts: Sequence[Draft]) -> list[Draft]:

@@ -59,6 +59,13 @@ class Claim(NamedTuple):
     epoch: int
 
 
+class Progress(NamedTuple):
+    """What a handler last said of its run."""
+
+    claim: Claim
+    text: str
+
+
 class Delivery(NamedTuple):
     """One group's copy of a message, held until its claim lapses.
 

@@ -22,6 +22,12 @@ Layer = Mapping[str, Any]
 
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """When a delivery is due that waits for an earlier run of its schedule to end."""
+REPLACED = "replaced by the next occurrence of its schedule"
+PAUSED = "its schedule was paused"
+DELETED = "its schedule was deleted"
+"""Why an occurrence was cancelled, as its run says."""
+UNSERVED_AFTER = timedelta(minutes=5)
+"""A group that no worker has served for so long keeps no occurrence from starting."""
 SCHEDULE_HEADER = "mainspring-schedule"
 RHYTHM_HEADER = "mainspring-rhythm"
 NEXT_HEADER = "mainspring-next"
@@ -77,7 +83,10 @@ class Due:
 
     schedule: Schedule
     unfinished: int
-    """Deliveries of it that are neither done nor dead nor waiting: running, ready or to be retried."""
+    """Deliveries of it that are neither done nor dead nor waiting: running, ready or to be retried.
+
+    Without those of groups that nobody serves, where another group has begun the same occurrence.
+    """
     waiting: int
     """Deliveries of it that wait for an earlier run to end."""
 
@@ -102,7 +111,7 @@ class Move:
     missed: int = 0
     skipped: int = 0
     stop_running: bool = False
-    """Whether its unfinished deliveries are asked to stop."""
+    """Whether its unfinished and waiting deliveries are cancelled, but for those that somebody asked for by hand."""
     release_waiting: bool = False
     """Whether those that wait for an earlier run start now: it allows overlaps by now, and may never be idle."""
 
@@ -138,7 +147,7 @@ class Look:
     continuations: tuple[Draft, ...] = ()
     """What those have published."""
     more: bool = False
-    """Whether members of joins have ended that this look has not counted: look again at once."""
+    """Whether there is more than one look does, due schedules or ended members of joins: look again at once."""
 
 
 @dataclass(frozen=True, slots=True)

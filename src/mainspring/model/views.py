@@ -40,6 +40,9 @@ class DeliveryView:
     buried_at: datetime | None = None
     error: str | None = None
     """Why it is dead or cancelled; None in every other state."""
+    progress: str | None = None
+    """What its handler last said, while it runs."""
+    progress_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,10 @@ class Beat:
     """The groups whose breakers are open."""
 
 
+Kind = Literal["done", "failures", "dead", "parked"]
+"""What may be kept for another time on single topics."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long what is over is kept. None keeps it for ever."""
@@ -243,6 +250,12 @@ class Retention:
     parked: timedelta | None = timedelta(days=7)
     workers: timedelta = timedelta(hours=24)
     audit: timedelta | None = timedelta(days=365)
+    inbox: timedelta | None = timedelta(days=30)
+    """Messages of the inbox that are done, dead or failed: how long the same one is known as a duplicate."""
+    leases: timedelta | None = timedelta(days=7)
+    """Leases that nobody holds any more."""
+    topics: Mapping[str, Mapping[Kind, timedelta | None]] = field(default_factory=dict, hash=False)
+    """Other times by pattern and kind. Of the patterns that match a topic and name a kind, the most specific counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +270,18 @@ class Pruned:
     audit: int = 0
     schedules: int = 0
     """Schedules made at run time whose last occurrence is over."""
+    inbox: int = 0
+    """Messages that the inbox has forgotten."""
+    leases: int = 0
+    """Leases that nobody has held for long."""
+    progress: int = 0
+    """What handlers have said of runs that are over."""
+    likenesses: int = 0
+    """What ``unique`` has remembered of messages that are over."""
 
     @property
     def total(self) -> int:
         """All of it together: zero means there was nothing left to remove."""
-        kinds = (self.messages, self.runs, self.dead, self.parked, self.workers, self.audit, self.schedules)
-        return sum(kinds)
+        of_topics = (self.messages, self.runs, self.dead, self.parked)
+        others = (self.schedules, self.inbox, self.leases, self.progress, self.likenesses)
+        return sum((*of_topics, self.workers, self.audit, *others))

@@ -32,6 +32,14 @@ def is_wild(pattern: str) -> bool:
     return any(segment in ("*", "#") for segment in pattern.rpartition("/")[2].split("."))
 
 
+def specificity(pattern: str) -> tuple[int, ...]:
+    """What patterns that match one topic are sorted by, the most specific first.
+
+    Segment by segment from the left, a name comes before ``*`` and that before ``#``.
+    """
+    return tuple({"*": 1, "#": 2}.get(segment, 0) for segment in pattern.rpartition("/")[2].split("."))
+
+
 @lru_cache(maxsize=65_536)
 def matches(pattern: str, topic: str) -> bool:
     """Whether a message on ``topic`` is for a subscription to ``pattern``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -77,6 +77,16 @@ class Recovered:
     group: str
 
 
+@dataclass(frozen=True, slots=True)
+class Mismatched:
+    """A message of the inbox came with another hash than the first time. Told once of each message."""
+
+    group: str
+    source: str
+    message_id: str
+    first_seen_at: datetime
+
+
 EVENTS: dict[str, type[Any]] = {
     "completed": Completed,
     "failed": Failed,
@@ -85,5 +95,6 @@ EVENTS: dict[str, type[Any]] = {
     "cancelled": Dropped,
     "tripped": Tripped,
     "recovered": Recovered,
+    "mismatched": Mismatched,
 }
 """Every event by the name that ``app.on(…)`` takes."""

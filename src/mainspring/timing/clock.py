@@ -6,6 +6,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+"""Linux has it. The monotonic clock of macOS stands still while the machine sleeps."""
+
 
 class Clock(Protocol):
     """What time it is. Workers use it to stop earlier, never to decide what is due."""
@@ -16,6 +19,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that only ever grow."""
+        ...
+
+    def elapsed(self) -> float:
+        """Seconds that only ever grow, also while the machine sleeps, where the system counts those."""
         ...
 
 
@@ -29,6 +36,10 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that only ever grow."""
         return time.monotonic()
+
+    def elapsed(self) -> float:
+        """Seconds that only ever grow, also while the machine sleeps, where the system counts those."""
+        return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 class ReplaceableClock:
@@ -44,6 +55,10 @@ class ReplaceableClock:
     def monotonic(self) -> float:
         """Seconds that only ever grow, for as long as it is the same clock."""
         return self._clock.monotonic()
+
+    def elapsed(self) -> float:
+        """Seconds that only ever grow, for as long as it is the same clock."""
+        return self._clock.elapsed()
 
     def replace(self, clock: Clock) -> Clock:
         """Ask this one from now on. Returns the one before."""
@@ -63,6 +78,10 @@ class HandClock:
         return self._now
 
     def monotonic(self) -> float:
+        """Seconds turned so far."""
+        return self._elapsed
+
+    def elapsed(self) -> float:
         """Seconds turned so far."""
         return self._elapsed
 

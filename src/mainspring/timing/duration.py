@@ -37,7 +37,7 @@ def duration(value: Duration, *, of: str = "duration") -> timedelta:
     else:
         raise DurationError(f"{of}={value!r} has no unit: write a timedelta or text like '30s', '15m', '1h30m', '2d'")
     if length < timedelta():
-        raise DurationError(f"{of}={value!r} is negative")
+        raise DurationError(f"{of}={value!r} is negative: the least is 0s")
     if length > _LONGEST:
         raise DurationError(f"{of}={value!r} is longer than a hundred years")
     return length
@@ -45,6 +45,8 @@ def duration(value: Duration, *, of: str = "duration") -> timedelta:
 
 def _parse(text: str, of: str) -> timedelta:
     rest = text.strip()
+    sign = -1 if rest.startswith("-") else 1  # told as negative, not as something that cannot be read
+    rest = rest.removeprefix("-").lstrip()
     total = timedelta()
     position = 0
     while position < len(rest):
@@ -58,7 +60,7 @@ def _parse(text: str, of: str) -> timedelta:
         position = part.end()
     if not rest or position < len(rest):
         raise DurationError(f"{of}={text!r} is not a duration: write text like '30s', '15m', '1h30m', '500ms', '2d'")
-    return total
+    return sign * total
 
 
 def exactly(length: timedelta) -> str:

@@ -50,7 +50,7 @@ async def dial(storage: PostgresStorage, settings: Mapping[str, str] | None = No
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for what another task or the server is about to bring about."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.01)
 
@@ -60,6 +60,6 @@ async def blocked(connection: Connection, count: int = 1) -> None:
     waiting = """
         SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
     """
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await connection.fetchval(waiting) < count:
             await asyncio.sleep(0.01)

@@ -174,7 +174,7 @@ async def test_closing_ends_the_bell_and_everything_else(storage: PostgresStorag
     await storage.close()
     await storage.close()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await connection.fetchval(SESSIONS):
             await asyncio.sleep(0.01)
     assert storage.doorbell.mode == "poll"

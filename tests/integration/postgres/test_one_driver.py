@@ -33,7 +33,7 @@ async def send_receipt(order: dict) -> None:
 async def main():
     async with app.worker():
         await app.publish("orders.placed", {"id": 7})
-        await asyncio.wait_for(handled.wait(), 20)
+        await asyncio.wait_for(handled.wait(), 60)
 
 asyncio.run(main())
 print("imported", *(name for name in ("asyncpg", "psycopg") if name in sys.modules))
@@ -48,7 +48,7 @@ def ran(folder: Path, url: str, schema: str, *missing: str) -> "subprocess.Compl
         env=os.environ | {"URL": url, "SCHEMA": schema},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

@@ -231,5 +231,5 @@ async def test_only_who_sleeps_is_woken(storage: PostgresStorage, client: Client
         call(client, postgres_schema, TOPIC, "1")
         call(client, postgres_schema, TOPIC, "2")
 
-    assert [each.payload for each in client.notifies(timeout=10, stop_after=1)] == ["mail"]
+    assert [each.payload for each in client.notifies(timeout=60, stop_after=1)] == ["mail"]
     assert list(client.notifies(timeout=0)) == []

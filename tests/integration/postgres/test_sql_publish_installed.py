@@ -97,7 +97,7 @@ async def test_any_name_of_a_schema_serves(client: Client, schema: str, postgres
         made = call(client, schema, TOPIC, "1")
 
         assert [each.message_id for each in await claim(storage)] == [made]
-        assert [each.payload for each in client.notifies(timeout=10, stop_after=1)] == ["mail"]
+        assert [each.payload for each in client.notifies(timeout=60, stop_after=1)] == ["mail"]
         with pytest.raises(psycopg.errors.ProgramLimitExceeded, match=f'UPDATE "{schema}".setting'):
             call(client, schema, TOPIC, b"x" * 300_000)
     finally:

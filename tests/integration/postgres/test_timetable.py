@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from mainspring.model.message import ALL_LEVELS, Want
 from mainspring.model.schedule import Due, Look, Move, Note, Occurrence, Schedule
+from mainspring.model.verdict import Done, Settlement
+from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
@@ -29,6 +32,10 @@ def publishing(_due: Due, now: datetime) -> Move:
 
 def adding(name: str, known: Schedule | None, _now: datetime) -> Schedule:
     return known or schedule(name)
+
+
+def paused(_name: str, known: Schedule | None, now: datetime) -> Schedule | None:
+    return known and replace(known, paused_at=now)
 
 
 @pytest.fixture
@@ -79,6 +86,48 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
     assert (found.fired, found.moved) == (0, 0)
     assert await claim(storage) == []
     assert [row.fired for row in (await storage.timetable.read()).schedules] in ([0], [])
+
+
+async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
+    storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, another: Connection,
+    kept: Schedule,
+) -> None:  # fmt: skip
+    taken, left = (replace(draft(group=group), schedule="nightly") for group in ("mail", "post"))
+    await storage.mailbox.publish([taken, left])
+    transaction = connection.transaction()
+    await transaction.start()
+    claiming = storage.operations.mailbox.claim([Want("mail", 1, ALL_LEVELS)], "worker", HOUR, NOON)
+    (delivery,) = await run_async(JoinedAsyncpg(connection), claiming)
+
+    pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
+    await blocked(another)
+    await transaction.commit()
+    await pausing
+
+    assert (await storage.mailbox.settle([Settlement(delivery.claim, Done())])).lost == frozenset()
+    (run,) = await storage.ledger.runs(None, None, 10, "nightly")
+    assert (run.message_id, run.status, run.error) == (left.id, "cancelled", "its schedule was paused")
+
+
+async def test_what_gets_away_to_its_groups_while_a_pause_waits_for_it_is_cancelled_there(
+    storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, another: Connection,
+    kept: Schedule,
+) -> None:  # fmt: skip
+    parked = replace(draft("nobody.hears"), schedule="nightly")
+    await storage.mailbox.publish([parked])
+    await storage.upkeep.declare([Declaration("late", "shop", ("nobody.hears",), "a test")])
+    transaction = connection.transaction()
+    await transaction.start()
+    await run_async(JoinedAsyncpg(connection), storage.operations.upkeep.reroute(10, NOON))
+
+    pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
+    await blocked(another)
+    await transaction.commit()
+    await pausing
+
+    (run,) = await storage.ledger.runs(None, None, 10, "nightly")
+    assert (run.message_id, run.group, run.status) == (parked.id, "late", "cancelled")
+    assert await storage.mailbox.claim([Want("late", 1, ALL_LEVELS)], "worker", HOUR) == []
 
 
 async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(

@@ -14,7 +14,7 @@ from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage
 from tests.integration.sqlite.acting import claim, draft, python
 
 QUICK = timedelta(milliseconds=1)
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Ear:

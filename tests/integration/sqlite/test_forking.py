@@ -26,7 +26,7 @@ from tests.integration.sqlite.acting import asked_aside, draft
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 
 CHILDREN = 48
-MUCH_TOO_LONG = 20
+MUCH_TOO_LONG = 60
 
 
 @pytest.fixture
@@ -163,6 +163,7 @@ def test_a_writer_that_waits_for_somebody_elses_lock_keeps_nobody_from_forking(
         return primary(error)
 
     monkeypatch.setattr(writer, "primary", noticed)
+    monkeypatch.setattr(GATE, "_patience", 3 * MUCH_TOO_LONG)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     stored: list[str] = []
@@ -173,7 +174,7 @@ def test_a_writer_that_waits_for_somebody_elses_lock_keeps_nobody_from_forking(
 
     assert ended_well(forked(lambda: None))
 
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < MUCH_TOO_LONG
     other.execute("ROLLBACK")
     other.close()
     caller.join()

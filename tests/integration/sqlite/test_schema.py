@@ -11,7 +11,18 @@ from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
 from mainspring.storage.sqlite import SqliteStorage
 from tests.integration.sqlite.acting import asked_aside, claim, draft, executing
 
-ALL = ["0001_mailbox", "0002_breakers", "0003_schedules", "0004_joins"]
+ALL = [
+    "0001_mailbox",
+    "0002_breakers",
+    "0003_schedules",
+    "0004_joins",
+    "0005_open_joins",
+    "0006_inbox",
+    "0007_topics",
+    "0008_leases",
+    "0009_unique",
+    "0010_progress",
+]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 
 

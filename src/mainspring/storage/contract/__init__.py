@@ -6,7 +6,10 @@ The storage's clock decides every due time, claim and expiry (invariant 7); ``St
 
 from mainspring.storage.contract.controls import Controls
 from mainspring.storage.contract.doorbell import BellMode, Doorbell
+from mainspring.storage.contract.inbox import Inbox
+from mainspring.storage.contract.leases import Leases
 from mainspring.storage.contract.ledger import Ledger
+from mainspring.storage.contract.lending import Lender
 from mainspring.storage.contract.mailbox import Keyed, Mailbox
 from mainspring.storage.contract.storage import Schema, Storage
 from mainspring.storage.contract.timetable import Timetable
@@ -16,8 +19,11 @@ __all__ = [
     "BellMode",
     "Controls",
     "Doorbell",
+    "Inbox",
     "Keyed",
+    "Leases",
     "Ledger",
+    "Lender",
     "Mailbox",
     "Schema",
     "Storage",

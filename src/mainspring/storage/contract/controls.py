@@ -44,3 +44,7 @@ class Controls(Protocol):
         no such group.
         """
         ...
+
+    async def purged(self, subject: str, by: str, detail: str) -> None:
+        """Note what somebody has pruned by hand: one line, since it went in any number of batches."""
+        ...

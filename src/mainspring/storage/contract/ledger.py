@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 from uuid import UUID
 
+from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
     DeliveryView,
@@ -40,6 +41,18 @@ class Ledger(Protocol):
 
     async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
         """The latest kept run of each of these schedules, by its name; a schedule without one is left out."""
+        ...
+
+    async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:
+        """The open joins by id, which is oldest first; ``after`` is the id of the last row of the page before."""
+        ...
+
+    async def find_join(self, id: UUID) -> JoinView | None:
+        """One open join; None when there is none, or none any more."""
+        ...
+
+    async def members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
+        """The members of a join that have not ended, by ``seq``; ``after`` is the last one of the page before."""
         ...
 
     async def roster(self) -> Roster:

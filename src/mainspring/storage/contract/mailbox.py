@@ -9,7 +9,8 @@ from typing import Protocol
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
+from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 
 
@@ -29,6 +30,17 @@ class Mailbox(Protocol):
 
         A draft whose id is known is a duplicate and changes nothing. One delivery per group, however many of
         its patterns match. A topic without a subscriber is parked. ``due_at`` is never before now.
+        """
+        ...
+
+    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+        """Store the draft, unless an earlier message of this likeness counts; one call at a time for each likeness.
+
+        What counts is the last one that was stored: while all of its copies are there and none was ever taken
+        (*pending*, parked or not), while some copy is there (*running*), or for a time from when it was published,
+        whatever became of it. Then nothing is stored: *duplicate*, with its id. To keep the last, its copies that were
+        never taken are cancelled instead, and the draft is stored: *replaced* where there were any. A draft whose id is
+        known was stored by an earlier copy of this call, and changes nothing: *stored*.
         """
         ...
 

@@ -7,7 +7,10 @@ from typing import Protocol
 
 from mainspring.storage.contract.controls import Controls
 from mainspring.storage.contract.doorbell import Doorbell
+from mainspring.storage.contract.inbox import Inbox
+from mainspring.storage.contract.leases import Leases
 from mainspring.storage.contract.ledger import Ledger
+from mainspring.storage.contract.lending import Lender
 from mainspring.storage.contract.mailbox import Mailbox
 from mainspring.storage.contract.timetable import Timetable
 from mainspring.storage.contract.upkeep import Upkeep
@@ -41,6 +44,8 @@ class Storage(Protocol):
     controls: Controls
     upkeep: Upkeep
     timetable: Timetable
+    inbox: Inbox
+    leases: Leases
     doorbell: Doorbell
     schema: Schema
 
@@ -54,6 +59,10 @@ class Storage(Protocol):
 
     async def ping(self) -> timedelta:
         """One empty round trip, and how long it took. Raises StorageUnavailable."""
+        ...
+
+    def lender(self, size: int) -> Lender:
+        """What lends connections to handlers, up to ``size`` at once. Opens none yet."""
         ...
 
     def sibling(self) -> Storage:

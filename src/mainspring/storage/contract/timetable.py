@@ -22,22 +22,27 @@ class Timetable(Protocol):
         """Let up to ``limit`` due schedules of this app go on as ``decide`` says, each with what it publishes, as one.
 
         Rows that another node is looking at are passed over. Paused, retired and frozen schedules are not due; those
-        in ``leave`` are not looked at. Then deliveries that waited are released: of every schedule, whichever app's,
-        that has nothing unfinished, those of its oldest waiting message. Then joins that are complete are over, each
-        with the one message that follows it, as one: whoever looks, and whoever dies meanwhile.
+        in ``leave`` are not looked at. Then deliveries that waited are released: of every schedule of this app that has
+        nothing unfinished (``Due.unfinished``), those of its oldest waiting message; so is what is left of a schedule
+        that is gone, whichever app looks. Then joins that are complete are over, each with the one message that
+        follows it, as one: whoever looks, and whoever dies meanwhile.
         """
         ...
 
     async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
         """Write the rows of these names as ``how`` says, as one, and answer with what is stored now.
 
-        ``revision`` grows by one with every row written. Whoever is asleep anywhere is woken. What waits for an
-        earlier run is cancelled where its schedule was paused or removed. A note is kept for each row written.
+        ``revision`` grows by one with every row written. Whoever is asleep anywhere is woken. Where a schedule is
+        paused, what it has published and no worker has taken yet is cancelled, parked or not, but for what somebody
+        asked for by hand; where it is removed, that too. A note is kept for each row written.
         """
         ...
 
     async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
-        """Publish occurrences of one schedule outside of its rhythm, all or none, with a note of it."""
+        """Publish occurrences of one schedule outside of its rhythm, all or none, with a note of it.
+
+        Those that are to wait do so only if something of the schedule is unfinished.
+        """
         ...
 
     async def read(self, names: Collection[str] | None = None, app: str | None = None) -> Timesheet:

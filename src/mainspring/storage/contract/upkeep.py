@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+from uuid import UUID
 
+from mainspring.model.join import Recount
+from mainspring.model.message import Progress
 from mainspring.model.views import (
     Beat,
     Declaration,
@@ -40,9 +43,24 @@ class Upkeep(Protocol):
         """Route up to ``limit`` parked messages whose topic has subscribers now. Returns how many."""
         ...
 
+    async def recount(self, after: UUID | None, limit: int) -> Recount:
+        """Hold up to ``limit`` open joins, by id from ``after`` on, against their members.
+
+        Who has gone without a note, settled by a release that knew no joins, is counted now: failed where the kept runs
+        say so, otherwise done. However many recount at once, each end is counted once.
+        """
+        ...
+
+    async def report(self, progress: Sequence[Progress]) -> None:
+        """Let it be seen what handlers say of their runs; of each the latest counts. One trip, which locks no delivery.
+
+        It is shown while the claim is held under the same epoch: who has lost it can say nothing (invariant 2).
+        """
+        ...
+
     async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
         """Remove up to ``limit`` of each kind of what is over. A message goes when nothing refers to it.
 
-        With a ``topic`` only its runs, dead letters and parked messages.
+        With a ``topic``, or a pattern of topics, only their runs, dead letters and parked messages.
         """
         ...

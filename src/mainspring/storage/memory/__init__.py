@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
-from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.contract import Controls, Doorbell, Inbox, Leases, Ledger, Mailbox, Schema, Timetable, Upkeep
 from mainspring.storage.memory.controls import MemoryControls
 from mainspring.storage.memory.doorbell import MemoryDoorbell
+from mainspring.storage.memory.inbox import MemoryInbox
+from mainspring.storage.memory.leases import MemoryLeases
 from mainspring.storage.memory.ledger import MemoryLedger
+from mainspring.storage.memory.lending import MemoryLender
 from mainspring.storage.memory.mailbox import MemoryMailbox
 from mainspring.storage.memory.schema import MemorySchema
 from mainspring.storage.memory.state import State
@@ -35,6 +38,8 @@ class MemoryStorage:
         self.controls: Controls = MemoryControls(state)
         self.upkeep: Upkeep = MemoryUpkeep(state)
         self.timetable: Timetable = MemoryTimetable(state)
+        self.inbox: Inbox = MemoryInbox(state)
+        self.leases: Leases = MemoryLeases(state)
         self._bell = MemoryDoorbell(state)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = MemorySchema(state)
@@ -60,6 +65,10 @@ class MemoryStorage:
         start = time.perf_counter()
         with self._state.lock:
             return timedelta(seconds=time.perf_counter() - start)
+
+    def lender(self, size: int) -> MemoryLender:
+        """See ``Storage.lender``. It refuses."""
+        return MemoryLender(size)
 
     def sibling(self) -> MemoryStorage:
         """See ``Storage.sibling``."""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mainspring.model.message import Draft
 from mainspring.model.views import DeadSelection
-from mainspring.storage.memory.mailbox import store
+from mainspring.storage.memory.publishing import store
 from mainspring.storage.memory.rows import DeadRow
 from mainspring.storage.memory.state import State
 
@@ -115,6 +115,11 @@ class MemoryControls:
                     tally.pop(group, None)
             state.note(by, "retire", group, f"{len(dropped)} dropped", now)
             return len(dropped)
+
+    async def purged(self, subject: str, by: str, detail: str) -> None:
+        """See ``Controls.purged``."""
+        with self._state.lock:
+            self._state.note(by, "purge", subject, detail, self._state.now())
 
     def _choose(self, which: DeadSelection, limit: int) -> list[DeadRow]:
         oldest_first = (self._state.dead[seq] for seq in sorted(self._state.dead))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mainspring.model.join import continuation
 from mainspring.model.message import Draft
-from mainspring.storage.memory.mailbox import store
+from mainspring.storage.memory.publishing import store
 from mainspring.storage.memory.state import State
 
 

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Literal
 from uuid import UUID
 
-from mainspring.model.message import Priority
+from mainspring.model.join import Follower, JoinView
+from mainspring.model.message import Draft, Priority
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -20,7 +21,7 @@ from mainspring.model.views import (
     Tally,
 )
 from mainspring.model.views import State as Stands
-from mainspring.storage.memory.rows import DeadRow, DeliveryRow, Line, ParkedRow, due
+from mainspring.storage.memory.rows import DeadRow, DeliveryRow, JointRow, Line, ParkedRow, due
 from mainspring.storage.memory.state import State
 
 _LIVE = ("scheduled", "ready", "running")
@@ -85,7 +86,30 @@ class MemoryLedger:
             case "live" | "scheduled" | "ready" | "running":
                 # A revived delivery has its old seq, so the order of insertion will not do.
                 for seq in sorted(state.deliveries, reverse=True):
-                    yield _live(state.deliveries[seq], now)
+                    yield self._live(state.deliveries[seq], now)
+
+    def _live(self, row: DeliveryRow, now: datetime) -> DeliveryView:
+        said = self._state.progress.of(row)
+        stands: Stands = "running" if row.held_by is not None else "ready" if row.due_at <= now else "scheduled"
+        return DeliveryView(
+            seq=row.seq,
+            message_id=row.message_id,
+            group=row.group,
+            topic=row.message.draft.topic,
+            key=row.message.draft.key,
+            state=stands,
+            priority=row.priority,
+            attempt=row.attempt,
+            deaths=row.deaths,
+            due_at=row.due_at,
+            scheduled_for=row.scheduled_for,
+            published_at=row.message.published_at,
+            held_by=row.held_by,
+            lapsed=row.held_by is not None and row.due_at <= now,
+            cancel_asked=row.cancel_asked,
+            progress=None if said is None else said.said,
+            progress_at=None if said is None else said.at,
+        )
 
     def _ended(self, run: RunView) -> DeliveryView:
         message = self._state.messages[run.message_id]
@@ -113,7 +137,7 @@ class MemoryLedger:
             message = state.messages.get(message_id)
             if message is None:
                 return None
-            deliveries = [_live(row, now) for row in state.live.get(message_id, {}).values()]
+            deliveries = [self._live(row, now) for row in state.live.get(message_id, {}).values()]
             deliveries += [_dead(row) for row in state.buried.get(message_id, {}).values()]
             deliveries.sort(key=lambda view: view.seq)
             if message_id in state.unrouted:
@@ -158,6 +182,45 @@ class MemoryLedger:
                 if run.schedule is not None and run.schedule in schedules
             }
 
+    async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:
+        """See ``Ledger.joins``."""
+        with self._state.lock:
+            ids = sorted(id for id in self._state.joints if after is None or id > after)[:limit]
+            return [self._join(self._state.joints[id]) for id in ids]
+
+    async def find_join(self, id: UUID) -> JoinView | None:
+        """See ``Ledger.find_join``."""
+        with self._state.lock:
+            row = self._state.joints.get(id)
+            return None if row is None else self._join(row)
+
+    async def members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
+        """See ``Ledger.members``."""
+        with self._state.lock:
+            return self._members(join_id, after, limit)
+
+    def _members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
+        now = self._state.now()
+        rows = self._state.deliveries.values()
+        found = (row for row in rows if row.join_id == join_id and (after is None or row.seq > after))
+        return [self._live(row, now) for row in sorted(found, key=lambda row: row.seq)[:limit]]
+
+    def _join(self, row: JointRow) -> JoinView:
+        join, ended = row.join, row.done + row.failed
+        first = join.then or join.failed
+        return JoinView(
+            id=join.id,
+            opened_at=row.opened_at,
+            members=row.pending + ended,
+            ended=ended,
+            failed=row.failed,
+            then=_follower(join.then),
+            otherwise=_follower(join.failed),
+            key=None if first is None else first.key,
+            correlation_id=None if first is None else first.correlation_id,
+            oldest=next(iter(self._members(join.id, None, 1)), None),
+        )
+
     async def roster(self) -> Roster:
         """See ``Ledger.roster``."""
         state = self._state
@@ -184,25 +247,8 @@ def _shown(view: DeliveryView, wanted: Filter) -> bool:
     )
 
 
-def _live(row: DeliveryRow, now: datetime) -> DeliveryView:
-    stands: Stands = "running" if row.held_by is not None else "ready" if row.due_at <= now else "scheduled"
-    return DeliveryView(
-        seq=row.seq,
-        message_id=row.message_id,
-        group=row.group,
-        topic=row.message.draft.topic,
-        key=row.message.draft.key,
-        state=stands,
-        priority=row.priority,
-        attempt=row.attempt,
-        deaths=row.deaths,
-        due_at=row.due_at,
-        scheduled_for=row.scheduled_for,
-        published_at=row.message.published_at,
-        held_by=row.held_by,
-        lapsed=row.held_by is not None and row.due_at <= now,
-        cancel_asked=row.cancel_asked,
-    )
+def _follower(draft: Draft | None) -> Follower | None:
+    return None if draft is None else Follower(draft.topic, draft.group or "")
 
 
 def _dead(dead: DeadRow) -> DeliveryView:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.join import Join, as_members
@@ -15,13 +14,17 @@ from mainspring.model.message import (
     Draft,
     Extended,
     Published,
+    Receipt,
     Settled,
     Want,
 )
+from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
-from mainspring.storage.memory.rows import DeliveryRow, JointRow, MessageRow, ParkedRow
+from mainspring.storage.memory.publishing import stop, store
+from mainspring.storage.memory.rows import DeliveryRow, JointRow
 from mainspring.storage.memory.state import State
+from mainspring.storage.memory.unique import store_unique
 from mainspring.storage.memory.verdicts import write
 
 
@@ -37,13 +40,19 @@ class MemoryMailbox:
             stored = store(self._state, drafts, self._state.now())
         return Published(stored)
 
+    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+        """See ``Mailbox.publish_unique``."""
+        with self._state.lock:
+            return store_unique(self._state, draft, likeness, self._state.now())
+
     async def join(self, join: Join, members: Sequence[Draft]) -> Published:
         """See ``Mailbox.join``."""
         with self._state.lock:
-            stored = store(self._state, as_members(join, members), self._state.now())
+            now = self._state.now()
+            stored = store(self._state, as_members(join, members), now)
             if stored:
                 # Members that were there already belong to another call, perhaps an earlier copy of this one.
-                self._state.joints[join.id] = JointRow(join, pending=len(stored))
+                self._state.joints[join.id] = JointRow(join, now, pending=len(stored))
         return Published(stored)
 
     async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
@@ -154,56 +163,6 @@ class MemoryMailbox:
             return stop(state, named, reason, state.now())
 
 
-def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUID]:
-    """Store and route what is new of the drafts, ring for what is due, and say which were new."""
-    rung: set[str] = set()
-    stored: set[UUID] = set()
-    # Every instant is reckoned before anything is written: one that cannot be refuses the whole batch.
-    timed = [(draft, _asked_for(draft, now), _expiry(draft, now)) for draft in drafts]
-    for draft, asked, expires_at in timed:
-        # The message row is the guard: it stays for as long as its id counts as a repetition.
-        if draft.id in state.messages:
-            continue
-        stored.add(draft.id)
-        due_at = max(asked, now)
-        groups = state.subscribers(draft.topic) if draft.group is None else [draft.group]
-        message = MessageRow(_frozen(draft), now, expires_at, copies=len(groups))
-        state.keep_message(message)
-        for group in groups:
-            row = DeliveryRow(next(state.seqs), message, group, int(draft.priority), due_at, asked)
-            row.join_id = draft.join_id
-            state.add(row)
-        if not groups:
-            parked = ParkedRow(next(state.parked_seqs), message, due_at, asked, parked_at=now)
-            state.parked[parked.seq] = state.unrouted[draft.id] = parked
-        elif due_at <= now:
-            rung.update(groups)
-    state.ring(rung)
-    return frozenset(stored)
-
-
-def stop(state: State, message_ids: Iterable[UUID], reason: str, now: datetime) -> Cancelled:
-    """Remove the copies of these messages that nobody holds, and ask the holders of the others to stop."""
-    ended: list[UUID] = []
-    asked = 0
-    for message_id in dict.fromkeys(message_ids):
-        for row in list(state.live.get(message_id, {}).values()):
-            if row.held_by is not None:
-                row.cancel_asked = True
-                asked += 1
-                continue
-            state.record(row, "cancelled", now, error=reason)
-            state.drop(row)
-            ended.append(message_id)
-        parked = state.unrouted.get(message_id)
-        if parked is not None:
-            state.record_unrouted(parked, reason, now)
-            state.unpark(parked)
-            ended.append(message_id)
-    state.enlist(ended, now)
-    return Cancelled(cancelled=len(ended), asked=asked)
-
-
 def _hand_over(row: DeliveryRow, was_due: datetime, now: datetime) -> Delivery:
     """Open a new epoch for the holder and give it all it needs."""
     # epoch never goes back: it is the fence (invariant 2). Whatever the last holder writes is refused from here on.
@@ -238,18 +197,3 @@ def _hand_over(row: DeliveryRow, was_due: datetime, now: datetime) -> Delivery:
 def _paused(state: State, group: str) -> bool:
     declared = state.groups.get(group)
     return declared is not None and declared.paused_at is not None
-
-
-def _asked_for(draft: Draft, now: datetime) -> datetime:
-    return now + draft.delay if draft.at is None else draft.at.astimezone(UTC)
-
-
-def _expiry(draft: Draft, now: datetime) -> datetime | None:
-    if draft.expires_at is not None:
-        return draft.expires_at.astimezone(UTC)
-    return None if draft.expires_in is None else now + draft.expires_in
-
-
-def _frozen(draft: Draft) -> Draft:
-    # The caller keeps its own mapping, and may change it after it has published.
-    return draft if draft.headers is None else replace(draft, headers=dict(draft.headers))

@@ -87,9 +87,19 @@ class JointRow:
     """A join, and how its members are doing."""
 
     join: Join
+    opened_at: datetime
     pending: int
     done: int = 0
     failed: int = 0
+
+
+@dataclass(slots=True)
+class LikenessRow:
+    """The last message of one likeness. ``until`` is when it is looked at whether the row is still needed."""
+
+    message_id: UUID
+    published_at: datetime
+    until: datetime
 
 
 @dataclass(slots=True)

@@ -12,9 +12,21 @@ from itertools import count
 from typing import TypeVar
 from uuid import UUID
 
+from mainspring.model.inbox import InboxKey, InboxView
 from mainspring.model.schedule import Freeze, Schedule
 from mainspring.model.views import AuditView, GroupView, RunStatus, RunView, WorkerView
-from mainspring.storage.memory.rows import DeadRow, DeliveryRow, EndedRow, JointRow, Line, MessageRow, ParkedRow
+from mainspring.storage.memory.lease_rows import LeaseTable
+from mainspring.storage.memory.progress import ProgressTable
+from mainspring.storage.memory.rows import (
+    DeadRow,
+    DeliveryRow,
+    EndedRow,
+    JointRow,
+    LikenessRow,
+    Line,
+    MessageRow,
+    ParkedRow,
+)
 from mainspring.storage.routing import matches
 from mainspring.timing.clock import Clock
 
@@ -72,6 +84,7 @@ class State:
         self.unrouted: dict[UUID, ParkedRow] = {}
         self.runs: dict[int, RunView] = {}
         self.history: dict[UUID, list[RunView]] = {}
+        self.progress: ProgressTable = ProgressTable()
         self.ended: list[EndedRow] = []
         self.groups: dict[str, GroupView] = {}
         self.workers: dict[str, WorkerView] = {}
@@ -79,13 +92,15 @@ class State:
         self.joints: dict[UUID, JointRow] = {}
         self.schedules: dict[str, Schedule] = {}
         self.freezes: dict[str, Freeze] = {}
+        self.inbox: dict[InboxKey, InboxView] = {}
+        self.leases: LeaseTable = LeaseTable()
+        self.likenesses: dict[bytes, LikenessRow] = {}
         self.audit: list[AuditView] = []
         self.expired_parked = 0
         self.listeners: list[Listener] = []
         self.seqs: Iterator[int] = count(1)
         self.parked_seqs: Iterator[int] = count(1)
-        self._run_ids = count(1)
-        self._audit_ids = count(1)
+        self._run_ids, self._audit_ids = count(1), count(1)
 
     def now(self) -> datetime:
         """The storage's clock: the hand-set instant where there is one."""

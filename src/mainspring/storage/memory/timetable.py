@@ -12,7 +12,10 @@ import msgspec
 
 from mainspring.model.message import Published
 from mainspring.model.schedule import (
+    DELETED,
     NEVER,
+    PAUSED,
+    REPLACED,
     Decide,
     Due,
     Freeze,
@@ -25,12 +28,10 @@ from mainspring.model.schedule import (
     Timesheet,
 )
 from mainspring.storage.memory.fan_in import fire, has_complete
-from mainspring.storage.memory.mailbox import stop, store
+from mainspring.storage.memory.occurrences import cancel_pending, is_unfinished, rows_of, waits
+from mainspring.storage.memory.publishing import store, withdraw
 from mainspring.storage.memory.rows import DeliveryRow
 from mainspring.storage.memory.state import State
-
-_REPLACED = "replaced by the next occurrence of its schedule"
-_DROPPED = "its schedule was paused or removed"
 
 
 class MemoryTimetable:
@@ -41,33 +42,36 @@ class MemoryTimetable:
 
     async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Look:
         """See ``Timetable.look``."""
-        with self._state.lock:
-            now = self._state.now()
+        state = self._state
+        with state.lock:
+            now = state.now()
             left = set(leave)
             moves: list[tuple[Schedule, Move]] = []
             # All is decided before anything is written: should a decision fail, nothing has happened.
             for schedule in self._due(app, left, now)[:limit]:
-                move = decide(self._doing(schedule), now)
+                move = decide(self._doing(schedule, now), now)
                 if move is None:
                     left.add(schedule.name)
                 else:
                     moves.append((schedule, move))
             gone_on = [self._go_on(schedule, move, now) for schedule, move in moves]
-            free = [row for schedule, move in moves if move.release_waiting for row in self._rows(schedule.name)]
-            released = self._start([row for row in free if _waits(row)], now) + self._release(now)
-            over = fire(self._state, limit, now)
+            free = [row for schedule, move in moves if move.release_waiting for row in rows_of(state, schedule.name)]
+            released = self._start([row for row in free if waits(row)], now)
+            ours = [name for name in state.scheduled if self._owns(app, name)]
+            released += self._release(ours, now)
+            over = fire(state, limit, now)
             return Look(
                 fired=sum(fired for fired, _ in gone_on),
                 moved=len(moves),
                 released=released,
                 next_in=min((at - now for at, _ in self._upcoming(app, left)), default=None),
-                waiting=any(_waits(row) for rows in self._state.scheduled.values() for row in rows.values()),
+                waiting=any(waits(row) for name in ours for row in state.scheduled[name].values()),
                 frozen=self._is_frozen(app),
                 left=frozenset(left.difference(leave)),
                 asked=sum(asked for _, asked in gone_on),
                 joined=over.joined,
                 continuations=over.continuations,
-                more=has_complete(self._state),
+                more=has_complete(state),
             )
 
     def _due(self, app: str, leave: Collection[str], now: datetime) -> list[Schedule]:
@@ -89,10 +93,15 @@ class MemoryTimetable:
     def _is_frozen(self, app: str) -> bool:
         return "" in self._state.freezes or app in self._state.freezes
 
-    def _doing(self, schedule: Schedule) -> Due:
-        rows = self._state.scheduled.get(schedule.name, {}).values()
-        waiting = sum(map(_waits, rows))
-        return Due(schedule, unfinished=len(rows) - waiting, waiting=waiting)
+    def _owns(self, app: str, name: str) -> bool:
+        """Whether it is for this app to release; what is left of a schedule that is gone, is for everybody."""
+        schedule = self._state.schedules.get(name)
+        return schedule is None or schedule.app == app
+
+    def _doing(self, schedule: Schedule, now: datetime) -> Due:
+        rows = rows_of(self._state, schedule.name)
+        unfinished = sum(is_unfinished(self._state, row, now) for row in rows)
+        return Due(schedule, unfinished, waiting=sum(map(waits, rows)))
 
     def _go_on(self, schedule: Schedule, move: Move, now: datetime) -> tuple[int, int]:
         """Write the move. Returns how much was published, and how many runs were asked to stop."""
@@ -108,7 +117,8 @@ class MemoryTimetable:
             skipped=schedule.skipped + move.skipped,
         )
         if move.stop_running:
-            asked = stop(state, [row.message_id for row in self._rows(schedule.name)], _REPLACED, now).asked
+            of_the_rhythm = [row for row in rows_of(state, schedule.name) if not row.message.draft.manual]
+            asked = withdraw(state, of_the_rhythm, (), REPLACED, now).asked
         return len(self._publish(move.occurrences, now)), asked
 
     def _publish(self, occurrences: Sequence[Occurrence], now: datetime) -> frozenset[UUID]:
@@ -127,12 +137,14 @@ class MemoryTimetable:
         if parked is not None and due_at < NEVER:  # who is nobody's waits for no earlier run
             parked.due_at = max(parked.due_at, due_at)
 
-    def _release(self, now: datetime) -> int:
-        freed: list[DeliveryRow] = []
-        for name in self._state.scheduled:
-            rows = self._rows(name)
-            if all(map(_waits, rows)):
-                freed += [row for row in rows if row.message_id == rows[0].message_id]
+    def _release(self, names: Collection[str], now: datetime) -> int:
+        """Of each that has nothing unfinished, let the oldest that waits start."""
+        state, freed = self._state, list[DeliveryRow]()
+        for name in names:
+            rows = rows_of(state, name)
+            waiting = [row for row in rows if waits(row)]
+            if waiting and not any(is_unfinished(state, row, now) for row in rows):
+                freed.extend(row for row in waiting if row.message_id == waiting[0].message_id)
         return self._start(freed, now)
 
     def _start(self, waiting: Sequence[DeliveryRow], now: datetime) -> int:
@@ -140,11 +152,6 @@ class MemoryTimetable:
             self._state.move(row, now, None)
         self._state.ring({row.group for row in waiting})
         return len(waiting)
-
-    def _rows(self, schedule: str) -> list[DeliveryRow]:
-        """Its deliveries, oldest first: a revived one has its old seq."""
-        rows = self._state.scheduled.get(schedule, {})
-        return [rows[seq] for seq in sorted(rows)]
 
     async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
         """See ``Timetable.rewrite``."""
@@ -160,9 +167,10 @@ class MemoryTimetable:
                 known = state.schedules.pop(name, None)
                 if row is not None:
                     state.schedules[name] = row
-                if row is None or (row.paused_at and known is not None and known.paused_at is None):
-                    waiting = [each.message_id for each in self._rows(name) if _waits(each)]
-                    stop(state, waiting, _DROPPED, now)
+                if row is None:
+                    cancel_pending(state, name, DELETED, now)
+                elif row.paused_at and known is not None and known.paused_at is None:
+                    cancel_pending(state, name, PAUSED, now)
                 if note is not None:
                     state.note(note.by, note.action, name, note.detail, now)
             if written:
@@ -174,9 +182,12 @@ class MemoryTimetable:
         with self._state.lock:
             now = self._state.now()
             stored = self._publish(occurrences, now)
-            for schedule in sorted({each.draft.schedule or "" for each in occurrences}):
+            entered = sorted({each.draft.schedule or "" for each in occurrences})
+            for schedule in entered:
                 self._state.note(note.by, note.action, schedule, note.detail, now)
-            self._release(now)
+            self._release(entered, now)
+            if any(each.due_at == NEVER for each in occurrences):
+                self._state.ring([""])  # whoever ends the run they wait for is to know of them
             return Published(stored)
 
     async def read(self, names: Collection[str] | None = None, app: str | None = None) -> Timesheet:
@@ -238,10 +249,6 @@ class MemoryTimetable:
             state.note(by, "thaw", app or "*", "", state.now())
             state.ring([""])
             return True
-
-
-def _waits(row: DeliveryRow) -> bool:
-    return row.due_at == NEVER
 
 
 def _stored(row: Schedule, known: Schedule | None) -> Schedule:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.errors import Conflict
+from mainspring.model.join import Recount
+from mainspring.model.message import Progress
 from mainspring.model.views import Beat, Declaration, GroupView, Pruned, Retention, RunView, WorkerView
-from mainspring.storage.memory.rows import DeliveryRow, EndedRow
+from mainspring.storage.memory.pruning import prune
+from mainspring.storage.memory.rows import DeliveryRow
 from mainspring.storage.memory.state import State
 
 _SERVED_EVERY = timedelta(seconds=60)
-_UNROUTED = "no group subscribed to its topic in time"
 
 
 class MemoryUpkeep:
@@ -106,116 +108,21 @@ class MemoryUpkeep:
             state.ring(rung)
         return routed
 
+    async def recount(self, after: UUID | None, limit: int) -> Recount:
+        """See ``Upkeep.recount``. Nobody but us ends a member here, so that none goes without a note."""
+        with self._state.lock:
+            ids = sorted(id for id in self._state.joints if after is None or id > after)[:limit]
+        return Recount(last=ids[-1] if len(ids) == limit else None)
+
+    async def report(self, progress: Sequence[Progress]) -> None:
+        """See ``Upkeep.report``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            for each in progress:
+                state.progress.note(each, state.deliveries, now)
+
     async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
         """See ``Upkeep.prune``."""
         with self._state.lock:
-            now = self._state.now()
-            messages = 0 if topic is not None else self._prune_messages(now, retention.repeats, limit)
-            runs = self._prune_runs(now, retention, limit, topic)
-            dead = self._prune_dead(now, retention.dead, limit, topic)
-            parked = self._prune_parked(now, retention.parked, limit, topic)
-            if topic is not None:
-                return Pruned(runs=runs, dead=dead, parked=parked)
-            return Pruned(
-                messages,
-                runs,
-                dead,
-                parked,
-                workers=self._prune_workers(now, retention.workers, limit),
-                audit=self._prune_audit(now, retention.audit, limit),
-                schedules=self._prune_schedules(now, retention.done, limit),
-            )
-
-    def _prune_messages(self, now: datetime, repeats: timedelta, limit: int) -> int:
-        state = self._state
-        taken: list[EndedRow] = []
-        room = limit
-        state.ended.sort(key=lambda each: each.at)
-        for batch in state.ended:
-            if batch.at >= now - repeats or (taken and len(batch.message_ids) > room):
-                break
-            taken.append(batch)
-            room -= len(batch.message_ids)
-        del state.ended[: len(taken)]
-        removed = 0
-        again: list[UUID] = []
-        for batch in taken:
-            for message_id in batch.message_ids:
-                message = state.messages.get(message_id)
-                if message is None or state.refers_to(message_id):
-                    continue  # it is enlisted again when the last reference ends
-                if message.published_at > batch.at:
-                    continue  # the batch speaks of an earlier life of the same id
-                if message.copies != 1 and not batch.second:
-                    # Another group may have ended it later than this one did: its hour counts from there.
-                    again.append(message_id)
-                    continue
-                state.forget_message(message_id)
-                removed += 1
-        state.enlist(again, now, second=True)
-        return removed
-
-    def _prune_runs(self, now: datetime, retention: Retention, limit: int, topic: str | None) -> int:
-        state = self._state
-        meant = (run for run in state.runs.values() if topic in (None, run.topic))
-        over = [run for run in meant if self._is_over(run, now, retention)][:limit]
-        for run in over:
-            state.forget_run(run)
-        state.enlist((run.message_id for run in over), now)
-        return len(over)
-
-    def _is_over(self, run: RunView, now: datetime, retention: Retention) -> bool:
-        kept_for = retention.failures if run.status in ("failed", "dead") else retention.done
-        if kept_for is None or run.finished_at >= now - kept_for:
-            return False
-        unfinished = (self._state.live, self._state.buried)
-        return not any(run.group in rows.get(run.message_id, {}) for rows in unfinished)
-
-    def _prune_dead(self, now: datetime, kept_for: timedelta | None, limit: int, topic: str | None) -> int:
-        state = self._state
-        if kept_for is None:
-            return 0
-        meant = (dead for dead in state.dead.values() if topic in (None, dead.delivery.message.draft.topic))
-        over = [dead for dead in meant if dead.buried_at < now - kept_for][:limit]
-        for dead in over:
-            state.unbury(dead)
-        state.enlist((dead.delivery.message_id for dead in over), now)
-        return len(over)
-
-    def _prune_parked(self, now: datetime, kept_for: timedelta | None, limit: int, topic: str | None) -> int:
-        state = self._state
-        if kept_for is None:
-            return 0
-        meant = (parked for parked in state.parked.values() if topic in (None, parked.message.draft.topic))
-        over = [parked for parked in meant if parked.parked_at < now - kept_for][:limit]
-        for parked in over:
-            state.record_unrouted(parked, _UNROUTED, now)
-            state.unpark(parked)
-        state.enlist((parked.message.draft.id for parked in over), now)
-        state.expired_parked += len(over)
-        return len(over)
-
-    def _prune_workers(self, now: datetime, kept_for: timedelta, limit: int) -> int:
-        state = self._state
-        over = [worker.name for worker in state.workers.values() if worker.beat_at < now - kept_for][:limit]
-        for name in over:
-            state.fold(name)
-        return len(over)
-
-    def _prune_schedules(self, now: datetime, kept_for: timedelta | None, limit: int) -> int:
-        rows = self._state.schedules
-        if kept_for is None:
-            return 0
-        ended = (row for row in rows.values() if row.origin == "api" and row.next_at is None and row.paused_at is None)
-        over = sorted(row.name for row in ended if row.base_at < now - kept_for)[:limit]
-        for name in over:
-            del rows[name]
-        return len(over)
-
-    def _prune_audit(self, now: datetime, kept_for: timedelta | None, limit: int) -> int:
-        state = self._state
-        if kept_for is None:
-            return 0
-        over = [each.id for each in state.audit if each.at < now - kept_for][:limit]
-        state.audit = [each for each in state.audit if each.id not in over]
-        return len(over)
+            return prune(self._state, retention, limit, topic)

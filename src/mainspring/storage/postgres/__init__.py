@@ -6,15 +6,26 @@ import time
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.contract import Controls, Doorbell, Inbox, Leases, Ledger, Mailbox, Schema, Timetable, Upkeep
 from mainspring.storage.postgres.ddl import ddl
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
 from mainspring.storage.postgres.gateway import PostgresGateway
+from mainspring.storage.postgres.lending import PostgresLender
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.schema import PostgresSchema
 from mainspring.storage.postgres.scripts import scripts
-from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
+from mainspring.storage.sql import (
+    MailboxScripts,
+    Scripts,
+    SqlControls,
+    SqlInbox,
+    SqlLeases,
+    SqlLedger,
+    SqlMailbox,
+    SqlTimetable,
+    SqlUpkeep,
+)
 
 __all__ = ["PostgresStorage"]
 
@@ -65,6 +76,8 @@ class PostgresStorage:
         self.controls: Controls = SqlControls(self.operations.controls, gateway, clock)
         self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, clock)
         self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, clock)
+        self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, clock)
+        self.leases: Leases = SqlLeases(self.operations.leases, gateway, clock)
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
@@ -92,6 +105,11 @@ class PostgresStorage:
         start = time.perf_counter()
         await self._gateway.run(self.operations.ping(), "read")
         return timedelta(seconds=time.perf_counter() - start)
+
+    def lender(self, size: int) -> PostgresLender:
+        """See ``Storage.lender``."""
+        patience = self._timeout.total_seconds()
+        return PostgresLender(self._dsn, size, patience, self._driver, lambda: self._gateway.pooled)
 
     def sibling(self) -> PostgresStorage:
         """See ``Storage.sibling``. It opens only the connections it uses."""

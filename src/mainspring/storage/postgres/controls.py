@@ -65,6 +65,10 @@ class PostgresControls:
             if dropped or not seen:
                 return dropped
 
+    def purged(self, subject: str, by: str, detail: str, now: Now) -> Script[None]:
+        """See ``Controls.purged``."""
+        yield Statement(self._sql("timetable_note"), ([subject], clean(by), "purge", detail, now))
+
 
 def _chosen(which: DeadSelection) -> tuple[UUID | None, str | None, str | None, str | None]:
     return which.message_id, which.group, which.topic, None if which.error is None else clean(which.error)

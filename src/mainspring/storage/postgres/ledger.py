@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import assert_never
 from uuid import UUID
 
+from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -18,6 +19,7 @@ from mainspring.model.views import (
     Tally,
     WorkerView,
 )
+from mainspring.storage import continuations
 from mainspring.storage.postgres.columns import from_json
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Script, Statement
@@ -86,6 +88,21 @@ class PostgresLedger:
         views = [RunView(*row) for row in rows]
         return {view.schedule: view for view in views if view.schedule is not None}
 
+    def joins(self, after: UUID | None, limit: int, now: Now) -> Script[list[JoinView]]:
+        """See ``Ledger.joins``."""
+        pages = (continuations.beyond(after), continuations.LAST, limit, now)
+        return [_join(row) for row in (yield Statement(self._sql("joint_read"), pages))]
+
+    def find_join(self, id: UUID, now: Now) -> Script[JoinView | None]:
+        """See ``Ledger.find_join``."""
+        rows = yield Statement(self._sql("joint_read"), (id, id, 1, now))
+        return _join(rows[0]) if rows else None
+
+    def members(self, join_id: UUID, after: int | None, limit: int, now: Now) -> Script[list[DeliveryView]]:
+        """See ``Ledger.members``."""
+        rows = yield Statement(self._sql("joint_members"), (join_id, after or 0, limit, now))
+        return [DeliveryView(*row) for row in rows]
+
     def roster(self, now: Now) -> Script[Roster]:
         """See ``Ledger.roster``."""
         groups = yield Statement(self._sql("roster_groups"), (now,))
@@ -118,6 +135,11 @@ def _message(row: Row, deliveries: tuple[DeliveryView, ...], runs: tuple[RunView
         deliveries=deliveries,
         runs=runs,
     )
+
+
+def _join(row: Row) -> JoinView:
+    oldest = row[11:]
+    return continuations.view(row[0], row[1], row[2:11], None if oldest[0] is None else DeliveryView(*oldest))
 
 
 def _group(row: Row) -> GroupView:

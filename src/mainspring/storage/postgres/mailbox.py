@@ -8,12 +8,14 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
+from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Done, Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.fan_in import open_join
 from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.unique import publish_unique
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now
 
@@ -37,6 +39,10 @@ class PostgresMailbox:
         else:
             rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, now))
         return Published(frozenset(row[0] for row in rows))
+
+    def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
+        """See ``Mailbox.publish_unique``."""
+        return publish_unique(self._names, self.publish, draft, likeness, now)
 
     def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
         """See ``Mailbox.join``."""
@@ -104,6 +110,15 @@ class PostgresMailbox:
             [(stopped, asked, got_away)] = yield Statement(self._sql("cancel"), args)
             cancelled += stopped
         return Cancelled(cancelled, asked)
+
+    def pin(self, claim: Claim) -> Script[None]:
+        """See ``MailboxScripts.pin``."""
+        yield Statement(self._sql("pin"), (claim.id, claim.epoch))
+
+    def conclude(self, settlement: Settlement, now: Now) -> Script[bool]:
+        """See ``MailboxScripts.conclude``."""
+        answer = yield from self.settle([settlement], now)
+        return not (answer.lost or answer.gone)
 
 
 def _with_headers(row: Row) -> Delivery:

@@ -37,7 +37,7 @@ _WORDS = (
 )
 
 
-class _Wire(psycopg.AsyncConnection[_Row]):
+class Wire(psycopg.AsyncConnection[_Row]):
     """psycopg's connection, without its patience.
 
     A wait that is cancelled ends it. psycopg would rather save the connection: it asks the server to stop, over
@@ -58,11 +58,21 @@ class _Wire(psycopg.AsyncConnection[_Row]):
         finally:
             self.waits = False
 
+    def terminate(self) -> None:
+        """End it at once, also while somebody waits for an answer."""
+        if self.closed:
+            return
+        if self.waits:
+            # Its number must not be free for another while the loop still watches it: who waits will end it.
+            shut(self)
+        else:
+            self.pgconn.finish()
+
 
 class PsycopgConnection:
     """``Connection`` over psycopg."""
 
-    def __init__(self, wire: _Wire) -> None:
+    def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._socket = wire.pgconn.socket
         self._unread = select.poll()
@@ -131,15 +141,10 @@ class PsycopgConnection:
         wire = self._wire
         if wire.closed:
             return
-        if wire.waits:
-            # Its number must not be free for another while the loop still watches it: who waits will end it.
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._socket)) as same:
-                same.shutdown(socket.SHUT_RDWR)
-            return
-        if self._lost is not None:
+        if self._lost is not None and not wire.waits:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._lost()
-        wire.pgconn.finish()
+        wire.terminate()
 
     async def hang_up(self) -> None:
         """See ``Connection.hang_up``. libpq says goodbye without waiting for an answer."""
@@ -157,9 +162,9 @@ class PsycopgDriver:
     async def connect(self, dsn: str, settings: Mapping[str, str] | None, patience: float) -> Connection:
         """See ``Driver.connect``."""
         try:
-            given = conninfo_to_dict(dsn)
+            options = conninfo_to_dict(dsn).get("options") if settings is None else with_settings(dsn, settings)
             async with asyncio.timeout(patience):
-                wire = await _Wire.connect(
+                wire = await Wire.connect(
                     dsn,
                     autocommit=True,
                     prepare_threshold=None if settings is None else 0,
@@ -167,7 +172,7 @@ class PsycopgDriver:
                     cursor_factory=psycopg.AsyncRawCursor,
                     application_name=NAME,
                     client_encoding="utf8",
-                    options=given.get("options") if settings is None else _options(given.get("options"), settings),
+                    options=options,
                 )
         except (psycopg.ProgrammingError, UnicodeError):
             raise unreadable() from None
@@ -193,11 +198,17 @@ class PsycopgDriver:
         return Refusal("22000")  # a value that psycopg itself would not send
 
 
-def _options(given: Any, settings: Mapping[str, str]) -> str:
+def shut(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """End the conversation and leave the connection to who waits on it: libpq must not be freed under their hands."""
+    with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
+def with_settings(dsn: str, settings: Mapping[str, str]) -> str:
     """Settings as libpq takes them, after those of the URL or else of the environment."""
-    first = given or os.environ.get("PGOPTIONS", "")
+    first = conninfo_to_dict(dsn).get("options") or os.environ.get("PGOPTIONS", "")
     ours = ("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in settings.items())
-    return " ".join((first, *ours)).strip()
+    return " ".join((str(first), *ours)).strip()
 
 
 def _names_one(said: str, settings: Mapping[str, str]) -> bool:

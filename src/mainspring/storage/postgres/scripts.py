@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.inbox import PostgresInbox
+from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
@@ -27,6 +29,8 @@ def scripts(schema: str) -> Scripts:
         PostgresControls(names),
         PostgresUpkeep(names),
         PostgresTimetable(names, mailbox),
+        PostgresInbox(names),
+        PostgresLeases(names),
         ping,
         lambda gateway: JoinedSchema(gateway, names),
     )

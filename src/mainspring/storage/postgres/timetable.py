@@ -10,7 +10,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mainspring.model.message import Published
-from mainspring.model.schedule import Decide, Due, Freeze, Look, Move, Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.schedule import (
+    DELETED,
+    NEVER,
+    PAUSED,
+    REPLACED,
+    UNSERVED_AFTER,
+    Decide,
+    Due,
+    Freeze,
+    Look,
+    Move,
+    Note,
+    Occurrence,
+    Rewrite,
+    Schedule,
+    Timesheet,
+)
 from mainspring.storage.postgres.columns import clean, columns
 from mainspring.storage.postgres.fan_in import Fired, fire
 from mainspring.storage.postgres.mailbox import PostgresMailbox
@@ -20,9 +36,6 @@ from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now
 
 _WIDTH = 19
-_REPLACED = "replaced by the next occurrence of its schedule"
-_DROPPED = "its schedule was paused or removed"
-_CANCELLED_AT_ONCE = 1000
 _decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -47,14 +60,15 @@ class PostgresTimetable:
         left = set(leave)
         glance = yield from self._peek(app, left, now)
         is_due = glance.next_in is not None and glance.next_in <= timedelta() and not glance.frozen
-        if not is_due and not glance.waiting and not glance.ended:
-            return Look(next_in=glance.next_in, frozen=glance.frozen)
         gone_on, fired = Look(), Fired()
-        if is_due or glance.waiting:
-            gone_on = yield from self._let_go_on(app, decide, limit if is_due else 0, left, now)
+        if is_due:
+            gone_on = yield from self._let_go_on(app, decide, limit, left, now)
+        elif glance.waiting:
+            gone_on = Look(released=(yield from self._release(now, app=app)))
         if glance.ended:
             fired = yield from fire(self._names, lambda drafts: self._mailbox.publish(drafts, now), limit)
-        glance = yield from self._peek(app, left, now)
+        if is_due or gone_on.released or glance.ended:
+            glance = yield from self._peek(app, left, now)
         return replace(
             gone_on,
             next_in=glance.next_in,
@@ -67,7 +81,7 @@ class PostgresTimetable:
         )
 
     def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str], now: Now) -> Script[Look]:
-        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, now))
+        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, UNSERVED_AFTER, now))
         moves: list[tuple[Schedule, Move]] = []
         for row in rows:
             due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
@@ -78,8 +92,15 @@ class PostgresTimetable:
                 moves.append((due.schedule, move))
         gone_on = yield from self._go_on(moves, now)
         free = [schedule.name for schedule, move in moves if move.release_waiting]
-        released: int = (yield Statement(self._sql("timetable_release"), (self._channel, free, now)))[0][0]
-        return replace(gone_on, released=released)
+        return replace(gone_on, released=(yield from self._release(now, app=app, free=free)))
+
+    def _release(
+        self, now: Now, *, app: str | None = None, entered: Sequence[str] = (), free: Sequence[str] = ()
+    ) -> Script[int]:
+        """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
+        args = (self._channel, app, list(entered), list(free), UNSERVED_AFTER, now)
+        released: int = (yield Statement(self._sql("timetable_release"), args))[0][0]
+        return released
 
     def _peek(self, app: str, leave: Collection[str], now: Now) -> Script[_Glance]:
         rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), now))
@@ -107,7 +128,7 @@ class PostgresTimetable:
         stopped = [name for name, move in going.items() if move.stop_running]
         asked = 0
         if stopped:
-            asked = yield from self._cancel(stopped, _REPLACED, now, waiting_only=False)
+            asked = yield from self._cancel(stopped, REPLACED, now)
         published = yield from self._publish([each for move in going.values() for each in move.occurrences], now)
         return Look(fired=len(published.stored), moved=len(going), asked=asked)
 
@@ -120,14 +141,17 @@ class PostgresTimetable:
             yield Statement(self._sql("timetable_later"), columns(later, 2))
         return published
 
-    def _cancel(self, schedules: Sequence[str], reason: str, now: Now, *, waiting_only: bool) -> Script[int]:
-        asked, more = 0, True
-        while more:
-            rows = yield Statement(self._sql("timetable_unfinished"), (schedules, waiting_only))
-            for (message_id,) in rows:
-                asked += (yield from self._mailbox.cancel(message_id, reason, now)).asked
-            # What waits is nobody's and gone by that. What runs stays until it has stopped.
-            more = waiting_only and len(rows) == _CANCELLED_AT_ONCE
+    def _cancel(self, schedules: Sequence[str], reason: str, now: Now) -> Script[int]:
+        """Cancel what these have published, in one statement. Returns how many runs were asked to stop.
+
+        Replaced, that is all of the rhythm. Paused, it is what nobody has begun of it; deleted, also what somebody
+        asked for by hand.
+        """
+        begun, by_hand, parked = reason == REPLACED, reason == DELETED, reason != REPLACED
+        asked, got_away = 0, True
+        while got_away:
+            args = (schedules, reason, begun, by_hand, parked, self._channel, now)
+            [(asked, got_away)] = yield Statement(self._sql("timetable_cancel"), args)
         return asked
 
     def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now) -> Script[list[Schedule | None]]:
@@ -156,9 +180,10 @@ class PostgresTimetable:
         gone = [name for name in changed if wanted[name] is None]
         if gone:
             yield Statement(self._sql("timetable_delete"), (gone,))
-        silenced = [*gone, *(row.name for row in old if row.paused_at and known[row.name].paused_at is None)]
-        if silenced:
-            yield from self._cancel(silenced, _DROPPED, now, waiting_only=True)
+            yield from self._cancel(gone, DELETED, now)
+        paused = [row.name for row in old if row.paused_at and known[row.name].paused_at is None]
+        if paused:
+            yield from self._cancel(paused, PAUSED, now)
         if changed:
             if note is not None:
                 said = (clean(note.by), note.action, clean(note.detail))
@@ -172,7 +197,9 @@ class PostgresTimetable:
         said = (clean(note.by), note.action, clean(note.detail))
         yield Opening(self._sql("timetable_note"), (subjects, *said, now))
         published = yield from self._publish(occurrences, now)
-        yield Statement(self._sql("timetable_release"), (self._channel, [], now))
+        yield from self._release(now, entered=subjects)
+        if any(each.due_at == NEVER for each in occurrences):
+            yield Statement(self._sql("timetable_ring"), (self._channel,))  # who ends the run they wait for shall know
         return published
 
     def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:

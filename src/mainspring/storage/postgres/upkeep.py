@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from mainspring.model.errors import Conflict
-from mainspring.model.views import Beat, Declaration, Pruned, Retention, RunView
+from mainspring.model.join import Recount
+from mainspring.model.message import Progress
+from mainspring.model.unique import LEAST
+from mainspring.model.views import Beat, Declaration, Kind, Pruned, Retention, RunView
+from mainspring.storage.ages import STATUSES, Ages
+from mainspring.storage.continuations import beyond
 from mainspring.storage.postgres.columns import clean, columns, to_json
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
@@ -13,8 +19,14 @@ from mainspring.storage.routing import expression, is_wild
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now
 
-_SUCCESSES = ["done", "snoozed", "cancelled"]
-_FAILURES = ["failed", "dead"]
+_RUNS = ("topics_ran", "prune_runs")
+_BY_TOPIC: dict[Kind, tuple[str, str]] = {
+    "done": _RUNS,
+    "failures": _RUNS,
+    "dead": ("topics_dead", "prune_dead"),
+    "parked": ("topics_parked", "prune_parked"),
+}
+"""What tells the topics of each kind, and what prunes them."""
 
 
 class PostgresUpkeep:
@@ -77,28 +89,58 @@ class PostgresUpkeep:
         """See ``Upkeep.reroute``."""
         return _count((yield Statement(self._sql("reroute"), (limit, self._channel, now))))
 
+    def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
+        """See ``Upkeep.recount``."""
+        ((gone, last),) = yield Statement(self._sql("joint_gone"), (beyond(after), limit))
+        if not gone:
+            return Recount(last=last)
+        return Recount(_count((yield Statement(self._sql("joint_recount"), (gone, self._channel)))), last)
+
+    def report(self, progress: Sequence[Progress], now: Now) -> Script[None]:
+        """See ``Upkeep.report``."""
+        latest = {each.claim: clean(each.text) for each in progress}
+        told = sorted((*claim, text) for claim, text in latest.items())
+        yield Statement(self._sql("report"), (*columns(told, 3), now))
+
     def prune(self, retention: Retention, limit: int, now: Now, topic: str | None = None) -> Script[Pruned]:
         """See ``Upkeep.prune``.
 
         Every statement is bounded (invariant 14). Each kind is a transaction by itself: they do not need each
         other, and locks are held for one of them only.
         """
-        messages = 0
+        ages = Ages(retention, topic)
+        messages = runs = 0
         if topic is None:
             messages = _count((yield Statement(self._sql("prune_messages"), (retention.repeats, limit, now))))
-        runs = dead = parked = 0
-        for statuses, kept_for in ((_SUCCESSES, retention.done), (_FAILURES, retention.failures)):
-            if kept_for is not None and runs < limit:
-                rows = yield Statement(self._sql("prune_runs"), (statuses, kept_for, limit - runs, now, topic))
-                runs += _count(rows)
-        if retention.dead is not None:
-            dead = _count((yield Statement(self._sql("prune_dead"), (retention.dead, limit, now, topic))))
-        if retention.parked is not None:
-            parked = _count((yield Statement(self._sql("prune_parked"), (retention.parked, limit, now, topic))))
+        for kind, statuses in STATUSES.items():
+            runs += yield from self._prune_kind(kind, ages, limit - runs, now, list(statuses))
+        dead = yield from self._prune_kind("dead", ages, limit, now)
+        parked = yield from self._prune_kind("parked", ages, limit, now)
         if topic is not None:
             return Pruned(runs=runs, dead=dead, parked=parked)
         workers, audit, schedules = yield from self._prune_house(retention, limit, now)
-        return Pruned(messages, runs, dead, parked, workers, audit, schedules)
+        inbox = leases = 0
+        if retention.inbox is not None:
+            inbox = _count((yield Statement(self._sql("prune_inbox"), (retention.inbox, limit, now))))
+        if retention.leases is not None:
+            leases = _count((yield Statement(self._sql("prune_leases"), (retention.leases, limit, now))))
+        progress = _count((yield Statement(self._sql("prune_progress"), (limit,))))
+        likenesses = _count((yield Statement(self._sql("likeness_prune"), (limit, LEAST, now))))
+        return Pruned(messages, runs, dead, parked, workers, audit, schedules, inbox, leases, progress, likenesses)
+
+    def _prune_kind(self, kind: Kind, ages: Ages, limit: int, now: Now, *of: list[str]) -> Script[int]:
+        """What is of a topic: everything at once where all are kept alike, else topic by topic."""
+        topics, prune = _BY_TOPIC[kind]
+        meant = ages.known(kind)
+        if meant is None:
+            there = yield Statement(self._sql(topics), (*of, now))
+            meant = ages.over(kind, ((row[0], row[1]) for row in there))
+        removed = 0
+        for topic, kept_for in meant:
+            if removed < limit:
+                rows = yield Statement(self._sql(prune), (*of, kept_for, limit - removed, now, topic))
+                removed += _count(rows)
+        return removed
 
     def _prune_house(self, retention: Retention, limit: int, now: Now) -> Script[tuple[int, int, int]]:
         """What is of no topic: workers, the audit, schedules, bells."""

@@ -1,10 +1,14 @@
 """Any SQL database: a dialect says what to run, a gateway says where; together they keep the contract."""
 
+from mainspring.storage.sql.inbox import SqlInbox
+from mainspring.storage.sql.leases import SqlLeases
 from mainspring.storage.sql.operations import Clocked, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
 from mainspring.storage.sql.scripts import (
     ControlsScripts,
     Gateway,
+    InboxScripts,
     Lane,
+    LeasesScripts,
     LedgerScripts,
     MailboxScripts,
     Now,
@@ -17,12 +21,16 @@ __all__ = [
     "Clocked",
     "ControlsScripts",
     "Gateway",
+    "InboxScripts",
     "Lane",
+    "LeasesScripts",
     "LedgerScripts",
     "MailboxScripts",
     "Now",
     "Scripts",
     "SqlControls",
+    "SqlInbox",
+    "SqlLeases",
     "SqlLedger",
     "SqlMailbox",
     "SqlTimetable",

@@ -7,9 +7,21 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
-from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.join import Join, JoinView, Recount
+from mainspring.model.message import (
+    Cancelled,
+    Claim,
+    Delivery,
+    Draft,
+    Extended,
+    Progress,
+    Published,
+    Receipt,
+    Settled,
+    Want,
+)
 from mainspring.model.schedule import Decide, Look, Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import (
     AuditView,
@@ -58,6 +70,10 @@ class SqlMailbox(_Operations):
     async def publish(self, drafts: Sequence[Draft]) -> Published:
         """See ``Mailbox.publish``."""
         return await self._run(self._scripts.publish(drafts, self._owner.now), "write")
+
+    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+        """See ``Mailbox.publish_unique``."""
+        return await self._run(self._scripts.publish_unique(draft, likeness, self._owner.now), "write")
 
     async def join(self, join: Join, members: Sequence[Draft]) -> Published:
         """See ``Mailbox.join``."""
@@ -121,6 +137,18 @@ class SqlLedger(_Operations):
         """See ``Ledger.latest``."""
         return await self._run(self._scripts.latest(schedules), "read")
 
+    async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:
+        """See ``Ledger.joins``."""
+        return await self._run(self._scripts.joins(after, limit, self._owner.now), "read")
+
+    async def find_join(self, id: UUID) -> JoinView | None:
+        """See ``Ledger.find_join``."""
+        return await self._run(self._scripts.find_join(id, self._owner.now), "read")
+
+    async def members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
+        """See ``Ledger.members``."""
+        return await self._run(self._scripts.members(join_id, after, limit, self._owner.now), "read")
+
     async def roster(self) -> Roster:
         """See ``Ledger.roster``."""
         return await self._run(self._scripts.roster(self._owner.now), "read")
@@ -161,6 +189,10 @@ class SqlControls(_Operations):
         """See ``Controls.retire``."""
         return await self._run(self._scripts.retire(group, by, limit, self._owner.now), "write")
 
+    async def purged(self, subject: str, by: str, detail: str) -> None:
+        """See ``Controls.purged``."""
+        await self._run(self._scripts.purged(subject, by, detail, self._owner.now), "write")
+
 
 class SqlUpkeep(_Operations):
     """``Upkeep`` over a dialect and a gateway."""
@@ -188,6 +220,14 @@ class SqlUpkeep(_Operations):
     async def reroute(self, limit: int) -> int:
         """See ``Upkeep.reroute``."""
         return await self._run(self._scripts.reroute(limit, self._owner.now), "write")
+
+    async def recount(self, after: UUID | None, limit: int) -> Recount:
+        """See ``Upkeep.recount``."""
+        return await self._run(self._scripts.recount(after, limit), "write")
+
+    async def report(self, progress: Sequence[Progress]) -> None:
+        """See ``Upkeep.report``."""
+        await self._run(self._scripts.report(progress, self._owner.now), "write")
 
     async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
         """See ``Upkeep.prune``."""

@@ -9,12 +9,23 @@ import time
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Controls, Doorbell, Ledger, Mailbox, Schema, Timetable, Upkeep
-from mainspring.storage.sql import MailboxScripts, Scripts, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
+from mainspring.storage.contract import Controls, Doorbell, Inbox, Leases, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.sql import (
+    MailboxScripts,
+    Scripts,
+    SqlControls,
+    SqlInbox,
+    SqlLeases,
+    SqlLedger,
+    SqlMailbox,
+    SqlTimetable,
+    SqlUpkeep,
+)
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
 from mainspring.storage.sqlite.gateway import SqliteGateway
 from mainspring.storage.sqlite.joined import JoinedSqlite, refuse_autocommit
+from mainspring.storage.sqlite.lending import SqliteLender
 from mainspring.storage.sqlite.schema import SqliteSchema, ddl
 from mainspring.storage.sqlite.scripts import scripts
 
@@ -32,6 +43,7 @@ class _Shared:
     def __init__(self, path: str, prefix: str, *, durable: bool) -> None:
         self.now: datetime | None = None
         self.mentioned = False
+        self.durable: bool = durable
         self.dialect: Dialect = Dialect(prefix)
         self.gateway: SqliteGateway = SqliteGateway(path, prefix=prefix, durable=durable)
 
@@ -64,6 +76,8 @@ class SqliteStorage:
         self.controls: Controls = SqlControls(self.operations.controls, gateway, _shared)
         self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, _shared)
         self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, _shared)
+        self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, _shared)
+        self.leases: Leases = SqlLeases(self.operations.leases, gateway, _shared)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = SqliteSchema(gateway, sql)
 
@@ -104,6 +118,10 @@ class SqliteStorage:
         start = time.perf_counter()
         await self._gateway.run(self.operations.ping(), "read")
         return timedelta(seconds=time.perf_counter() - start)
+
+    def lender(self, size: int) -> SqliteLender:
+        """See ``Storage.lender``."""
+        return SqliteLender(self._gateway.path, size, durable=self._shared.durable)
 
     def sibling(self) -> SqliteStorage:
         """See ``Storage.sibling``. It shares the writer: two of them would only wait for each other's lock."""

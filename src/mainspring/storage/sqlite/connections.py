@@ -50,8 +50,7 @@ def open_writer(path: str, *, durable: bool) -> sqlite3.Connection:
     connection = _open(path)
     try:
         _use_wal(connection)
-        # NORMAL may forget the last commits when the machine loses power, and never corrupts; FULL forgets none.
-        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute(f"PRAGMA synchronous = {synchronous(durable=durable)}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_PER_CHECKPOINT}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
         # From here on the writer waits for the lock in its own way; once it has it, nothing else is waited for.
@@ -67,6 +66,12 @@ def open_reader(path: str, *, patience: float = BUSY_TIMEOUT) -> sqlite3.Connect
     connection = _open(path, patience)
     connection.execute("PRAGMA query_only = 1")
     return connection
+
+
+def synchronous(*, durable: bool) -> str:
+    """How much a commit waits for the disk."""
+    # NORMAL may forget the last commits when the machine loses power, and never corrupts; FULL forgets none.
+    return "FULL" if durable else "NORMAL"
 
 
 def _open(path: str, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:

@@ -92,6 +92,11 @@ class SqliteControls:
         yield self._note(at, by, "retire", group, f"{len(dropped)} dropped")
         return len(dropped)
 
+    def purged(self, subject: str, by: str, detail: str, now: datetime | None) -> Script[None]:
+        """See ``Controls.purged``."""
+        at = yield from self._sql.turn_clock(now)
+        yield self._note(at, by, "purge", subject, detail)
+
     def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:
         """The lowest ``limit`` of them, by whichever index finds them."""
         rest = (which.topic, which.error, limit)

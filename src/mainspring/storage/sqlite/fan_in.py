@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from mainspring.model.join import Join, as_members, continuation
+from mainspring.model.join import Join, Recount, as_members, continuation
 from mainspring.model.message import Draft, Published
 from mainspring.storage import continuations
 from mainspring.storage.script import Script
@@ -80,3 +80,18 @@ def fire(sql: Dialect, limit: int, at: int, now: datetime | None) -> Script[Fire
             drafts.append(draft)
     yield from publish(sql, drafts, now)
     return Fired(len(rows), tuple(drafts))
+
+
+def recount(sql: Dialect, after: UUID | None, limit: int) -> Script[Recount]:
+    """Count the members that have gone without being counted."""
+    rows = yield sql("joint_recount", continuations.beyond(after).bytes, limit)
+    gone = [row for row in rows if row[3] > 0]
+    if gone:
+        found = yield sql("joint_failures", min(opened for _, opened, _, _ in gone))
+        failures = {UUID(text): size for text, size in found}
+        for raw, _, counted, size in gone:
+            failed = min(size, max(failures.get(UUID(bytes=raw), 0) - counted, 0))
+            yield sql("joint_count", raw, size - failed, failed)
+        yield sql("bell_ring")
+    last = UUID(bytes=rows[-1][0]) if len(rows) == limit else None
+    return Recount(sum(size for *_, size in gone), last)

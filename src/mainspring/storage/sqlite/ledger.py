@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
-from mainspring.model.message import Priority
+from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -17,11 +16,12 @@ from mainspring.model.views import (
     MessageView,
     Roster,
     RunView,
-    State,
     Tally,
     WorkerView,
 )
+from mainspring.storage import continuations
 from mainspring.storage.script import Row, Script
+from mainspring.storage.sqlite.deliveries import dead, ended, live, parked
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.values import (
     instant,
@@ -72,21 +72,21 @@ class SqliteLedger:
         match filter.state:
             case "done" | "cancelled" as status:
                 rows = yield sql("browse_ended", status, *named, filter.error, filter.limit)
-                return [_ended(row, status) for row in rows]
+                return [ended(row, status) for row in rows]
             case "dead":
                 rows = yield sql("browse_dead", *named, filter.error, filter.limit)
-                return [_dead(row) for row in rows]
+                return [dead(row) for row in rows]
             case "parked":
                 if filter.group or filter.error:  # it is nobody's, and nothing has gone wrong
                     return []
                 rows = yield sql("browse_parked", filter.before, filter.topic, filter.key, filter.limit)
-                return [_parked(row) for row in rows]
+                return [parked(row) for row in rows]
             case "live" | "scheduled" | "ready" | "running":
                 if filter.error:
                     return []
                 at = yield from sql.read_clock(now)
                 rows = yield sql("browse_live", *named, filter.state, at, filter.limit)
-                return [_live(row, at) for row in rows]
+                return [live(row, at) for row in rows]
 
     def find(self, message_id: UUID, now: datetime | None) -> Script[MessageView | None]:
         """See ``Ledger.find``."""
@@ -96,10 +96,10 @@ class SqliteLedger:
         found = yield sql("find_message", raw)
         if not found:
             return None
-        deliveries = [_live(row, at) for row in (yield sql("find_live", raw))]
-        deliveries += [_dead(row) for row in (yield sql("find_dead", raw))]
+        deliveries = [live(row, at) for row in (yield sql("find_live", raw))]
+        deliveries += [dead(row) for row in (yield sql("find_dead", raw))]
         deliveries.sort(key=lambda view: view.seq)
-        deliveries += [_parked(row) for row in (yield sql("find_parked", raw))]
+        deliveries += [parked(row) for row in (yield sql("find_parked", raw))]
         runs = yield sql("find_runs", raw)
         ((topic, key, payload, content_type, headers, correlation, causation, published, expires),) = found
         return MessageView(
@@ -133,6 +133,24 @@ class SqliteLedger:
         views = [_run(row) for row in rows]
         return {view.schedule: view for view in views if view.schedule is not None}
 
+    def joins(self, after: UUID | None, limit: int, now: datetime | None) -> Script[list[JoinView]]:
+        """See ``Ledger.joins``."""
+        at = yield from self._sql.read_clock(now)
+        rows = yield self._sql("joint_read", continuations.beyond(after).bytes, continuations.LAST.bytes, limit)
+        return [_join(row, at) for row in rows]
+
+    def find_join(self, id: UUID, now: datetime | None) -> Script[JoinView | None]:
+        """See ``Ledger.find_join``."""
+        at = yield from self._sql.read_clock(now)
+        rows = yield self._sql("joint_read", id.bytes, id.bytes, 1)
+        return _join(rows[0], at) if rows else None
+
+    def members(self, join_id: UUID, after: int | None, limit: int, now: datetime | None) -> Script[list[DeliveryView]]:
+        """See ``Ledger.members``."""
+        at = yield from self._sql.read_clock(now)
+        rows = yield self._sql("joint_members", join_id.bytes, after or 0, limit)
+        return [live(row, at) for row in rows]
+
     def roster(self, now: datetime | None) -> Script[Roster]:
         """See ``Ledger.roster``."""
         sql = self._sql
@@ -148,86 +166,6 @@ class SqliteLedger:
         """See ``Ledger.audit``."""
         rows = yield self._sql("audit_read", before, limit)
         return [AuditView(id, instant(at), by, action, subject, detail) for id, at, by, action, subject, detail in rows]
-
-
-def _live(row: Row, at: int) -> DeliveryView:
-    (seq, raw, group, topic, key, priority, attempt, deaths, due, asked, published, held_by, cancel_asked) = row
-    state: State = "running" if held_by is not None else "ready" if due <= at else "scheduled"
-    return DeliveryView(
-        seq=seq,
-        message_id=UUID(bytes=raw),
-        group=group,
-        topic=topic,
-        key=key,
-        state=state,
-        priority=priority,
-        attempt=attempt,
-        deaths=deaths,
-        due_at=instant(due),
-        scheduled_for=instant(asked),
-        published_at=instant(published),
-        held_by=held_by,
-        lapsed=held_by is not None and due <= at,
-        cancel_asked=bool(cancel_asked),
-    )
-
-
-def _dead(row: Row) -> DeliveryView:
-    (seq, raw, group, topic, key, priority, attempt, deaths, asked, published, buried, error) = row
-    return DeliveryView(
-        seq=seq,
-        message_id=UUID(bytes=raw),
-        group=group,
-        topic=topic,
-        key=key,
-        state="dead",
-        priority=priority,
-        attempt=attempt,
-        deaths=deaths,
-        due_at=instant(asked),
-        scheduled_for=instant(asked),
-        published_at=instant(published),
-        buried_at=instant(buried),
-        error=error,
-    )
-
-
-def _parked(row: Row) -> DeliveryView:
-    (seq, raw, topic, key, priority, due, asked, published) = row
-    return DeliveryView(
-        seq=seq,
-        message_id=UUID(bytes=raw),
-        group="",
-        topic=topic,
-        key=key,
-        state="parked",
-        priority=priority,
-        attempt=0,
-        deaths=0,
-        due_at=instant(due),
-        scheduled_for=instant(asked),
-        published_at=instant(published),
-    )
-
-
-def _ended(row: Row, status: Literal["done", "cancelled"]) -> DeliveryView:
-    (id, raw, group, topic, key, attempt, published, error) = row
-    published_at = instant(published)
-    return DeliveryView(
-        seq=id,
-        message_id=UUID(bytes=raw),
-        group=group,
-        topic=topic,
-        key=key,
-        state=status,
-        priority=Priority.NORMAL,  # a run does not remember its delivery's
-        attempt=attempt,
-        deaths=0,
-        due_at=published_at,
-        scheduled_for=published_at,
-        published_at=published_at,
-        error=error,
-    )
 
 
 def _run(row: Row) -> RunView:
@@ -251,6 +189,11 @@ def _run(row: Row) -> RunView:
         schedule=schedule,
         scheduled_for=instant_or_none(asked),
     )
+
+
+def _join(row: Row, at: int) -> JoinView:
+    oldest = None if row[11] is None else live(row[11:], at)
+    return continuations.view(UUID(bytes=row[0]), instant(row[1]), row[2:11], oldest)
 
 
 def _group(row: Row, patterns: list[str]) -> GroupView:

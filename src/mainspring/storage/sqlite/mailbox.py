@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Settled, Want
+from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
+from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.fan_in import count_dropped, open_join
+from mainspring.storage.sqlite.fan_in import open_join
 from mainspring.storage.sqlite.publishing import publish
+from mainspring.storage.sqlite.unique import publish_unique
 from mainspring.storage.sqlite.values import (
     after,
     instant,
@@ -21,17 +23,17 @@ from mainspring.storage.sqlite.values import (
     names,
     numbers,
     read_mapping,
-    storable,
     uuid_or_none,
 )
 from mainspring.storage.sqlite.verdicts import settle
+from mainspring.storage.sqlite.withdrawing import withdraw
 
 
 class SqliteMailbox:
     """``MailboxScripts`` for SQLite. Each script runs under the one write lock: what it reads, it may rely on.
 
-    ``publish``, ``join``, ``settle`` and ``cancel`` may be part of a caller's transaction, so their first statement
-    takes the lock.
+    ``publish``, ``publish_unique``, ``join``, ``settle`` and ``cancel`` may be part of a caller's transaction, so their
+    first statement takes the lock.
     """
 
     def __init__(self, sql: Dialect) -> None:
@@ -40,6 +42,10 @@ class SqliteMailbox:
     def publish(self, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
         """See ``Mailbox.publish``."""
         return publish(self._sql, drafts, now)
+
+    def publish_unique(self, draft: Draft, likeness: Likeness, now: datetime | None) -> Script[Receipt]:
+        """See ``Mailbox.publish_unique``."""
+        return publish_unique(self._sql, draft, likeness, now)
 
     def join(self, join: Join, members: Sequence[Draft], now: datetime | None) -> Script[Published]:
         """See ``Mailbox.join``."""
@@ -136,23 +142,18 @@ class SqliteMailbox:
         else:
             found = yield sql("cancel_find_id", which.bytes)
             parked = yield sql("cancel_parked_id", which.bytes)
-        held = [seq for seq, _, is_held, _ in found if is_held]
-        free = [(seq, raw) for seq, raw, is_held, _ in found if not is_held]
-        why = storable(reason)
-        if held:
-            yield sql("cancel_ask", numbers(held))
-        if free:
-            seqs = numbers(seq for seq, _ in free)
-            yield sql("delivery_cancelled", seqs, at, why)
-            yield sql("delivery_delete", seqs)
-            yield from count_dropped(sql, (join_id for _, _, is_held, join_id in found if not is_held))
-        if parked:
-            seqs = numbers(seq for seq, _ in parked)
-            yield sql("parked_cancelled", seqs, at, why)
-            yield sql("parked_delete", seqs)
-        if free or parked:
-            yield sql("ended_enlist", at, 0, b"".join(raw for _, raw in (*free, *parked)))
-        return Cancelled(cancelled=len(free) + len(parked), asked=len(held))
+        return (yield from withdraw(sql, found, parked, reason, at))
+
+    def pin(self, claim: Claim) -> Script[None]:  # noqa: ARG002 - one for every dialect
+        """See ``MailboxScripts.pin``. It locks nothing, but a handle that commits by itself is refused by it."""
+        yield self._sql("pin")
+
+    def conclude(self, settlement: Settlement, now: datetime | None) -> Script[bool]:
+        """See ``MailboxScripts.conclude``."""
+        # A transaction that has only read so far has no lock: what it settles by must not change any more.
+        yield self._sql("conclude_lock", *settlement.claim)
+        answer = yield from settle(self._sql, [settlement], now)
+        return not (answer.lost or answer.gone)
 
 
 def _delivery(row: Row, at: int, claimed_at: datetime) -> Delivery:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from mainspring.model.views import Pruned, Retention
+from mainspring.model.views import Kind, Pruned, Retention
+from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.values import before, numbers
+from mainspring.storage.sqlite.unique import prune_likenesses
+from mainspring.storage.sqlite.values import before, names, numbers
 
 _UNROUTED = "no group subscribed to its topic in time"
 _ID = 16
@@ -20,17 +22,21 @@ def prune(
 ) -> Script[Pruned]:
     """Remove up to ``limit`` of each kind of what is over."""
     at = yield from sql.read_clock(now)
-    pruning = _Pruning(sql, at, limit, topic)
+    pruning = _Pruning(sql, at, limit, Ages(retention, topic))
     messages = 0 if topic is not None else (yield from pruning.messages(retention.repeats))
-    runs = yield from pruning.runs(retention)
-    dead = yield from pruning.dead(retention.dead)
-    parked = yield from pruning.parked(retention.parked)
+    runs = yield from pruning.runs()
+    dead = yield from pruning.dead()
+    parked = yield from pruning.parked()
     if topic is not None:
         return Pruned(runs=runs, dead=dead, parked=parked)
     workers = yield from pruning.workers(retention.workers)
     audit = yield from pruning.audit(retention.audit)
     schedules = yield from pruning.schedules(retention.done)
-    return Pruned(messages, runs, dead, parked, workers, audit, schedules)
+    inbox = yield from pruning.inbox(retention.inbox)
+    leases = yield from pruning.leases(retention.leases)
+    progress = yield from pruning.progress()
+    likenesses = yield from prune_likenesses(sql, at, limit)
+    return Pruned(messages, runs, dead, parked, workers, audit, schedules, inbox, leases, progress, likenesses)
 
 
 def farewell(sql: Dialect, worker: str) -> Script[None]:
@@ -41,8 +47,8 @@ def farewell(sql: Dialect, worker: str) -> Script[None]:
 
 
 class _Pruning:
-    def __init__(self, sql: Dialect, at: int, limit: int, topic: str | None) -> None:
-        self._topic = topic
+    def __init__(self, sql: Dialect, at: int, limit: int, ages: Ages) -> None:
+        self._ages = ages
         self._sql = sql
         self._at = at
         self._limit = limit
@@ -80,42 +86,36 @@ class _Pruning:
             page = () if room <= 0 else (yield self._sql("prune_ended_read", cut, _PAGE, len(batches)))
         return batches
 
-    def runs(self, retention: Retention) -> Script[int]:
+    def runs(self) -> Script[int]:
         """Forget old runs, except those of what is not over yet."""
         removed = 0
-        kept_for = {
-            "done": retention.done,
-            "snoozed": retention.done,
-            "cancelled": retention.done,
-            "failed": retention.failures,
-            "dead": retention.failures,
-        }
-        for status, age in kept_for.items():
-            if age is None or removed >= self._limit:
-                continue
-            room = self._limit - removed
-            over = yield self._sql("prune_runs_read", status, before(self._at, age), room, self._topic)
-            if over:
-                yield self._sql("prune_runs_delete", numbers(id for id, _ in over))
-                yield from self._enlist(raw for _, raw in over)
-                removed += len(over)
+        for kind, statuses in STATUSES.items():
+            for topic, cut in (yield from self._meant(kind, "topics_ran", names(statuses))):
+                for status in statuses:
+                    if removed >= self._limit:
+                        return removed
+                    asked = (status, cut, self._limit - removed)
+                    every = topic is None
+                    over = yield (
+                        self._sql("prune_runs_read", *asked) if every else self._sql("prune_runs_of", *asked, topic)
+                    )
+                    if over:
+                        yield self._sql("prune_runs_delete", numbers(id for id, _ in over))
+                        yield from self._enlist(raw for _, raw in over)
+                        removed += len(over)
         return removed
 
-    def dead(self, age: timedelta | None) -> Script[int]:
+    def dead(self) -> Script[int]:
         """Discard old dead letters."""
-        if age is None:
-            return 0
-        over = yield self._sql("prune_dead_read", before(self._at, age), self._limit, self._topic)
+        over = yield from self._over("dead", "topics_dead", "prune_dead_read", "prune_dead_of")
         if over:
             yield self._sql("dead_delete", numbers(seq for seq, _ in over))
             yield from self._enlist(raw for _, raw in over)
         return len(over)
 
-    def parked(self, age: timedelta | None) -> Script[int]:
+    def parked(self) -> Script[int]:
         """Give up on messages that nobody has subscribed to, and count them."""
-        if age is None:
-            return 0
-        over = yield self._sql("prune_parked_read", before(self._at, age), self._limit, self._topic)
+        over = yield from self._over("parked", "topics_parked", "prune_parked_read", "prune_parked_of")
         if over:
             seqs = numbers(seq for seq, _ in over)
             yield self._sql("parked_cancelled", seqs, self._at, _UNROUTED)
@@ -123,6 +123,25 @@ class _Pruning:
             yield self._sql("prune_parked_count", len(over))
             yield from self._enlist(raw for _, raw in over)
         return len(over)
+
+    def _over(self, kind: Kind, topics: str, every: str, one: str) -> Script[list[Row]]:
+        """What is older than its topic keeps it, up to the limit."""
+        over: list[Row] = []
+        for topic, cut in (yield from self._meant(kind, topics)):
+            room = self._limit - len(over)
+            if topic is None:
+                over += yield self._sql(every, cut, room)
+            elif room:
+                over += yield self._sql(one, cut, room, topic)
+        return over
+
+    def _meant(self, kind: Kind, topics: str, *of: str) -> Script[list[tuple[str | None, int]]]:
+        """The topics to look at, or None for all of them at once, and before when."""
+        meant = self._ages.known(kind)
+        if meant is None:
+            there = yield self._sql(topics, *of)
+            meant = self._ages.over(kind, ((topic, timedelta(microseconds=self._at - since)) for topic, since in there))
+        return [(topic, before(self._at, age)) for topic, age in meant]
 
     def workers(self, age: timedelta) -> Script[int]:
         """Take workers off the roster that have fallen silent."""
@@ -136,6 +155,28 @@ class _Pruning:
         if age is None:
             return 0
         yield self._sql("prune_audit", before(self._at, age), self._limit)
+        ((removed,),) = yield self._sql("changes")
+        return int(removed)
+
+    def leases(self, age: timedelta | None) -> Script[int]:
+        """Forget the leases that nobody has held for so long."""
+        if age is None:
+            return 0
+        yield self._sql("prune_leases", before(self._at, age), self._limit)
+        ((removed,),) = yield self._sql("changes")
+        return int(removed)
+
+    def inbox(self, age: timedelta | None) -> Script[int]:
+        """Forget messages of others, but for those that somebody is at."""
+        if age is None:
+            return 0
+        yield self._sql("prune_inbox", before(self._at, age), self._limit)
+        ((removed,),) = yield self._sql("changes")
+        return int(removed)
+
+    def progress(self) -> Script[int]:
+        """Forget what was said of runs that are over."""
+        yield self._sql("prune_progress", self._limit)
         ((removed,),) = yield self._sql("changes")
         return int(removed)
 

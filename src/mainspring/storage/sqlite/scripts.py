@@ -6,6 +6,8 @@ from mainspring.storage.script import Row, Script
 from mainspring.storage.sql import Scripts
 from mainspring.storage.sqlite.controls import SqliteControls
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.inbox import SqliteInbox
+from mainspring.storage.sqlite.leases import SqliteLeases
 from mainspring.storage.sqlite.ledger import SqliteLedger
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.schema import SqliteSchema
@@ -27,6 +29,8 @@ def scripts(sql: Dialect) -> Scripts:
         SqliteControls(sql),
         SqliteUpkeep(sql),
         SqliteTimetable(sql, mailbox),
+        SqliteInbox(sql),
+        SqliteLeases(sql),
         ping,
         lambda gateway: SqliteSchema(gateway, sql),
     )

@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import NamedTuple
 
 from mainspring.model.message import Published
-from mainspring.model.schedule import Decide, Due, Freeze, Look, Move, Note, Occurrence, Rewrite, Schedule, Timesheet
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.model.schedule import (
+    DELETED,
+    NEVER,
+    PAUSED,
+    REPLACED,
+    UNSERVED_AFTER,
+    Decide,
+    Due,
+    Freeze,
+    Look,
+    Move,
+    Note,
+    Occurrence,
+    Rewrite,
+    Schedule,
+    Timesheet,
+)
+from mainspring.storage.script import Script, Statement
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import Fired, fire
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
-from mainspring.storage.sqlite.values import (
-    before,
-    instant,
-    instant_or_none,
-    layer,
-    micros,
-    micros_or_none,
-    names,
-    numbers,
-    read_layer,
-    storable,
-)
-
-_REPLACED = "replaced by the next occurrence of its schedule"
-_DROPPED = "its schedule was paused or removed"
-_CANCELLED_AT_ONCE = 1000
+from mainspring.storage.sqlite.schedule_rows import grown, moving, read_schedule, writing
+from mainspring.storage.sqlite.values import before, instant, micros, names, numbers, storable
+from mainspring.storage.sqlite.withdrawing import withdraw
 
 
 class _Glance(NamedTuple):
@@ -60,8 +62,9 @@ class SqliteTimetable:
         found = Look()
         moves: list[tuple[Schedule, Move]] = []
         if is_due:
-            for row in (yield sql("timetable_due", app, names(left), at, limit)):
-                due = Due(_schedule(row[:-2]), *row[-2:])
+            served_since = before(at, UNSERVED_AFTER)
+            for row in (yield sql("timetable_due", app, names(left), at, limit, served_since)):
+                due = Due(read_schedule(row[:-2]), *row[-2:])
                 move = decide(due, instant(at))
                 if move is None:
                     left.add(due.schedule.name)
@@ -72,7 +75,8 @@ class SqliteTimetable:
         released = 0
         if glance.waiting:
             free = [schedule.name for schedule, move in moves if move.release_waiting]
-            released = yield from self._release(at, now, free)
+            released = yield from self._release(at, now, app=app, free=free)
+        if released:
             glance = yield from self._glance(app, left)
         fired = Fired()
         if glance.complete:
@@ -101,10 +105,10 @@ class SqliteTimetable:
             yield from sql.mark_clock(at, now)
         going: dict[str, Move] = {}
         for schedule, move in moves:
-            if (yield _moving(sql, schedule, move)):
+            if (yield moving(sql, schedule, move)):
                 going[schedule.name] = move
         stopped = [name for name, move in going.items() if move.stop_running]
-        asked = yield from self._cancel(stopped, _REPLACED, now, waiting_only=False)
+        asked = yield from self._cancel(stopped, REPLACED, at)
         published = yield from self._publish([each for move in going.values() for each in move.occurrences], now)
         return Look(fired=len(published.stored), moved=len(going), asked=asked)
 
@@ -118,8 +122,18 @@ class SqliteTimetable:
                 yield self._sql("timetable_later_parked", *later)
         return published
 
-    def _release(self, at: int, now: datetime | None, free: Sequence[str] = ()) -> Script[int]:
-        rows = yield self._sql("timetable_waiting", names(free))
+    def _release(
+        self,
+        at: int,
+        now: datetime | None,
+        *,
+        app: str | None = None,
+        entered: Sequence[str] = (),
+        free: Sequence[str] = (),
+    ) -> Script[int]:
+        """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
+        served_since = before(at, UNSERVED_AFTER)
+        rows = yield self._sql("timetable_waiting", app, names(entered), names(free), served_since)
         if rows:
             yield from self._sql.mark_clock(at, now)
             yield self._sql("timetable_release", numbers(seq for (seq,) in rows), at)
@@ -127,17 +141,18 @@ class SqliteTimetable:
             yield self._sql("bell_ring")
         return len(rows)
 
-    def _cancel(
-        self, schedules: Sequence[str], reason: str, now: datetime | None, *, waiting_only: bool
-    ) -> Script[int]:
-        asked, more = 0, bool(schedules)
-        while more:
-            rows = yield self._sql("timetable_unfinished", names(schedules), waiting_only)
-            for (raw,) in rows:
-                asked += (yield from self._mailbox.cancel(UUID(bytes=raw), reason, now)).asked
-            # What waits is nobody's and gone by that. What runs stays until it has stopped.
-            more = waiting_only and len(rows) == _CANCELLED_AT_ONCE
-        return asked
+    def _cancel(self, schedules: Sequence[str], reason: str, at: int) -> Script[int]:
+        """Cancel what these have published, in so many statements however much it is.
+
+        Replaced, that is all of the rhythm. Paused, it is what nobody has begun of it; deleted, also what somebody
+        asked for by hand. Returns how many runs were asked to stop.
+        """
+        if not schedules:
+            return 0
+        by_hand = reason == DELETED
+        found = yield self._sql("timetable_unfinished", names(schedules), reason == REPLACED, by_hand)
+        parked = () if reason == REPLACED else (yield self._sql("timetable_parked", names(schedules), by_hand))
+        return (yield from withdraw(self._sql, found, parked, reason, at)).asked
 
     def rewrite(
         self, wanted: Sequence[str], how: Rewrite, note: Note | None, now: datetime | None
@@ -146,16 +161,16 @@ class SqliteTimetable:
         sql = self._sql
         at = yield from sql.turn_clock(now)
         rows = yield sql("timetable_read", names(wanted), None)
-        known = {row[0]: _schedule(row) for row in rows}
+        known = {row[0]: read_schedule(row) for row in rows}
         # All is decided before anything is written: in a caller's transaction nobody would roll it back.
         decided = {name: how(name, known.get(name), instant(at)) for name in sorted(set(wanted))}
         changed = [name for name, row in decided.items() if row is not known.get(name)]
-        stored = {name: _grown(decided[name], known.get(name)) for name in changed}
-        writes = [_write(name, row, is_new=name not in known) for name, row in stored.items()]
+        stored = {name: grown(decided[name], known.get(name)) for name in changed}
+        writes = [writing(name, row, is_new=name not in known) for name, row in stored.items()]
         for statement, values in writes:
             yield sql(statement, *values)
-        silenced = [name for name, row in stored.items() if _is_silenced(known.get(name), row)]
-        yield from self._cancel(silenced, _DROPPED, now, waiting_only=True)
+        yield from self._cancel([name for name, row in stored.items() if row is None], DELETED, at)
+        yield from self._cancel([name for name, row in stored.items() if _is_paused(known.get(name), row)], PAUSED, at)
         if note is not None:
             for name in changed:
                 yield self._note(at, name, note)
@@ -167,9 +182,12 @@ class SqliteTimetable:
         """See ``Timetable.enter``."""
         at = yield from self._sql.turn_clock(now)
         published = yield from self._publish(occurrences, now)
-        for schedule in sorted({each.draft.schedule or "" for each in occurrences}):
+        entered = sorted({each.draft.schedule or "" for each in occurrences})
+        for schedule in entered:
             yield self._note(at, schedule, note)
-        yield from self._release(at, now)
+        yield from self._release(at, now, entered=entered)
+        if any(each.due_at == NEVER for each in occurrences):
+            yield self._sql("bell_ring")  # whoever ends the run they wait for is to know of them
         return published
 
     def read(self, wanted: Collection[str] | None, app: str | None, now: datetime | None) -> Script[Timesheet]:
@@ -179,7 +197,7 @@ class SqliteTimetable:
         freezes = yield self._sql("timetable_freezes")
         return Timesheet(
             instant(at),
-            tuple(_schedule(row) for row in rows),
+            tuple(read_schedule(row) for row in rows),
             tuple(Freeze(frozen, instant(since), by, reason) for frozen, since, by, reason in freezes),
         )
 
@@ -216,85 +234,6 @@ class SqliteTimetable:
         return self._sql("audit_note", at, storable(note.by), note.action, subject, storable(note.detail))
 
 
-def _moving(sql: Dialect, schedule: Schedule, move: Move) -> Statement:
-    return sql(
-        "timetable_move",
-        schedule.name,
-        micros_or_none(schedule.next_at),
-        schedule.revision,
-        micros_or_none(move.next_at),
-        micros(move.base_at),
-        len(move.occurrences),
-        move.missed,
-        move.skipped,
-    )
-
-
-def _write(name: str, row: Schedule | None, *, is_new: bool) -> tuple[str, tuple[Any, ...]]:
-    if row is None:
-        return "timetable_delete", (name,)
-    return "timetable_insert" if is_new else "timetable_update", _columns(row)
-
-
-def _is_silenced(known: Schedule | None, row: Schedule | None) -> bool:
-    """Whether nothing that waits shall ever start."""
-    if row is None:
-        return True
-    return row.paused_at is not None and known is not None and known.paused_at is None
-
-
-def _grown(row: Schedule | None, known: Schedule | None) -> Schedule | None:
-    """The row as it is written over the one that was there."""
-    if row is None or known is None:
-        return row
-    return replace(row, created_at=known.created_at, revision=known.revision + 1)
-
-
-def _schedule(row: Row) -> Schedule:
-    (name, app, origin, definition, created, declared, base, next_at, overrides, edits, *rest) = row
-    (version, revision, paused, paused_by, reason, retired, fired, missed, skipped) = rest
-    return Schedule(
-        name=name,
-        app=app,
-        origin=origin,
-        definition=read_layer(definition),
-        created_at=instant(created),
-        declared_at=instant(declared),
-        base_at=instant(base),
-        next_at=instant_or_none(next_at),
-        overrides=read_layer(overrides),
-        edits=read_layer(edits),
-        version=version,
-        revision=revision,
-        paused_at=instant_or_none(paused),
-        paused_by=paused_by,
-        pause_reason=reason,
-        retired_at=instant_or_none(retired),
-        fired=fired,
-        missed=missed,
-        skipped=skipped,
-    )
-
-
-def _columns(row: Schedule) -> tuple[Any, ...]:
-    return (
-        row.name,
-        row.app,
-        row.origin,
-        layer(row.definition),
-        micros(row.created_at),
-        micros(row.declared_at),
-        micros(row.base_at),
-        micros_or_none(row.next_at),
-        layer(row.overrides),
-        layer(row.edits),
-        row.version,
-        row.revision,
-        micros_or_none(row.paused_at),
-        storable(row.paused_by),
-        storable(row.pause_reason),
-        micros_or_none(row.retired_at),
-        row.fired,
-        row.missed,
-        row.skipped,
-    )
+def _is_paused(known: Schedule | None, row: Schedule | None) -> bool:
+    """Whether it goes on no more, from now on."""
+    return row is not None and row.paused_at is not None and known is not None and known.paused_at is None

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from mainspring.model.errors import Conflict
+from mainspring.model.join import Recount
+from mainspring.model.message import Progress
 from mainspring.model.views import Beat, Declaration, Pruned, Retention, RunView
 from mainspring.storage.routing import expression, is_wild
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.fan_in import recount
 from mainspring.storage.sqlite.pruning import farewell, prune
 from mainspring.storage.sqlite.publishing import routed
-from mainspring.storage.sqlite.values import mapping, micros, names, numbers, storable
+from mainspring.storage.sqlite.values import mapping, micros, names, numbers, storable, told
 
 
 class SqliteUpkeep:
@@ -86,6 +90,16 @@ class SqliteUpkeep:
         yield from sql.many("publish_delivery", deliveries)
         yield sql("parked_delete", numbers(row[0] for row in rows))
         return len(rows)
+
+    def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
+        """See ``Upkeep.recount``."""
+        return recount(self._sql, after, limit)
+
+    def report(self, progress: Sequence[Progress], now: datetime | None) -> Script[None]:
+        """See ``Upkeep.report``."""
+        latest = {each.claim: each.text for each in progress}
+        at = yield from self._sql.turn_clock(now)
+        yield self._sql("report", told((*claim, text) for claim, text in latest.items()), at)
 
     def prune(self, retention: Retention, limit: int, now: datetime | None, topic: str | None = None) -> Script[Pruned]:
         """See ``Upkeep.prune``."""

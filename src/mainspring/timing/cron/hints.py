@@ -37,6 +37,8 @@ def hint(about: str, field: str = "", found: str = "", names: tuple[str, ...] = 
         meant = _meant(found.upper(), names)
         if meant:
             return f"; did you mean {meant}?"
+        if found.upper() == "H":
+            return "; the H of Jenkins is not supported, and jitter= spreads starts"
         if len(found) > len("LW"):
             return _ELSEWHERE.get(found[:3].upper(), "")
     return _REST.get(found[:1].upper(), {}).get(field, "")
@@ -51,6 +53,8 @@ def _meant(found: str, names: tuple[str, ...]) -> str:
 
 def nearest_macro(found: str, known: tuple[str, ...]) -> str:
     """The macro that was most likely meant, with the question, or nothing."""
+    if found.lower() == "@reboot":
+        return "; nothing is due by the start of a process, only by the clock"
     word = found.lower().removeprefix("@every_").removeprefix("@every").lstrip("@")
     alike = {"hour": "@hourly", "day": "@daily", "week": "@weekly", "month": "@monthly", "year": "@yearly"}
     near = [alike[word]] if word in alike else difflib.get_close_matches(found.lower(), known, 1, 0.6)

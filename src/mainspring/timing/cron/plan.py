@@ -74,8 +74,12 @@ def _read(expression: str) -> tuple[str, tuple[Field, ...]]:
     words = [(found.start(), found[0]) for found in _WORD.finditer(expression)]
     if not words:
         raise CronError(expression, 1, None, f"there is nothing in it; {_fields_wanted()}")
+    start, first = words[0]
+    if first.upper().startswith(("TZ=", "CRON_TZ=")):
+        problem = f"found {first!r}, and no zone stands in an expression: it is given beside it, as timezone="
+        raise CronError(expression, start + 1, None, problem)
     whole = expression
-    if words[0][1].startswith("@"):
+    if first.startswith("@"):
         whole = _macro(expression, words)
         words = [(found.start(), found[0]) for found in _WORD.finditer(whole)]
     _check_count(whole, words)

@@ -192,23 +192,39 @@ def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
 
 
 def test_pruning_asks_only_for_what_may_be_removed() -> None:
-    kept = Retention(done=None, failures=None, dead=None, parked=None, audit=None)
+    kept = Retention(done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None)
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [])
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [(0,)], [(0,)])
 
     assert [each.sql for each in statements] == [
         NAMES.sql("prune_messages"),
         NAMES.sql("prune_workers"),
         NAMES.sql("prune_bells"),
+        NAMES.sql("prune_progress"),
+        NAMES.sql("likeness_prune"),
     ]
 
 
 def test_pruned_runs_are_bounded_together() -> None:
-    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)]]
+    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], *[[(0,)]] * 4]
 
     statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
 
     assert [each.args[2] for each in statements if each.sql == NAMES.sql("prune_runs")] == [100, 30]
+
+
+def test_only_topics_with_something_over_are_pruned_one_by_one() -> None:
+    day = timedelta(days=1)
+    kept = Retention(done=None, failures=None, dead=None, parked=None, topics={"orders.*": {"dead": day}})
+    there = [("orders.new", day), ("orders.old", 2 * day), ("orders.older", 3 * day), ("users", 3 * day)]
+
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None, "#"), there, [(30,)], [(70,)])
+
+    assert [(each.sql, *each.args) for each in statements] == [
+        (NAMES.sql("topics_dead"), None),
+        (NAMES.sql("prune_dead"), day, 100, None, "orders.old"),
+        (NAMES.sql("prune_dead"), day, 70, None, "orders.older"),
+    ]
 
 
 def test_operators_pay_one_trip_and_a_replacement_is_a_transaction() -> None:

@@ -1,9 +1,12 @@
 """What a look at the timetable costs, counted without a database."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
+
+import pytest
 
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Look, Move, Note, Occurrence, Schedule
@@ -38,7 +41,7 @@ class Recorder:
 def bill(script: Script[Any], *answers: Sequence[Row]) -> tuple[Any, list[str]]:
     """The answer, and the statements by name; the one that opens a transaction is marked."""
     names = [
-        "peek", "due", "move", "later", "release", "unfinished", "lock", "insert", "update", "delete", "note", "ring",
+        "peek", "due", "move", "later", "release", "cancel", "lock", "insert", "update", "delete", "note", "ring",
         "read", "freezes", "freeze", "thaw", "declared", "retire",
     ]  # fmt: skip
     texts = {NAMES.sql(f"timetable_{name}"): name for name in names} | {NAMES.sql("joint_count"): "count"}
@@ -74,6 +77,64 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
 
     assert found == Look(fired=1, moved=1)
     assert trips == ["peek", "due opens", "move", "publish", "later", "release", "peek"]
+
+
+def test_while_something_waits_a_look_is_two_trips_and_no_transaction() -> None:
+    waiting = [(timedelta(hours=1), True, False, False)]
+
+    found, trips = bill(TIMETABLE.look("shop", firing, 10, (), None), waiting, [(0,)])
+
+    assert found == Look(next_in=timedelta(hours=1), waiting=True)
+    assert trips == ["peek", "release"]
+
+
+def test_what_no_longer_waits_is_one_trip_more() -> None:
+    waiting = [(None, True, False, False)]
+
+    found, trips = bill(TIMETABLE.look("shop", firing, 10, (), None), waiting, [(2,)], NOTHING)
+
+    assert found == Look(released=2)
+    assert trips == ["peek", "release", "peek"]
+
+
+def test_however_many_runs_are_asked_to_stop_it_is_one_trip() -> None:
+    row = (*ROW, 1, 999, NOON)
+
+    found, trips = bill(
+        TIMETABLE.look("shop", lambda _due, now: Move(now, None, stop_running=True), 10, (), None),
+        DUE, [row], [("nightly",)], [(1000, False)], [(0,)], NOTHING,
+    )  # fmt: skip
+
+    assert found == Look(moved=1, asked=1000)
+    assert trips == ["peek", "due opens", "move", "cancel", "release", "peek"]
+
+
+@pytest.mark.parametrize("ending", ["paused", "deleted"])
+def test_however_much_has_not_begun_a_pause_and_a_deletion_are_five_trips(ending: str) -> None:
+    def how(_name: str, known: Schedule | None, now: datetime) -> Schedule | None:
+        return replace(known, paused_at=now) if known is not None and ending == "paused" else None
+
+    _, trips = bill(TIMETABLE.rewrite(["nightly"], how, Note("ann", ending), None), [(NOON, *ROW)], [], [(0, False)])
+
+    assert trips == ["lock opens", "update" if ending == "paused" else "delete", "cancel", "note", "ring"]
+
+
+def test_a_parked_occurrence_that_got_away_to_its_groups_is_looked_for_again() -> None:
+    answers: list[Sequence[Row]] = [[(NOON, *ROW)], [], [(0, True)], [(0, False)]]
+
+    _, trips = bill(TIMETABLE.rewrite(["nightly"], lambda *_: None, None, None), *answers)
+
+    assert trips == ["lock opens", "delete", "cancel", "cancel", "ring"]
+
+
+def test_what_is_entered_to_wait_rings_for_everybody_and_what_starts_at_once_does_not() -> None:
+    draft = Draft(ID, "a", b"", schedule="nightly")
+
+    _, waits = bill(TIMETABLE.enter([Occurrence(draft, NEVER)], Note("ann", "backfill"), None), [], [(ID,)], [], [(0,)])
+    _, starts = bill(TIMETABLE.enter([Occurrence(draft)], Note("ann", "trigger"), None), [], [(ID,)], [(0,)])
+
+    assert waits == ["note opens", "publish", "later", "release", "ring"]
+    assert starts == ["note opens", "publish", "release"]
 
 
 def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_is_a_third() -> None:

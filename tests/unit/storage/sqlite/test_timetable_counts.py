@@ -1,10 +1,13 @@
 """What a look at the timetable costs, counted without a database."""
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+import pytest
+
 from mainspring.model.message import Draft
-from mainspring.model.schedule import NEVER, Due, Look, Move, Occurrence
+from mainspring.model.schedule import NEVER, Due, Look, Move, Occurrence, Schedule
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.timetable import SqliteTimetable
@@ -45,7 +48,38 @@ def test_what_has_changed_meanwhile_publishes_nothing() -> None:
     ]
 
 
+def test_while_something_waits_a_look_is_three_reads() -> None:
+    connection = Counting({**CLOCK, "timetable_peek": [(None, 1, 0, 0)], "timetable_waiting": ()})
+
+    assert drive(connection, TIMETABLE.look("shop", firing, 10, (), None)) == Look(waiting=True)
+    assert connection.asked == ["clock_read", "timetable_peek", "timetable_waiting"]
+
+
+@pytest.mark.parametrize("count", [1, 5000])
+@pytest.mark.parametrize("ending", ["timetable_update", "timetable_delete"])
+def test_however_much_has_not_begun_a_pause_and_a_deletion_are_as_many_statements(ending: str, count: int) -> None:
+    def how(_name: str, known: Schedule | None, now: datetime) -> Schedule | None:
+        return replace(known, paused_at=now) if known is not None and ending == "timetable_update" else None
+
+    statements = ("delivery_cancelled", "delivery_delete", "parked_cancelled", "parked_delete", "ended_enlist")
+    connection = Counting(
+        {
+            **CLOCK,
+            **dict.fromkeys((ending, *statements, "bell_ring"), ()),
+            "timetable_read": [ROW[:-2]],
+            "timetable_unfinished": [(seq, ID.bytes, False, None) for seq in range(count)],
+            "timetable_parked": [(seq, ID.bytes) for seq in range(count)],
+        }
+    )
+
+    drive(connection, TIMETABLE.rewrite(["nightly"], how, None, None))
+
+    assert connection.asked[-9:] == [
+        ending, "timetable_unfinished", "timetable_parked", *statements, "bell_ring",
+    ]  # fmt: skip
+
+
 def test_never_is_the_number_that_is_written_in_the_statements() -> None:
     assert micros(NEVER) == 253_402_214_400_000_000
-    for name in ("timetable_peek", "timetable_due", "timetable_waiting", "timetable_unfinished"):
+    for name in ("timetable_peek", "timetable_due", "timetable_waiting", "timetable_later_parked"):
         assert str(micros(NEVER)) in SQL(name).sql

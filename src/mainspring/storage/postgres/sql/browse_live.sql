@@ -9,9 +9,12 @@ SELECT
     END,
     d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
     d.held_by IS NOT NULL AND d.due_at <= coalesce($7::timestamptz, statement_timestamp()),
-    d.cancel_asked, NULL::timestamptz, NULL::text
+    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
 FROM mainspring.delivery AS d
 CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = d.message_id OFFSET 0) AS m
+LEFT JOIN LATERAL (
+    SELECT said, at FROM mainspring.progress WHERE seq = d.seq AND epoch = d.epoch AND d.held_by IS NOT NULL OFFSET 0
+) AS p ON true
 WHERE CASE $1::text
         WHEN 'running' THEN d.held_by IS NOT NULL
         WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= coalesce($7::timestamptz, statement_timestamp())

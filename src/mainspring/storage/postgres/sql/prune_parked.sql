@@ -1,16 +1,24 @@
 -- $1 how long they are kept, $2 limit, $3 now, $4 topic or null. One row: how many parked messages were given up.
-WITH over AS MATERIALIZED (
+WITH everywhere AS MATERIALIZED (
     SELECT p.seq
     FROM mainspring.parked AS p
-    WHERE p.parked_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
-      AND ($4::text IS NULL OR p.topic = $4)
+    WHERE $4::text IS NULL AND p.parked_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY p.parked_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+-- Written twice, since one condition for both would be answered by one index for both.
+there AS MATERIALIZED (
+    SELECT p.seq
+    FROM mainspring.parked AS p
+    WHERE p.topic = $4 AND p.parked_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
     ORDER BY p.parked_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ),
 removed AS (
     DELETE FROM mainspring.parked
-    WHERE seq = ANY (ARRAY(SELECT over.seq FROM over))
+    WHERE seq = ANY (ARRAY(TABLE everywhere UNION ALL TABLE there))
     RETURNING seq, message_id, topic, scheduled_for, published_at, schedule, manual
 ),
 remembered AS (

@@ -3,7 +3,6 @@ SELECT r.id, r.message_id
 FROM mainspring_run AS r INDEXED BY mainspring_run_age
 WHERE r.status = ?1
   AND r.finished_at < ?2
-  AND (?4 IS NULL OR r.topic = ?4)
   AND NOT EXISTS (
         SELECT 1 FROM mainspring_delivery AS d WHERE d.message_id = r.message_id AND d.group_name = r.group_name
     )

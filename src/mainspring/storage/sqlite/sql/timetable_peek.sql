@@ -1,5 +1,5 @@
--- ?1 app, ?2 names to leave. One row: when the next occurrence is, whether anything waits, whether it is frozen, whether
--- some join is complete.
+-- ?1 app, ?2 names to leave. One row: when the next occurrence is, whether anything of this app waits, whether it is
+-- frozen, whether some join is complete.
 SELECT
     (
         SELECT next_at
@@ -12,8 +12,10 @@ SELECT
     ),
     EXISTS (
         SELECT 1
-        FROM mainspring_delivery INDEXED BY mainspring_delivery_waiting
-        WHERE schedule IS NOT NULL AND due_at = 253402214400000000
+        FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
+        WHERE d.schedule IS NOT NULL AND d.due_at = 253402214400000000
+          -- What is left of a schedule that is gone, is for everybody.
+          AND coalesce((SELECT s.app FROM mainspring_schedule AS s WHERE s.name = d.schedule), ?1) = ?1
     ),
     EXISTS (SELECT 1 FROM mainspring_freeze WHERE app IN ('', ?1)),
     EXISTS (SELECT 1 FROM mainspring_joint INDEXED BY mainspring_joint_complete WHERE pending <= 0)

@@ -1,0 +1,79 @@
+"""The inbox of SQLite, as scripts: under the one write lock nobody comes in between."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from mainspring.model.inbox import (
+    Admission,
+    Entering,
+    Fate,
+    InboxFilter,
+    InboxKey,
+    InboxView,
+    differs,
+    entered,
+    may_enter,
+    refused,
+)
+from mainspring.storage.script import Row, Script
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.values import before, instant, instant_or_none, micros_or_none, storable
+
+
+class SqliteInbox:
+    """``InboxScripts`` for SQLite. What may join a caller's transaction takes the lock first of all."""
+
+    def __init__(self, sql: Dialect) -> None:
+        self._sql = sql
+
+    def admit(
+        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, now: datetime | None
+    ) -> Script[Admission]:
+        """See ``Inbox.admit``."""
+        sql = self._sql
+        at = yield from sql.turn_clock(now)
+        if (yield sql("inbox_insert", *key, status, at, hash)):
+            return entered(key, status, 1, instant(at))
+        known = _view((yield sql("inbox_read", *key))[0])
+        if differs(known, hash):
+            if known.mismatched_at is None:
+                yield sql("inbox_mismatch", *key, at)
+            return refused(known, mismatch=True)
+        if not may_enter(known, instant(at), retry_after):
+            return refused(known)
+        yield sql("inbox_again", *key, status, at, hash)
+        return entered(key, status, known.attempts + 1, known.first_seen_at)
+
+    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, now: datetime | None) -> Script[bool]:
+        """See ``Inbox.mark``."""
+        at = yield from self._sql.turn_clock(now)
+        return bool((yield self._sql("inbox_mark", *key, attempt, fate, storable(error), at)))
+
+    def release(self, key: InboxKey, by: str, now: datetime | None) -> Script[bool]:
+        """See ``Inbox.release``."""
+        at = yield from self._sql.turn_clock(now)
+        if not (yield self._sql("inbox_release", *key, at)):
+            return False
+        detail = f"{key.source} in {key.group}"
+        yield self._sql("audit_note", at, storable(by), "inbox release", key.message_id, detail)
+        return True
+
+    def browse(self, filter: InboxFilter, now: datetime | None) -> Script[list[InboxView]]:
+        """See ``Inbox.browse``."""
+        at = yield from self._sql.read_clock(now)
+        stuck = None if filter.stuck is None else before(at, filter.stuck)
+        asked = (filter.prefix, filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before))
+        if filter.message_id is None:
+            rows = yield self._sql("inbox_browse", *asked, filter.limit)
+        else:
+            rows = yield self._sql("inbox_find", *asked, filter.limit, filter.message_id)
+        return [_view(row) for row in rows]
+
+
+def _view(row: Row) -> InboxView:
+    group, source, message_id, status, attempts, first, changed, hash, error, mismatched = row
+    times = (instant(first), instant(changed))
+    return InboxView(
+        group, source, message_id, status, attempts, *times, hash, error, mismatched_at=instant_or_none(mismatched)
+    )

@@ -1,0 +1,14 @@
+-- As prune_runs_read, of one topic: found by another index.
+SELECT r.id, r.message_id
+FROM mainspring_run AS r INDEXED BY mainspring_run_topic
+WHERE r.topic = ?4
+  AND r.status = ?1
+  AND r.finished_at < ?2
+  AND NOT EXISTS (
+        SELECT 1 FROM mainspring_delivery AS d WHERE d.message_id = r.message_id AND d.group_name = r.group_name
+    )
+  AND NOT EXISTS (
+        SELECT 1 FROM mainspring_dead AS d WHERE d.message_id = r.message_id AND d.group_name = r.group_name
+    )
+ORDER BY r.finished_at, r.id
+LIMIT ?3

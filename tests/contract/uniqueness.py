@@ -1,0 +1,24 @@
+"""What the tests of uniqueness do over and over."""
+
+from uuid import UUID
+
+from mainspring.model.message import Draft, Receipt
+from mainspring.model.unique import Keeps, Likeness, Scope
+from mainspring.storage.contract import Storage
+from tests.contract.acting import draft
+
+ONE, OTHER = b"one" * 10, b"\x00\xff"
+
+
+async def publish(
+    storage: Storage, one: Draft | None = None, scope: Scope = "running", keep: Keeps = "first", hash: bytes = ONE
+) -> Receipt:
+    return await storage.mailbox.publish_unique(one or draft(group="mailer"), Likeness(hash, scope, keep))
+
+
+async def stored(
+    storage: Storage, one: Draft | None = None, scope: Scope = "running", keep: Keeps = "first", hash: bytes = ONE
+) -> UUID:
+    receipt = await publish(storage, one, scope, keep, hash)
+    assert receipt.status == "stored"
+    return receipt.id

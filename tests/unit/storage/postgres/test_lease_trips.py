@@ -1,0 +1,61 @@
+"""What leases cost, counted without a database: one statement each, and no transaction of our own."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mainspring.model.lease import Granted, Hold, Renewal, Renewed
+from mainspring.storage.postgres.leases import PostgresLeases
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.script import Row, Script, Statement, run
+
+LEASES = PostgresLeases(Names("mainspring"))
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+TTL = timedelta(seconds=30)
+
+
+class Recorder:
+    """A connection that writes down what it is asked, and always answers the same."""
+
+    def __init__(self, answer: Sequence[Row]) -> None:
+        self.statements: list[Statement] = []
+        self._answer = answer
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        self.statements.append(statement)
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("script", "rows", "answer"),
+    [
+        (LEASES.acquire("reports", "one", TTL, None), [(7, NOON, NOON + TTL)], Granted(7, NOON, NOON + TTL)),
+        (LEASES.acquire("reports", "one", TTL, None), [], None),
+        (LEASES.release("reports", 7, None), [(7,)], True),
+        (LEASES.confirm("reports", 7, None), [], False),
+        (LEASES.find("reports", None), [], None),
+        (LEASES.browse(None, 50, None), [], []),
+        (LEASES.revoke("reports", "ann", "stuck", None), [(1,)], True),
+    ],
+)
+def test_every_operation_is_one_statement_by_itself(script: Script[Any], rows: Sequence[Row], answer: object) -> None:
+    recorder = Recorder(rows)
+
+    answered = run(recorder, script)
+
+    assert answered == answer
+    assert [isinstance(each, Opening) for each in recorder.statements] == [False]
+
+
+def test_a_thousand_holds_are_renewed_in_one_trip() -> None:
+    renewals = [Renewal(Hold(f"lease {number}", number), TTL) for number in range(1000)]
+    recorder = Recorder([("lease 3", 3, "lost"), ("lease 4", 4, "busy")])
+
+    answered = run(recorder, LEASES.renew(renewals, None))
+
+    assert answered == Renewed(lost=frozenset({Hold("lease 3", 3)}), busy=frozenset({Hold("lease 4", 4)}))
+    (statement,) = recorder.statements
+    assert statement.args[0] == sorted(renewal.hold.name for renewal in renewals), "locked in one order by everybody"

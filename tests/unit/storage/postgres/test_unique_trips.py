@@ -1,0 +1,78 @@
+"""What uniqueness costs, counted without a database: one statement before those of a plain publish."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from mainspring.model.message import Draft, Receipt
+from mainspring.model.unique import Likeness
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.script import Row, Statement, run
+
+NAMES = Names("mainspring")
+MAILBOX = PostgresMailbox(NAMES)
+EARLIER = UUID(int=7)
+
+
+class Recorder:
+    """A connection that writes down what it is asked, and answers from a list."""
+
+    def __init__(self, *answers: Sequence[Row]) -> None:
+        self.statements: list[Statement] = []
+        self._answers = list(answers)
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        self.statements.append(statement)
+        return self._answers.pop(0)
+
+
+def bill(likeness: Likeness, *answers: Any) -> tuple[Draft, Receipt, list[str]]:
+    draft = Draft(uuid4(), "orders.placed", b"{}")
+    recorder = Recorder(*answers)
+    receipt = run(recorder, MAILBOX.publish_unique(draft, likeness, None))
+    assert [isinstance(each, Opening) for each in recorder.statements] == [True, *[False] * len(answers[1:])]
+    return draft, receipt, [each.sql for each in recorder.statements]
+
+
+def test_a_duplicate_is_one_statement() -> None:
+    _, receipt, asked = bill(Likeness(b"1"), [("duplicate", EARLIER)])
+
+    assert receipt == Receipt(EARLIER, "duplicate")
+    assert asked == [NAMES.sql("likeness_enter")]
+
+
+def test_a_call_that_is_sent_again_is_one_statement() -> None:
+    draft, receipt, asked = bill(Likeness(b"1"), [("again", EARLIER)])
+
+    assert receipt == Receipt(draft.id, "stored")
+    assert asked == [NAMES.sql("likeness_enter")]
+
+
+def test_what_is_stored_is_published_by_the_statement_of_every_publish() -> None:
+    draft, receipt, asked = bill(Likeness(b"1", timedelta(1)), [("store", EARLIER)], [(EARLIER,)])
+
+    assert receipt == Receipt(draft.id, "stored")
+    assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("publish_one")]
+
+
+def test_what_is_replaced_is_one_statement_more() -> None:
+    last = Likeness(b"1", "pending", "last")
+
+    draft, receipt, asked = bill(last, [("replace", EARLIER)], [(2, False)], [(EARLIER,)])
+    _, begun, _ = bill(last, [("replace", EARLIER)], [(0, False)], [(EARLIER,)])
+
+    assert receipt == Receipt(draft.id, "replaced")
+    assert begun.status == "stored"
+    assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("likeness_replace"), NAMES.sql("publish_one")]
+
+
+def test_a_parked_message_that_got_away_to_its_groups_is_looked_for_again() -> None:
+    last = Likeness(b"1", "pending", "last")
+
+    _, receipt, asked = bill(last, [("replace", EARLIER)], [(0, True)], [(1, False)], [(EARLIER,)])
+
+    assert receipt.status == "replaced"
+    assert asked.count(NAMES.sql("likeness_replace")) == 2
