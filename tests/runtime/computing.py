@@ -36,7 +36,7 @@ def main(channel: int, lifeline: int) -> None:
 
 def _find(program: Program) -> Handler:
     if program.qualname == "found_late":
-        time.sleep(0.7)
+        time.sleep(3)
     return Handler(program.group, globals()[program.qualname], NO_RETRY)
 
 
@@ -146,10 +146,21 @@ def time_left(_delivery: Delivery, run: Run) -> Done:
 found_late = return_anything
 
 
-def hold_for_a_while(_delivery: Delivery, _run: Run) -> None:
-    until = time.monotonic() + 1
-    while time.monotonic() < until:
+def compute_until_told(delivery: Delivery, run: Run) -> None:
+    note_pid(delivery, run)
+    told = Path(_given(delivery)["until"])
+    while not told.exists():
         pass
+
+
+def say_and_wait(delivery: Delivery, run: Run) -> Done:
+    for number in range(100):
+        run.report(f"attempt {delivery.attempt}, {number} of 100 \ud800")
+    told = Path(_given(delivery)["until"])
+    while not told.exists():
+        pass
+    run.report("and over")
+    return Done("said")
 
 
 def _given(delivery: Delivery) -> Any:

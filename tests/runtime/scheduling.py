@@ -110,7 +110,7 @@ class Node:
 
     async def until(self, turns: int) -> None:
         """Wait until it has made so many turns."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.turns < turns:
                 await asyncio.sleep(0.001)
         await self.rests()

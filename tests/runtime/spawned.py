@@ -41,13 +41,13 @@ async def outcomes(stage: Stage, chosen: Handler, count: int = 1, **settings: An
         return len(await stage.runs()) >= count
 
     async with stage.worker(chosen, **settings):
-        await stage.until(enough, 30)
+        await stage.until(enough)
     return [(run.status, run.error or run.output) for run in await stage.runs()]
 
 
 async def pids(stage: Stage, file: Path, count: int = 1) -> list[int]:
     """The numbers of processes that were left in the file, when there are so many."""
-    await stage.until(lambda: file.exists() and file.read_text().count("\n") >= count, 30)
+    await stage.until(lambda: file.exists() and file.read_text().count("\n") >= count)
     return [int(line) for line in file.read_text().split()]
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from mainspring.model.message import Delivery, Draft, Priority
+from mainspring.model.message import Claim, Delivery, Draft, Priority
 from mainspring.model.views import Declaration, DeliveryView, Filter, RunView
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
@@ -19,6 +19,8 @@ from mainspring.timing.backoff import NO_RETRY, RetryPolicy
 
 Call = Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], object]
 MILLISECOND = timedelta(milliseconds=1)
+CLAIM_TIME = timedelta(seconds=1.5)
+"""Short enough to wait for an extension, long enough that none comes too late on a busy machine."""
 
 
 class Stage:
@@ -70,7 +72,7 @@ class Stage:
     async def browse(self, state: Any) -> list[DeliveryView]:
         return await self.storage.ledger.browse(Filter(state=state, limit=10_000))
 
-    async def until(self, condition: Callable[[], bool | Awaitable[bool]], patience: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], bool | Awaitable[bool]], patience: float = 60.0) -> None:
         """Wait for ``condition``, looking often; fail when it does not come true."""
         async with asyncio.timeout(patience):
             while True:
@@ -99,3 +101,12 @@ class Stage:
 
     async def declare(self, *groups: str) -> None:
         await self.storage.upkeep.declare([Declaration(group, "app", (group,), "a test") for group in groups])
+
+
+async def taken_over(stage: Stage, claim: Claim) -> Delivery:
+    """Make a claim lapse, and have another process take the delivery over, as after a long freeze of this one."""
+    while True:
+        await stage.storage.mailbox.extend([claim], timedelta())
+        # The keeper has a thread of its own: it may extend the claim just between the two.
+        if (suspect := await stage.storage.mailbox.reap(["work"], "another", timedelta(minutes=1))) is not None:
+            return suspect

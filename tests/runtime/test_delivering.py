@@ -11,6 +11,7 @@ import pytest
 from mainspring.model.errors import Unreadable
 from mainspring.model.message import Delivery, Priority
 from mainspring.model.verdict import Cancel, Done, Snooze, Verdict
+from mainspring.runtime import wakeup
 from mainspring.runtime.handler import Run
 from mainspring.timing.backoff import exponential, intervals
 from tests.runtime.stage import MILLISECOND, Stage
@@ -18,6 +19,15 @@ from tests.runtime.stage import MILLISECOND, Stage
 
 async def nothing(_: Delivery, __: Run) -> None:
     return None
+
+
+@pytest.fixture
+def rarely(monkeypatch: pytest.MonkeyPatch) -> timedelta:
+    """An idle poll longer than any test waits, from the first one on: whatever happens was not found by it."""
+    poll = timedelta(minutes=10)
+    for name in ("_FIRST_POLL", "_BLIND_POLL"):
+        monkeypatch.setattr(wakeup, name, poll.total_seconds())
+    return poll
 
 
 async def test_a_published_message_is_handled_and_forgotten(stage: Stage) -> None:
@@ -30,11 +40,11 @@ async def test_a_published_message_is_handled_and_forgotten(stage: Stage) -> Non
     assert await stage.runs() == []
 
 
-async def test_what_is_published_while_the_worker_sleeps_is_picked_up_at_once(stage: Stage) -> None:
-    async with stage.worker(stage.handler(nothing), idle_poll=timedelta(seconds=60)) as worker:
+async def test_what_is_published_while_the_worker_sleeps_is_picked_up_at_once(stage: Stage, rarely: timedelta) -> None:
+    async with stage.worker(stage.handler(nothing), idle_poll=rarely) as worker:
         await stage.until(lambda: worker.progress()["fetcher"].idle_for > 0.02)
         await stage.publish()
-        await stage.until(stage.empty, patience=1.0)
+        await stage.until(stage.empty)
 
     assert len(stage.calls) == 1
 
@@ -136,7 +146,7 @@ async def test_an_error_that_is_not_forgiven_is_buried_at_once(stage: Stage) -> 
 
 
 async def test_plain_functions_run_in_threads_up_to_their_concurrency(stage: Stage) -> None:
-    together = threading.Barrier(4, timeout=5)
+    together = threading.Barrier(4, timeout=60)
     names: set[str] = set()
 
     def handle(_: Delivery, __: Run) -> None:
@@ -153,11 +163,15 @@ async def test_plain_functions_run_in_threads_up_to_their_concurrency(stage: Sta
 
 async def test_never_more_run_at_once_than_the_concurrency_allows(stage: Stage) -> None:
     running = most = 0
+    all_at_work = asyncio.Event()
 
     async def handle(_: Delivery, __: Run) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
+        if running == 7:
+            all_at_work.set()
+        await all_at_work.wait()
         await asyncio.sleep(0.001)
         running -= 1
 
@@ -168,10 +182,12 @@ async def test_never_more_run_at_once_than_the_concurrency_allows(stage: Stage) 
     assert (len(stage.calls), most) == (60, 7)
 
 
-async def test_a_delayed_message_starts_when_it_is_due_and_not_at_the_next_poll(stage: Stage) -> None:
-    async with stage.worker(stage.handler(nothing), idle_poll=timedelta(seconds=60)):
+async def test_a_delayed_message_starts_when_it_is_due_and_not_at_the_next_poll(
+    stage: Stage, rarely: timedelta
+) -> None:
+    async with stage.worker(stage.handler(nothing), idle_poll=rarely):
         await stage.publish(delay=100 * MILLISECOND)
-        await stage.until(stage.empty, patience=2.0)
+        await stage.until(stage.empty)
 
     [call] = stage.calls
     assert call.claimed_at >= call.scheduled_for
@@ -220,7 +236,7 @@ async def test_a_pending_self_cancellation_does_not_reach_the_next_message(stage
     assert len(stage.calls) == 3
 
 
-async def test_an_idle_group_does_not_put_a_busy_one_to_sleep(stage: Stage) -> None:
+async def test_an_idle_group_does_not_put_a_busy_one_to_sleep(stage: Stage, rarely: timedelta) -> None:
     """One consumer has more waiting than hands, the other nothing at all: the first must not wait for polls."""
     await stage.declare("work", "idle")
     await stage.publish(30)
@@ -229,7 +245,7 @@ async def test_an_idle_group_does_not_put_a_busy_one_to_sleep(stage: Stage) -> N
         await asyncio.sleep(0.002)
 
     busy, idle = stage.handler(handle, concurrency=1), stage.handler(nothing, group="idle")
-    async with stage.worker(busy, idle, idle_poll=timedelta(seconds=60)):
-        await stage.until(stage.empty, patience=2.0)
+    async with stage.worker(busy, idle, idle_poll=rarely):
+        await stage.until(stage.empty)
 
     assert len(stage.calls) == 30

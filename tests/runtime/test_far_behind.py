@@ -43,6 +43,18 @@ async def test_a_look_counts_no_more_than_it_can_however_many_are_behind(
     assert asked < 20_000  # 1,000,000 were they all counted
 
 
+async def test_a_look_publishes_no_more_than_it_can_and_the_next_one_goes_on_at_once(scene: Scene) -> None:
+    all_of_them = {**HOURLY, "rhythm": "* * * * *", "misfire": "all", "overlap": "allow", "catch_up": 100}
+    for n in range(25):
+        await scene.put(f"often.{n}", definition=all_of_them, next_at=NOON - 7 * 24 * HOUR)
+    node = scene.node()
+
+    seen = [(await node.turn(), len(await scene.due_times())) for _ in range(3)]
+
+    assert seen == [(0.005, 1000), (0.005, 2000), (60.0, 2500)]
+    assert {(await scene.row(f"often.{n}")).fired for n in range(25)} == {100}
+
+
 async def test_a_look_that_is_too_much_for_the_database_is_a_smaller_one_the_next_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

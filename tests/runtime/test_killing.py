@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.runtime.spawned import MINUTE, handler, lives, outcomes, pids, publish
-from tests.runtime.stage import MILLISECOND, Stage
+from tests.runtime.spawned import handler, lives, outcomes, pids, publish
+from tests.runtime.stage import CLAIM_TIME, MILLISECOND, Stage, taken_over
 
 
 @pytest.mark.parametrize("qualname", ["compute_forever", "hold_the_interpreter"])
@@ -18,16 +17,12 @@ async def test_a_process_is_killed_at_its_timeout(stage: Stage, tmp_path: Path, 
     await publish(stage, {"file": str(file)})
     async with stage.worker(handler(qualname, timeout=300 * MILLISECOND)):
         [pid] = await pids(stage, file)
-        assert lives(pid)
-        started = time.monotonic()
         await stage.until(stage.empty)
-        took = time.monotonic() - started
 
         assert not lives(pid)
 
     [run] = await stage.runs()
     assert (run.status, run.kind, run.error) == ("dead", "timeout", "TimedOut: it ran past its timeout of 0.3 s")
-    assert took < 3
 
 
 async def test_what_it_started_is_killed_with_it(stage: Stage, tmp_path: Path) -> None:
@@ -41,7 +36,7 @@ async def test_what_it_started_is_killed_with_it(stage: Stage, tmp_path: Path) -
 async def test_one_that_is_killed_leaves_the_others_alone(stage: Stage, tmp_path: Path) -> None:
     await publish(stage, {"wait": True, "file": str(tmp_path / "pids")}, *[{}] * 20)
 
-    ended = await outcomes(stage, handler("wait_if_told", concurrency=2, timeout=1000 * MILLISECOND), 21)
+    ended = await outcomes(stage, handler("wait_if_told", concurrency=2, timeout=timedelta(seconds=3)), 21)
 
     assert sorted(status for status, _ in ended) == ["dead", *["done"] * 20]
 
@@ -72,7 +67,7 @@ async def test_after_the_grace_a_process_is_killed_and_its_message_handed_back(s
 async def test_a_process_is_killed_when_its_message_is_cancelled(stage: Stage, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     [message_id] = await publish(stage, {"file": str(file)})
-    async with stage.worker(handler("compute_forever"), claim_time=500 * MILLISECOND):
+    async with stage.worker(handler("compute_forever"), claim_time=CLAIM_TIME):
         [pid] = await pids(stage, file)
         await stage.storage.mailbox.cancel(message_id, "not wanted")
         await stage.until(stage.empty)
@@ -86,12 +81,10 @@ async def test_a_process_is_killed_when_its_message_is_cancelled(stage: Stage, t
 async def test_a_lost_claim_kills_the_process_and_writes_nothing(stage: Stage, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     await publish(stage, {"file": str(file)})
-    async with stage.worker(handler("compute_forever"), claim_time=500 * MILLISECOND) as worker:
+    async with stage.worker(handler("compute_forever"), claim_time=CLAIM_TIME) as worker:
         [pid] = await pids(stage, file)
-        # The claim is made to lapse and another takes it, as after a long freeze of this process.
         [run] = worker._hands.runs()
-        await stage.storage.mailbox.extend([run.delivery.claim], timedelta())
-        assert await stage.storage.mailbox.reap(["work"], "another", MINUTE)
+        await taken_over(stage, run.delivery.claim)
         await stage.until(lambda: not lives(pid))
         [delivery] = await stage.browse("running")
 

@@ -40,13 +40,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def working(stage: Stage, call: Any, *, is_offline: bool = True) -> AsyncIterator[Worker]:
+async def working(
+    stage: Stage, call: Any, *, is_offline: bool = True, grace: timedelta = timedelta(minutes=1)
+) -> AsyncIterator[Worker]:
     known = {"report": Declared({**OFTEN, "topic": "report"}, offline=is_offline)}
     worker = Worker(
         stage.storage,
         [stage.handler(call)],
         [Declaration("work", "app", ("work",), "a test")],
-        WorkerSettings(name="node-7"),
+        WorkerSettings(name="node-7", grace=grace),
         scheduling=Scheduling("app", known),
     )
     await worker.start()
@@ -74,8 +76,7 @@ async def test_it_fires_without_the_database_and_no_occurrence_of_it_is_made_up_
     async with working(stage, nothing):
         await stage.until(lambda: len(stage.calls) >= 2)
         gone(faulty)
-        before = len(stage.calls)
-        await stage.until(lambda: len(stage.calls) >= before + 5)
+        await stage.until(lambda: sum(delivery.id < 0 for delivery in stage.calls) >= 4)
         faulty.faults.clear()
         seen = len(stage.calls)
         await stage.until(lambda: len(stage.calls) >= seen + 5)
@@ -105,7 +106,7 @@ async def test_a_handler_knows_its_schedule_and_a_failure_is_told_afterwards(
         await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
         faulty.faults.clear()
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (reported := await runs(stage)):
                 await asyncio.sleep(0.01)
 
@@ -154,3 +155,76 @@ async def test_one_that_still_runs_is_not_started_again(stage: Stage, faulty: Fa
         hold.set()
 
     assert sum(delivery.id < 0 for delivery in stage.calls) == 1
+
+
+class Slow:
+    """A handler whose runs without the database end when they may, or are stopped."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.stopped = 0
+
+    async def __call__(self, delivery: Delivery, _: Run) -> None:
+        if delivery.id < 0:
+            try:
+                await self.may_end.wait()
+            except asyncio.CancelledError:
+                self.stopped += 1
+                raise
+
+
+async def test_at_the_end_it_may_finish_within_the_grace_and_is_reported(stage: Stage, faulty: Faulty) -> None:
+    slow = Slow()
+    async with working(stage, slow) as worker:
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
+        faulty.faults.clear()
+
+        stopping = asyncio.create_task(worker.stop())
+        await stage.until(lambda: not worker.ready)
+        slow.may_end.set()
+        await stopping
+
+    assert slow.stopped == 0
+    assert [run.status for run in await runs(stage)] == ["done"]
+
+
+async def test_after_the_grace_it_is_cancelled_and_reported(stage: Stage, faulty: Faulty) -> None:
+    slow = Slow()
+    async with working(stage, slow, grace=timedelta()):
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
+        faulty.faults.clear()
+
+    assert slow.stopped == 1
+    (run,) = await runs(stage)
+    assert (run.status, run.error, run.node) == ("cancelled", "its worker stopped", "node-7")
+
+
+async def test_where_the_database_stays_away_it_is_said_how_many_nobody_will_know_of(
+    stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(stage, Slow(), grace=timedelta()):
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
+
+    assert await runs(stage) == []
+    assert "1 runs made while the database was away are not reported" in caplog.messages
+
+
+async def test_nothing_more_is_begun_while_the_worker_stops(stage: Stage, faulty: Faulty) -> None:
+    slow = Slow()
+    async with working(stage, slow) as worker:
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
+        stopping = asyncio.create_task(worker.stop())
+        await stage.until(lambda: not worker.ready)
+        begun = len(stage.calls)
+        slow.may_end.set()  # from here on there are free hands again
+        await stopping
+
+    assert len(stage.calls) == begun

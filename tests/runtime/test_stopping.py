@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from datetime import timedelta
 
 import pytest
@@ -58,7 +57,7 @@ async def test_a_second_stop_does_not_wait_for_the_grace(stage: Stage) -> None:
     await stage.until(lambda: len(stage.calls) == 1)
     first = asyncio.create_task(worker.stop())
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await worker.stop_now()
         await first
         await worker.finished()
@@ -73,19 +72,18 @@ async def test_stop_returns_although_a_thread_never_does_and_its_claim_is_left_a
     release = threading.Event()
 
     def stuck(_: Delivery, __: Run) -> None:
-        release.wait(30)
+        release.wait(100)
 
     await stage.publish()
     worker = stage.make(stage.handler(stuck, threaded=True, concurrency=1), grace=50 * MILLISECOND)
     await worker.start()
     await stage.until(lambda: len(stage.calls) == 1)
-    started = time.monotonic()
     await worker.stop()
+    [held] = await stage.browse("live")
     release.set()
 
-    [held] = await stage.browse("live")
+    # Had it been waited for, its verdict would have ended the delivery.
     assert held.state == "running"
-    assert time.monotonic() - started < 5
 
 
 async def test_a_worker_that_never_started_can_be_stopped(stage: Stage) -> None:
@@ -122,7 +120,7 @@ async def test_a_fault_of_our_own_does_not_keep_a_worker_from_ending(
     await worker.start()
     await stage.until(lambda: len(stage.calls) == 1)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await worker.stop()
         await worker.finished()
 

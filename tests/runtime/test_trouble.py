@@ -56,9 +56,10 @@ def faulty(stage: Stage) -> Faulty:
 
 
 async def test_a_worker_carries_on_by_itself_when_the_database_is_back(
-    stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture
+    stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "mainspring.worker")
+    monkeypatch.setattr("mainspring.runtime.complaints._SPACING", 3600.0)  # on a busy machine it may take seconds
     await stage.publish(3)
     faulty.before["claim"] = away
 
@@ -171,7 +172,7 @@ async def test_suspects_are_cleared_one_at_a_time(stage: Stage, faulty: Faulty) 
         together -= 1
 
     async with stage.worker(stage.handler(handle, concurrency=10)):
-        await stage.until(stage.empty, patience=20)
+        await stage.until(stage.empty, patience=100)
 
     assert len(stage.calls) == 40
     assert most == 1

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from mainspring.runtime import judgement, wire
 from mainspring.runtime.handler import Handler, Program, Run
+from mainspring.runtime.reporter import Reporter
 
 MAIN = "__mp_main__"
 """What a script is called in here, as in the processes of ``multiprocessing``: its main guard must not hold."""
@@ -45,11 +46,12 @@ def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> No
             line.sendall(wire.framed(_failed(error, briefing.program)))
             return
         line.sendall(wire.framed(wire.Ready()))
+        reporter = Reporter(line)
         while (body := _receive(line)) is not None:
             line.sendall(wire.framed(wire.Ready()))  # from here on a death is this message's own
-            answer = _answer(handler, wire.errand(body), briefing.program)
+            answer = _answer(handler, wire.errand(body), briefing.program, reporter)
             _flush()  # the next message may be the one that kills this process
-            line.sendall(wire.framed(answer))
+            reporter.end(answer)
 
 
 def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Handler:
@@ -61,8 +63,9 @@ def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Han
     return handler
 
 
-def _answer(handler: Handler, errand: wire.Errand, program: Program) -> wire.Answer:
+def _answer(handler: Handler, errand: wire.Errand, program: Program, reporter: Reporter) -> wire.Answer:
     run = Run(errand.delivery, handler, math.inf)
+    reporter.begin(run)
     run.started = time.monotonic()
     if errand.seconds is not None:
         run.deadline = run.started + errand.seconds

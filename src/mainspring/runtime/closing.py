@@ -41,7 +41,8 @@ class Closing:
         grace: timedelta,
     ) -> None:
         self._fetcher = fetcher
-        self._executors = executors
+        # What runs without the database has the same grace as what was claimed.
+        self._executors = [*executors, *scheduler.executors]
         self._settler = settler
         self._keeper = keeper
         self._janitor = janitor
@@ -52,6 +53,7 @@ class Closing:
 
     async def close(self, hurry: asyncio.Event) -> None:
         """Handlers may finish within the grace, or until somebody is in a hurry."""
+        self._scheduler.fire_no_more()
         # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
         taking = asyncio.create_task(self._stop_taking())
         for executor in self._executors:
@@ -76,6 +78,7 @@ class Closing:
             for executor in self._executors:
                 executor.release_waiting()
             await self._settler.drained()
+            await self._scheduler.last_words()
             await self._bus.settled()
 
         if not await until(_LAST_WORDS, orderly()):
@@ -110,10 +113,14 @@ class Closing:
             await executor.quiet()
 
     def _name_the_unfinished(self) -> None:
+        alone = self._scheduler.executors
         for executor in self._executors:
+            fate = (
+                "nobody will know of it"
+                if executor in alone
+                else "its claim is left to lapse and it runs again elsewhere"
+            )
             for run in executor.running():
                 _logger.warning(
-                    "%s: message %s did not stop in time; its claim is left to lapse and it runs again elsewhere",
-                    executor.handler.group,
-                    run.delivery.message_id,
+                    "%s: message %s did not stop in time; %s", executor.handler.group, run.delivery.message_id, fate
                 )

@@ -85,7 +85,7 @@ class InProcess:
             return self._limit
 
         try:
-            return await self._processes.run(run.delivery, begin)
+            return await self._processes.run(run.delivery, begin, run.report)
         finally:
             for timer in timers:
                 timer.cancel()

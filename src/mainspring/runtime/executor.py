@@ -11,8 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import cast
 
-from mainspring.model.join import is_member
-from mainspring.model.verdict import Bury, Cancel, Release, Retry, Settlement, Verdict
+from mainspring.model.verdict import Cancel, Release, Verdict
 from mainspring.runtime import judgement
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.elsewhere import elsewhere
@@ -20,9 +19,9 @@ from mainspring.runtime.fuse import Fuse
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.settler import Settles
+from mainspring.runtime.telling import complain
 from mainspring.runtime.threads import Threads
 from mainspring.telemetry.bus import Bus
-from mainspring.timing.duration import spell
 
 STOP_TIMEOUT = "timeout"
 STOP_LOST = "lost"
@@ -136,9 +135,11 @@ class Executor:
             self._elsewhere.close()
 
     async def ended(self) -> None:
-        """End the processes of a ``cpu=True`` consumer."""
+        """End the processes of a ``cpu=True`` consumer, and the connections of a transactional one."""
         if self._elsewhere is not None:
             await self._elsewhere.ended()
+        if self.handler.ended is not None:
+            await self.handler.ended()
 
     def _wake_one(self) -> None:
         if self._idle:
@@ -188,7 +189,9 @@ class Executor:
         self._running.discard(run)
         if self.fuse is not None and self.fuse.judge(verdict, run.started):
             self.release_waiting()
-        if verdict is None:
+        if run.settled is not None:
+            self._settler.written(self, run.settled)
+        elif verdict is None:
             self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
         else:
             self._settle(run, verdict, time.monotonic() - started)
@@ -219,6 +222,8 @@ class Executor:
                 result = await cast("Awaitable[object]", handler.call(run.delivery, run))
             else:
                 result = await self._elsewhere.perform(run)
+            if run.settled is not None:
+                return run.settled.verdict  # committed with it, whatever was asked meanwhile
             if run.stop_reason is None:
                 return judgement.of_result(result)
             return self._after_stop(run, judgement.of_result(result))
@@ -226,13 +231,9 @@ class Executor:
             if self._closing:
                 raise
             _forget_cancellation(task)
-            if run.stop_reason is not None:
-                return self._after_stop(run, None)
-            return self._failed(run, judgement.uncalled_for(error))
+            return self._broken(run, judgement.uncalled_for(error))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
-            if run.stop_reason is not None:
-                return self._after_stop(run, None)
-            return self._failed(run, error)
+            return self._broken(run, error)
 
     def _call(self, run: Run) -> Awaitable[object]:
         """What middleware stands around."""
@@ -265,30 +266,26 @@ class Executor:
                 # What breaks while the worker stops is nobody's failure: hand it back, no attempt counted.
                 return verdict or Release()
 
+    def _broken(self, run: Run, error: Exception) -> Verdict | None:
+        """What becomes of a run that ended in an error, its own or that of being stopped."""
+        if run.settled is not None:
+            # Its transaction is committed and its verdict with it: there is nothing left to fail.
+            self._failures.say(
+                logging.WARNING, "%s: message %s was committed, and what came after it failed: %s",
+                self.group, run.delivery.message_id, error,
+            )  # fmt: skip
+            return run.settled.verdict
+        return self._failed(run, error) if run.stop_reason is None else self._after_stop(run, None)
+
     def _failed(self, run: Run, error: Exception) -> Verdict:
         elapsed = timedelta(seconds=time.monotonic() - (run.started or 0.0))
         verdict = judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
-        self._tell(run, verdict)
+        complain(self._failures, run.delivery, verdict)
         return verdict
-
-    def _tell(self, run: Run, verdict: Verdict) -> None:
-        match verdict:
-            case Retry(delay, failure):
-                level, fate = logging.INFO, f"tried again in {spell(delay)}"
-            case Bury(failure):
-                level, fate = logging.WARNING, "buried with the dead letters"
-            case _:
-                return
-        delivery = run.delivery
-        self._failures.say(
-            level, "%s: message %s failed, attempt %d, %s: %s",
-            self.group, delivery.message_id, delivery.attempt, fate, failure.error,
-        )  # fmt: skip
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
         self._unsettled += 1
-        one, length = run.delivery, timedelta(seconds=took)
-        self._settler.put(self, Settlement(one.claim, verdict, self.handler.keeps(one), length, is_member(one)))
+        self._settler.put(self, self.handler.settlement(run.delivery, verdict, timedelta(seconds=took)))
 
     def _settle_quiet(self) -> None:
         if not self._queue and not self._running:

@@ -8,16 +8,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from mainspring.model.join import is_member
 from mainspring.model.message import Delivery, Keep
 from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.verdict import Settlement, Verdict
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
+
+LONGEST_PROGRESS = 500
+"""Characters of what a handler says of its run; what is beyond is cut."""
 
 
 class Run:
     """One attempt in progress. The keeper, the executor and the handler's context all look at it.
 
-    ``started`` and ``deadline`` are monotonic seconds; ``stop_reason`` is set once, by whoever asks it to stop.
+    ``started`` and ``deadline`` are monotonic seconds; ``stop_reason`` is set once, by whoever asks it to stop. In a
+    transactional consumer ``tx`` is the handle of its transaction, open since ``tx_since``; ``posted`` says that it has
+    published in it, and ``settled`` is the verdict that was committed with it. ``progress`` is what the handler last
+    said, ``reported`` what the keeper has stored of that; ``told`` is called where somebody else must hear of it.
     """
 
     __slots__ = (
@@ -26,9 +34,16 @@ class Run:
         "delivery",
         "handler",
         "held_until",
+        "posted",
+        "progress",
+        "reported",
+        "settled",
         "started",
         "stop_reason",
         "task",
+        "told",
+        "tx",
+        "tx_since",
     )
 
     def __init__(self, delivery: Delivery, handler: Handler, held_until: float) -> None:
@@ -39,6 +54,13 @@ class Run:
         self.deadline: float | None = None
         self.stop_reason: str | None = None
         self.task: Any = None
+        self.tx: Any = None
+        self.tx_since: float | None = None
+        self.posted: bool = False
+        self.settled: Settlement | None = None
+        self.progress: str | None = None
+        self.reported: str | None = None
+        self.told: Callable[[], None] | None = None
         self._stopped: threading.Event | None = None
 
     @property
@@ -49,6 +71,17 @@ class Run:
             if self.stop_reason is not None:
                 self._stopped.set()
         return self._stopped
+
+    def report(self, progress: object) -> None:
+        """Say how far it is, from any thread. It waits for nothing, and whatever it is given fails no run."""
+        try:
+            text = str(progress)
+        except Exception as error:  # noqa: BLE001
+            text = f"unprintable {type(progress).__name__}: {type(error).__name__}"
+        # Half characters have no place in a database, nor in a frame.
+        self.progress = text[:LONGEST_PROGRESS].encode("utf-8", "backslashreplace").decode()[:LONGEST_PROGRESS]
+        if self.told is not None:
+            self.told()
 
     def ask_to_stop(self, reason: str) -> None:
         """Tell the handler to stop; the first reason stands."""
@@ -80,17 +113,22 @@ Around = Callable[[Run, Callable[[], Awaitable[object]]], Awaitable[object]]
 """What stands around every attempt: it is given the run, and what performs it."""
 
 
+Call = Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], object]
+"""A handler, ready to be called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """A consumer as the runtime sees it: everything compiled, nothing left to look up.
 
     ``call`` decodes and runs. For an async handler it returns an awaitable; with ``threaded`` it is called in a
     thread and returns the result itself. It raises ``Unreadable`` when the stored bytes do not fit. With a
-    ``program`` it is called in a process that can be killed, and not here.
+    ``program`` it is called in a process that can be killed, and not here. For a transactional consumer it also opens
+    the transaction, settles and commits; ``bare`` is what is called within.
     """
 
     group: str
-    call: Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], object]
+    call: Call
     retry: RetryPolicy
     threaded: bool = False
     concurrency: int = 10
@@ -101,6 +139,13 @@ class Handler:
     around: Around | None = None
     breaker: Breaker | None = None
     program: Program | None = None
+    bare: Call | None = None
+    ended: Callable[[], Awaitable[None]] | None = None
+    """Lets go of what its calls have opened, at the end of the worker."""
+
+    def settlement(self, delivery: Delivery, verdict: Verdict, took: timedelta) -> Settlement:
+        """The verdict on one of its deliveries, ready to be written."""
+        return Settlement(delivery.claim, verdict, self.keeps(delivery), took, is_member(delivery))
 
     def keeps(self, delivery: Delivery) -> Keep:
         """How much history this delivery leaves."""

@@ -1,9 +1,11 @@
-"""Keeps the house: reports the worker alive, routes what was parked, prunes what is over."""
+"""Keeps the house: reports the worker alive, routes what was parked, prunes what is over, recounts joins."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
+from uuid import UUID
 
 from mainspring.model.views import Beat, Retention
 from mainspring.runtime.complaints import Complaints
@@ -11,10 +13,12 @@ from mainspring.runtime.service import Service
 from mainspring.storage.contract import Upkeep
 from mainspring.timing.clock import Clock
 
+_logger = logging.getLogger("mainspring.worker")
 _ROUND = 5.0
 _PRUNE_EVERY = 30.0
 _PRUNE_BATCH = 2_000
 _ROUTE_BATCH = 1_000
+_RECOUNT_BATCH = 500
 _AGAIN = 0.05
 
 
@@ -35,6 +39,7 @@ class Janitor(Service):
         self._retention = retention
         self._beat_at = 0.0
         self._unsent: Beat | None = None
+        self._recounted: UUID | None = None
         # Workers started together must not prune together.
         self._prune_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
 
@@ -50,8 +55,19 @@ class Janitor(Service):
             pruned = await self._upkeep.prune(self._retention, _PRUNE_BATCH)
             if pruned.total >= _PRUNE_BATCH:
                 return _AGAIN
+            await self._recount()
             self._prune_at = now + _PRUNE_EVERY
         return _ROUND * random.uniform(0.8, 1.0)
+
+    async def _recount(self) -> None:
+        recount = await self._upkeep.recount(self._recounted, _RECOUNT_BATCH)
+        self._recounted = recount.last
+        if recount.unnoted:
+            _logger.warning(
+                "%d members of joins had ended without a note and are counted now: some worker of their groups is of a "
+                "release that knows no joins",
+                recount.unnoted,
+            )
 
     async def farewell(self) -> None:
         """Report the last runs and leave the roster."""

@@ -125,6 +125,11 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(_kind(error), _say(error), _trace(error))
 
 
+def said(error: str) -> Failure:
+    """A failure that is only told, cut to what is kept."""
+    return Failure("error", _shortened(error, _ERROR_LIMIT))
+
+
 def kind_name(kind: type[BaseException]) -> str:
     """A type of exception as it is named between processes: its module and qualified name."""
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from mainspring.model.message import Claim
+from mainspring.model.errors import StorageUnavailable
+from mainspring.model.message import Claim, Progress
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Run
 from mainspring.runtime.hands import Hands
@@ -24,6 +25,8 @@ _BATCH = 1_000
 _LAG_REPORTED = 2.0
 """Seconds the worker's loop may be blocked before it is said, with the line that blocks it."""
 _FRAMES_SHOWN = 3
+_HELD_REPORTED = 5.0
+"""Seconds a handler may hold its transaction before it is said."""
 _PATIENCE = 1.0
 """Seconds to wait for the thread to end. It is a daemon: a database that does not answer cannot keep the process."""
 
@@ -32,7 +35,8 @@ class Keeper(Service):
     """Extends every claim in hand, whatever the handlers do to the worker's event loop (invariant 8).
 
     It has its own thread, loop and connections, because driver objects never cross loops. It learns here that a
-    claim was lost or that somebody asked for a cancel, and says so on the worker's loop.
+    claim was lost or that somebody asked for a cancel, and says so on the worker's loop. What handlers say of their
+    runs is stored from here too.
     """
 
     longest_pause: float = 1.0
@@ -66,6 +70,8 @@ class Keeper(Service):
         self._ended = asyncio.Event()
         self._ping_sent: float | None = None
         self._lag_told = 0.0
+        self._held_told: set[object] = set()
+        self._reporting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, on behalf of the running loop."""
@@ -105,13 +111,21 @@ class Keeper(Service):
             self._open = True
         everything, self._everything = self._everything, False
         now = self._clock.monotonic()
-        runs = self._hands.runs()
+        runs = in_hand = self._hands.runs()
         if not everything:
             # A claim is extended when a third of it is gone, so two more tries fit before it lapses.
             runs = [run for run in runs if run.held_until - now < self._seconds * 2 / 3]
-        for start in range(0, len(runs), _BATCH):
-            await self._extend(runs[start : start + _BATCH])
-        self._watch_lag()
+        extending = asyncio.ensure_future(self._extend_all(runs))
+        try:
+            # Meanwhile too: on SQLite a handler that is to be named may be what extending waits for.
+            while not extending.done():
+                self._watch_lag()
+                self._watch_transactions()
+                await asyncio.wait([extending], timeout=self._tick)
+        finally:
+            extending.cancel()
+        extending.result()
+        self._report(in_hand)
         return self._tick
 
     def _main(self) -> None:
@@ -121,9 +135,16 @@ class Keeper(Service):
         self._loop_here = asyncio.get_running_loop()
         try:
             await self._loop()
+            if self._reporting is not None:
+                self._reporting.cancel()
+                await asyncio.wait([self._reporting])
             await self._storage.close()
         finally:
             self._tell(self._ended.set)
+
+    async def _extend_all(self, runs: Sequence[Run]) -> None:
+        for start in range(0, len(runs), _BATCH):
+            await self._extend(runs[start : start + _BATCH])
 
     async def _extend(self, runs: Sequence[Run]) -> None:
         sent = self._clock.monotonic()
@@ -136,6 +157,30 @@ class Keeper(Service):
                 run.held_until = sent + self._seconds
         for claim in answer.asked:
             self._tell(self._on_asked, claim)
+
+    def _report(self, runs: Sequence[Run]) -> None:
+        """Have stored what handlers have said since; where none has, nothing is asked of the database.
+
+        It is not waited for: on SQLite a handler's own transaction may keep it waiting, and no claim is to be late.
+        """
+        if self._reporting is not None:
+            if not self._reporting.done():
+                return
+            before, self._reporting = self._reporting, None
+            before.result()
+        news = [(run, said) for run in runs if (said := run.progress) is not None and said != run.reported]
+        if news:
+            self._reporting = asyncio.create_task(self._store(news))
+
+    async def _store(self, news: Sequence[tuple[Run, str]]) -> None:
+        for start in range(0, len(news), _BATCH):
+            batch = news[start : start + _BATCH]
+            try:
+                await self._storage.upkeep.report([Progress(run.delivery.claim, said) for run, said in batch])
+            except StorageUnavailable:
+                return  # those who cannot do without it complain; it is tried again at the next turn
+            for run, said in batch:
+                run.reported = said
 
     def _tell(self, what: Callable[..., None], *args: object) -> None:
         loop = self._worker_loop
@@ -164,6 +209,24 @@ class Keeper(Service):
             lag,
             where,
         )
+
+    def _watch_transactions(self) -> None:
+        """Say whose transaction is held long: what it has locked waits for it, so does the database's cleaning."""
+        now, long = self._clock.monotonic(), set[object]()
+        for run in self._hands.runs():
+            since = run.tx_since
+            if since is None or now - since < _HELD_REPORTED:
+                continue
+            long.add(run)
+            if run not in self._held_told:
+                self._complaints.say(
+                    logging.WARNING,
+                    "%s: message %s has held its transaction open for %.0f s: do slow work before it, or without one",
+                    run.handler.group,
+                    run.delivery.message_id,
+                    now - since,
+                )
+        self._held_told = long
 
     def _pong(self) -> None:
         self._ping_sent = None

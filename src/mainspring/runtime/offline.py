@@ -29,6 +29,7 @@ from mainspring.timing.clock import Clock
 _logger = logging.getLogger("mainspring.scheduler")
 _PATIENCE = timedelta(seconds=10)
 """An outage that is over sooner is left to the misfire policy: nothing runs twice because of it."""
+_STOPPED = "its worker stopped"
 _UNREPORTED = 10_000
 """How many runs are remembered for the report."""
 
@@ -67,10 +68,16 @@ class Offline:
         self._counts: dict[str, int] = {}
         self._runs: list[RunView] = []
         self._number = 0
+        self._ending = False
 
     def __bool__(self) -> bool:
         """Whether any schedule is meant to."""
         return bool(self._declared)
+
+    @property
+    def executors(self) -> Sequence[Executor]:
+        """Where it runs them, apart from what is claimed."""
+        return tuple(self._executors.values())
 
     @property
     def is_away(self) -> bool:
@@ -94,7 +101,7 @@ class Offline:
     def fire(self) -> float:
         """Run what is due by this host's clock. Returns the seconds until more will be."""
         now = self._clock.now()
-        if self._since is None or now - self._since < _PATIENCE:
+        if self._ending or self._since is None or now - self._since < _PATIENCE:
             return FOREVER
         waits = [self._fire(name, now) for name in self._declared]
         return min((wait for wait in waits if wait is not None), default=FOREVER)
@@ -112,10 +119,12 @@ class Offline:
         del self._runs[: len(runs)]
         _logger.warning("%d runs were made while the database was away", len(runs))
 
+    def end(self) -> None:
+        """Fire nothing more: the worker stops. What runs is brought to its end with everything else."""
+        self._ending = True
+
     def close(self) -> None:
-        """End what runs."""
-        for executor in self._executors.values():
-            executor.close()
+        """Say what nobody will ever know of."""
         if self._runs:
             _logger.warning("%d runs made while the database was away are not reported", len(self._runs))
 
@@ -124,10 +133,16 @@ class Offline:
     def put(self, origin: Origin, settlement: Settlement) -> None:
         """A run has ended."""
         run = self._hands.drop(settlement.claim)
-        is_kept = settlement.keep == "all" or isinstance(settlement.verdict, Retry | Bury)
+        if self._ending and isinstance(settlement.verdict, Release):
+            settlement = settlement._replace(verdict=Cancel(_STOPPED))  # there is nobody to hand it back to
+        is_kept = settlement.keep == "all" or isinstance(settlement.verdict, Retry | Bury | Cancel)
         if run is not None and is_kept and len(self._runs) < _UNREPORTED:
             self._runs.append(self._view(run.delivery, settlement))
         origin.settled()
+
+    def written(self, origin: Origin, settlement: Settlement) -> None:
+        """Never called: where there is no database there is no transaction, and such consumers are refused."""
+        raise AssertionError(f"{origin.group} has settled {settlement.claim} in a database that is away")
 
     # --- the house -------------------------------------------------------------------------------------------
 
@@ -182,7 +197,7 @@ class Offline:
         executor.put([run])
 
     def _view(self, delivery: Delivery, settlement: Settlement) -> RunView:
-        status, failure, output = _told(settlement.verdict)
+        status, failure, output, reason = _told(settlement.verdict)
         ended = self._clock.now()
         return RunView(
             id=0,
@@ -195,7 +210,7 @@ class Offline:
             finished_at=ended,
             node=self._node,
             kind=None if failure is None else failure.kind,
-            error=None if failure is None else failure.error,
+            error=reason if failure is None else failure.error,
             traceback=None if failure is None else failure.traceback,
             output=output,
             source="offline",
@@ -213,17 +228,20 @@ class Offline:
         return how
 
 
-def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None]:
-    """A verdict as a run's status, its failure and its output. Nothing is tried again without the database."""
+def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None, str | None]:
+    """A verdict as a run's status, its failure, its output and why it was cancelled.
+
+    Nothing is tried again without the database.
+    """
     match verdict:
         case Done(output):
-            return "done", None, output
+            return "done", None, output, None
         case Retry(failure=failure) | Bury(failure):
-            return "failed", failure, None
+            return "failed", failure, None, None
         case Snooze() | Release():
-            return "snoozed", None, None
+            return "snoozed", None, None, None
         case Cancel(reason):
-            return "cancelled", None, reason
+            return "cancelled", None, None, reason
         case _:
             assert_never(verdict)
 

@@ -32,6 +32,9 @@ _LETTING_GO = 2.0
 _LOOK = 1.0
 """Seconds between looks at a busy process: what it forked may keep the channel open behind its death."""
 
+Heard = Callable[[str], None]
+"""Told what a handler says of its run."""
+
 
 class Process:
     """One process, asked one thing at a time. It leads a process group: what it starts is killed with it."""
@@ -57,15 +60,19 @@ class Process:
             theirs.close()
             os.close(watched)
 
-    async def ask(self, what: wire.Briefing | wire.Errand | None = None, *, during: str = "") -> wire.Answer:
-        """Send it something and wait for an answer; raises ProcessDied, saying how, where none will come."""
+    async def ask(
+        self, what: wire.Briefing | wire.Errand | None = None, *, during: str = "", heard: Heard | None = None
+    ) -> wire.Answer:
+        """Send it something and wait for an answer; raises ProcessDied, saying how, where none will come.
+
+        ``heard`` is called with what the handler says of its run before that.
+        """
         loop = asyncio.get_running_loop()
         self._looking = loop.call_later(_LOOK, self._look, loop)
         try:
             if what is not None:
                 await loop.sock_sendall(self._channel, wire.framed(what))
-            header = await self._receive(loop, wire.HEADER)
-            return wire.answer(await self._receive(loop, wire.length(header)))
+            return await self._answer(loop, heard)
         except (OSError, EOFError):
             # It is dying, which a signal does not change any more; what it has started may live.
             self.kill()
@@ -97,6 +104,15 @@ class Process:
             pause = min(2 * pause, 0.05)
         self.close()
         return True
+
+    async def _answer(self, loop: asyncio.AbstractEventLoop, heard: Heard | None) -> wire.Answer:
+        while True:
+            header = await self._receive(loop, wire.HEADER)
+            word = wire.word(await self._receive(loop, wire.length(header)))
+            if not isinstance(word, wire.Said):
+                return word
+            if heard is not None:
+                heard(word.text)
 
     async def _receive(self, loop: asyncio.AbstractEventLoop, count: int) -> bytes:
         body = bytearray()
@@ -133,12 +149,12 @@ class Processes:
         self._idle: list[Process] = []
         self._all: set[Process] = set()
 
-    async def run(self, delivery: Delivery, begin: Callable[[], float | None]) -> Verdict:
+    async def run(self, delivery: Delivery, begin: Callable[[], float | None], heard: Heard) -> Verdict:
         """Handle it in a process; ``begin`` is called when one is ready, and says how many seconds there are.
 
         Raises ProcessDied, or Reported for what the handler raised. Cancelled, it kills the process.
         """
-        while (answer := await self._serve(self._take(), delivery, begin)) is None:
+        while (answer := await self._serve(self._take(), delivery, begin, heard)) is None:
             pass
         match answer:
             case wire.Outcome():
@@ -166,7 +182,7 @@ class Processes:
         return process
 
     async def _serve(
-        self, process: Process, delivery: Delivery, begin: Callable[[], float | None]
+        self, process: Process, delivery: Delivery, begin: Callable[[], float | None], heard: Heard
     ) -> wire.Answer | None:
         """What the process answers; None when it had died in its sleep, for which no message is to blame."""
         reused, begun = process.ready, False
@@ -175,7 +191,7 @@ class Processes:
                 await self._prepare(process)
             await process.ask(wire.Errand(delivery, begin()))
             begun = True
-            answer = await process.ask()
+            answer = await process.ask(heard=heard)
         except BaseException as error:
             process.kill()
             await self._forget(process)

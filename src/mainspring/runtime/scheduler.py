@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from mainspring.model.errors import StorageUnavailable
+from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.schedule import Look
 from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import Executor
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
 from mainspring.runtime.service import Service
@@ -29,8 +30,8 @@ _AWAY_POLL = 1.0
 _SPACING = 0.005
 _LONGEST_SPACING = 0.25
 """Seconds, at the most, between looks while somebody else has in hand what is due: a caller's open transaction may."""
-_WAITING_POLL = 0.25
-"""Seconds between looks while a delivery waits for a run that may end in another process."""
+_WAITING_POLL = 1.0
+"""Seconds between looks while a delivery waits. Who ends its run looks at once, but may be a worker of another app."""
 
 
 class Scheduler(Service):
@@ -79,6 +80,24 @@ class Scheduler(Service):
         offline.back()
         return pause
 
+    @property
+    def executors(self) -> Sequence[Executor]:
+        """Where schedules run while the database is away."""
+        return () if self._offline is None else self._offline.executors
+
+    def fire_no_more(self) -> None:
+        """The worker stops: nothing is begun any more without the database."""
+        if self._offline is not None:
+            self._offline.end()
+
+    async def last_words(self) -> None:
+        """Report what was run without the database, if it answers by now."""
+        if self._offline is not None and self._offline.has_news:
+            try:
+                await self._offline.report(self._storage)
+            except MainspringError as error:
+                self._complaints.about(self.name, error, expected=True)
+
     def abandon(self) -> None:
         """End at once."""
         super().abandon()
@@ -118,7 +137,7 @@ class Scheduler(Service):
         return self._pause(look)
 
     def freed(self) -> None:
-        """A run has ended here: another may have waited for it."""
+        """An occurrence has ended here, and that is written: another may have waited for it."""
         if self._waits:
             self.wake()
 

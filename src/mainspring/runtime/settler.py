@@ -11,9 +11,11 @@ from typing import Protocol, assert_never
 
 from mainspring.model.errors import StorageError, StorageUnavailable
 from mainspring.model.message import Claim
-from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
+from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import GroupRuns
 from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.handler import Run
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.runtime.telling import tell
@@ -44,13 +46,18 @@ class Settles(Protocol):
         """Take a verdict to be written. Never waits."""
         ...
 
+    def written(self, origin: Origin, settlement: Settlement) -> None:
+        """Hear of a verdict that a handler's own transaction has written."""
+        ...
+
 
 class Settler(Service):
     """Writes verdicts in batches.
 
     A verdict leaves the batch only when the database has answered for it, so a failed flush loses nothing; until
     then it counts as in hand, which is what makes a slow database slow the fetching. Sending a batch again after
-    a lost reply is safe: what was written is *gone*, and counts as settled. ``joining`` is told of members of joins.
+    a lost reply is safe: what was written is *gone*, and counts as settled. ``joining`` is told of members of joins,
+    ``occurred`` of occurrences of schedules that have ended.
     """
 
     def __init__(
@@ -62,9 +69,11 @@ class Settler(Service):
         clock: Clock,
         bus: Bus | None = None,
         joining: Callable[[], None] | None = None,
+        occurred: Callable[[], None] | None = None,
     ) -> None:
         super().__init__("settler", complaints, clock)
         self._joining = joining
+        self._occurred = occurred
         self._bus = bus or Bus()
         self._mailbox = mailbox
         self._hands = hands
@@ -81,6 +90,10 @@ class Settler(Service):
         if len(self._waiting) == 1:
             self._empty.clear()
             self.wake()
+
+    def written(self, origin: Origin, settlement: Settlement) -> None:
+        """Count what a handler's own transaction has written (invariant 3)."""
+        self._written(origin.group, settlement)
 
     async def drained(self) -> None:
         """Wait until every verdict taken so far has been answered for."""
@@ -166,6 +179,8 @@ class Settler(Service):
                 assert_never(settlement.verdict)
         if settlement.member and self._joining is not None:
             self._joining()
+        if run is not None and self._occurred is not None and _ends_an_occurrence(run, settlement.verdict):
+            self._occurred()
         if run is not None and run.delivery.suspect:
             self._returns(timedelta())  # the next suspect may be taken now
 
@@ -174,6 +189,11 @@ class Settler(Service):
         if tally is None:
             tally = self._tallies[group] = [0, 0]
         return tally
+
+
+def _ends_an_occurrence(run: Run, verdict: Verdict) -> bool:
+    headers = run.delivery.headers
+    return headers is not None and SCHEDULE_HEADER in headers and isinstance(verdict, Done | Bury | Cancel)
 
 
 def _by_claim(settlement: Settlement) -> Claim:

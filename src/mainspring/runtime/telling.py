@@ -1,13 +1,16 @@
-"""From a verdict that was written to the event that says so."""
+"""From a verdict to the event that says so once it is written, and from a failure to the log."""
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from mainspring.model.message import Delivery
-from mainspring.model.verdict import Bury, Cancel, Done, Retry, Settlement, Snooze
+from mainspring.model.verdict import Bury, Cancel, Done, Retry, Settlement, Snooze, Verdict
+from mainspring.runtime.complaints import Complaints
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Completed, Died, Dropped, Failed, Snoozed
+from mainspring.timing.duration import spell
 
 
 def tell(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
@@ -25,3 +28,23 @@ def tell(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
             bus.emit(Snoozed(*facts, delay if isinstance(delay, timedelta) else timedelta(), reason))
         case Cancel(reason) if bus.wants(Dropped):
             bus.emit(Dropped(*facts, reason))
+
+
+def complain(complaints: Complaints, delivery: Delivery, verdict: Verdict) -> None:
+    """Log a failure, and what becomes of its delivery."""
+    match verdict:
+        case Retry(delay, failure):
+            level, fate = logging.INFO, f"tried again in {spell(delay)}"
+        case Bury(failure):
+            level, fate = logging.WARNING, "buried with the dead letters"
+        case _:
+            return
+    complaints.say(
+        level,
+        "%s: message %s failed, attempt %d, %s: %s",
+        delivery.group,
+        delivery.message_id,
+        delivery.attempt,
+        fate,
+        failure.error,
+    )

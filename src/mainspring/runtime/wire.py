@@ -39,6 +39,12 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The handler was found; after an errand: it begins now."""
 
 
+class Said(msgspec.Struct, frozen=True, tag="said"):
+    """The handler has said how far it is; the answer is still to come."""
+
+    text: str
+
+
 class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     """The handler returned."""
 
@@ -55,14 +61,16 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 Answer = Ready | Outcome | Failed
+Word = Answer | Said
+"""Whatever a process may say."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _BRIEFINGS = msgspec.msgpack.Decoder(Briefing)
 _ERRANDS = msgspec.msgpack.Decoder(Errand)
-_ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+_WORDS: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
 
 
-def framed(value: Briefing | Errand | Answer) -> bytes:
+def framed(value: Briefing | Errand | Word) -> bytes:
     """The value as a frame: its length, then itself."""
     body = _ENCODER.encode(value)
     return _LENGTH.pack(len(body)) + body
@@ -83,9 +91,9 @@ def errand(body: bytes) -> Errand:
     return _ERRANDS.decode(body)
 
 
-def answer(body: bytes) -> Answer:
-    """Read what a process answered; raises msgspec's errors for what is no answer."""
-    return _ANSWERS.decode(body)
+def word(body: bytes) -> Word:
+    """Read what a process said; raises msgspec's errors for what is nothing of that."""
+    return _WORDS.decode(body)
 
 
 def outcome(verdict: Verdict) -> Outcome:

@@ -62,7 +62,9 @@ class Worker:
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
         self._wakeup = Wakeup(storage.mailbox, storage.doorbell, settings.idle_poll, clock)
-        self._settler = Settler(storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining)
+        self._settler = Settler(
+            storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining, self._occurred
+        )
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers", apart=True)
         self._executors = [
@@ -256,6 +258,8 @@ class Worker:
 
     def _freed(self, group: str) -> None:
         self._fetcher.freed(group)
+
+    def _occurred(self) -> None:
         self._scheduler.freed()
 
     def _joining(self) -> None:
@@ -267,7 +271,7 @@ class Worker:
 
     def _lost(self, claim: Claim) -> None:
         run = self._hands.get(claim)
-        if run is not None:
+        if run is not None and run.settled is None:  # what a handler's own transaction has settled is gone, not lost
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
                 self._hands.drop(claim)  # it may clean up as long as it likes: we neither extend nor stop reaping

@@ -129,7 +129,7 @@ def _days(field: str, written: tuple[str, ...], code: Code | None) -> Days | Non
 
     def tells(text: str) -> Tells:
         if text.startswith(COUNTRY):
-            return country_days(text[len(COUNTRY) :])
+            return country_days(text[len(COUNTRY) :], field)
         if text.startswith(CODE) and (found := next(by_code, None)) is not None:
             return _guarded(found, f"{field}: {text[len(CODE) :]}")
         if text.startswith(CODE):

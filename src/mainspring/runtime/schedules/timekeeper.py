@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import StorageUnavailable
@@ -15,6 +15,8 @@ from mainspring.storage.contract import Timetable
 
 _BATCH = 500
 _LEAST_COUNTED = 50
+_PUBLISHED = 1000
+"""How many occurrences a look publishes before it leaves the rest to the next: on SQLite all writers wait for it."""
 _PLANS = 10_000
 
 
@@ -36,6 +38,8 @@ class Timekeeper:
         self._complain = complain
         self._batch = _BATCH
         self._countable = COUNTED
+        self._publishable = _PUBLISHED
+        self._put_off: set[str] = set()
         self._plans: dict[tuple[str, datetime, int], Plan] = {}
 
     async def reconcile(self) -> None:
@@ -53,7 +57,8 @@ class Timekeeper:
     async def look(self, leave: Collection[str] = ()) -> Look:
         """Let due schedules go on; those in ``leave`` are not looked at."""
         # Rows are locked meanwhile: when hundreds are far behind, those of one look are not all counted to the end.
-        self._countable = COUNTED
+        self._countable, self._publishable = COUNTED, _PUBLISHED
+        self._put_off.clear()
         try:
             found = await self._timetable.look(self._scheduling.app, self._decide, self._batch, leave)
         except StorageUnavailable:
@@ -61,6 +66,8 @@ class Timekeeper:
             self._batch = max(1, self._batch // 4)
             raise
         self._batch = min(_BATCH, self._batch * 2)
+        if self._put_off:
+            return replace(found, left=found.left - self._put_off, more=True)
         return found
 
     async def declare(self, every: timedelta) -> None:
@@ -73,6 +80,9 @@ class Timekeeper:
         return await self._timetable.retire(self._scheduling.app, silent)
 
     def _decide(self, due: Due, now: datetime) -> Move | None:
+        if self._publishable <= 0:
+            self._put_off.add(due.schedule.name)
+            return None
         try:
             move = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
         except CannotPlan as error:
@@ -81,6 +91,7 @@ class Timekeeper:
             self._complain(due.schedule.name, f"it cannot be followed: {type(error).__name__}: {error}")
         else:
             self._countable -= move.missed + move.skipped + len(move.occurrences)
+            self._publishable -= len(move.occurrences)
             return move
         return None
 

@@ -1,0 +1,53 @@
+"""The janitor prunes by itself, by the retention of its app, and goes on at once while there is more."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from mainspring.model.views import Beat, Retention, RunStatus, RunView
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.janitor import Janitor
+from mainspring.storage.memory import MemoryStorage
+from mainspring.timing.clock import HandClock
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+PAUSE = timedelta(seconds=30)
+"""Between two prunings; the first comes no later."""
+
+
+def janitor(storage: MemoryStorage, clock: HandClock, retention: Retention) -> Janitor:
+    beat = Beat("node-1", "shop", "host", 1, (), 0, "poll")
+    return Janitor(storage.upkeep, lambda: beat, retention, Complaints(clock), clock)
+
+
+def run(topic: str, status: RunStatus = "done") -> RunView:
+    return RunView(0, uuid4(), "mail", topic, 1, status, NOON, NOON, None, None, None, None, None)
+
+
+async def kept(storage: MemoryStorage) -> list[tuple[str, str]]:
+    return sorted((each.topic, each.status) for each in await storage.ledger.runs(None, None, 10_000))
+
+
+async def test_each_topic_is_pruned_by_its_own_retention() -> None:
+    storage, clock = MemoryStorage(), HandClock(NOON)
+    await storage.upkeep.record([run(topic, status) for topic in ("a.b", "c") for status in ("done", "failed")])
+    keeps_house = janitor(storage, clock, Retention(done=2 * HOUR, topics={"a.*": {"done": None, "failures": HOUR}}))
+
+    storage.now = NOON + 3 * HOUR
+    clock.advance(PAUSE)
+    await keeps_house.turn()
+
+    assert await kept(storage) == [("a.b", "done"), ("c", "failed")]
+
+
+async def test_more_than_a_batch_goes_in_turns_that_follow_at_once() -> None:
+    storage, clock = MemoryStorage(), HandClock(NOON)
+    await storage.upkeep.record([run("a.b") for _ in range(4_500)])
+    keeps_house = janitor(storage, clock, Retention(topics={"a.*": {"done": HOUR}}))
+
+    storage.now = NOON + 3 * HOUR
+    clock.advance(PAUSE)
+    pauses = [await keeps_house.turn() for _ in range(3)]
+
+    assert [pause < 1 for pause in pauses] == [True, True, False]
+    assert await kept(storage) == []
