@@ -16,14 +16,22 @@ if TYPE_CHECKING:
     from mainspring.app.envelope import PublishOptions
     from mainspring.app.following import JoinOptions, SendOptions
     from mainspring.app.health import Check, Health, HealthLimits
+    from mainspring.app.lease import Lease
     from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
+    from mainspring.app.queues.answers import ExtendedItems, SettledItems
+    from mainspring.app.queues.item import Item
+    from mainspring.app.queues.queue import Queue
     from mainspring.app.recurring import RecurringOptions
     from mainspring.app.resolvers import Resolver
     from mainspring.app.schedule_view import ScheduleView
+    from mainspring.app.sync_leases import SyncLease
     from mainspring.app.testing.kit import Testing
     from mainspring.app.timings import TimingOptions
+    from mainspring.app.unique import Unique, unique
     from mainspring.model import errors
+    from mainspring.model.inbox import Admission, InboxView
     from mainspring.model.join import JoinOutcome, JoinReceipt
+    from mainspring.model.lease import LeaseView
     from mainspring.model.message import Cancelled, Keep, Priority, Receipt
     from mainspring.model.verdict import Cancel, Done, Snooze
     from mainspring.model.views import Retention
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_RETRY",
+    "Admission",
     "AppOptions",
     "Breaker",
     "Cancel",
@@ -50,13 +59,18 @@ __all__ = [
     "CronError",
     "Depends",
     "Done",
+    "ExtendedItems",
     "Health",
     "HealthLimits",
+    "InboxView",
+    "Item",
     "JoinOptions",
     "JoinOutcome",
     "JoinReceipt",
     "JsonCodec",
     "Keep",
+    "Lease",
+    "LeaseView",
     "LogContext",
     "Mainspring",
     "Middleware",
@@ -65,6 +79,7 @@ __all__ = [
     "Outgoing",
     "Priority",
     "PublishOptions",
+    "Queue",
     "Receipt",
     "RecurringOptions",
     "ReportErrors",
@@ -73,10 +88,13 @@ __all__ = [
     "RetryPolicy",
     "ScheduleView",
     "SendOptions",
+    "SettledItems",
     "SlowHandlers",
     "Snooze",
+    "SyncLease",
     "Testing",
     "TimingOptions",
+    "Unique",
     "breaker",
     "errors",
     "events",
@@ -84,6 +102,7 @@ __all__ = [
     "exponential",
     "intervals",
     "proportional",
+    "unique",
 ]
 
 _HOMES = {
@@ -97,14 +116,22 @@ _HOMES = {
     "mainspring.app.envelope": ("PublishOptions",),
     "mainspring.app.following": ("JoinOptions", "SendOptions"),
     "mainspring.app.health": ("Check", "Health", "HealthLimits"),
+    "mainspring.app.lease": ("Lease",),
     "mainspring.app.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
+    "mainspring.app.queues.answers": ("ExtendedItems", "SettledItems"),
+    "mainspring.app.queues.item": ("Item",),
+    "mainspring.app.queues.queue": ("Queue",),
     "mainspring.app.recurring": ("RecurringOptions",),
     "mainspring.app.resolvers": ("Resolver",),
     "mainspring.app.schedule_view": ("ScheduleView",),
+    "mainspring.app.sync_leases": ("SyncLease",),
     "mainspring.app.testing.kit": ("Testing",),
     "mainspring.app.timings": ("TimingOptions",),
+    "mainspring.app.unique": ("Unique", "unique"),
     "mainspring.model.errors": ("errors",),
+    "mainspring.model.inbox": ("Admission", "InboxView"),
     "mainspring.model.join": ("JoinOutcome", "JoinReceipt"),
+    "mainspring.model.lease": ("LeaseView",),
     "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
     "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
     "mainspring.model.views": ("Retention",),

@@ -29,9 +29,9 @@ from mainspring.app.middleware.chain import Middleware, PublishChain, check_midd
 from mainspring.app.offices import Offices
 from mainspring.app.operations import Operations
 from mainspring.app.post import REASON, Post
-from mainspring.app.registering import Registering
 from mainspring.app.registration import Registration
 from mainspring.app.resolvers import Resolver, read_resolver
+from mainspring.app.rooms import Rooms
 from mainspring.app.storages import open_storage, opener
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
@@ -45,13 +45,11 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only who works needs the runtime: a process that publishes starts without it.
-    from mainspring.app.schedules import Schedules
     from mainspring.app.testing.kit import Testing
-    from mainspring.app.wishes import Wishes
     from mainspring.runtime.worker import Worker
 
 
-class Mainspring(Joining, Registering):
+class Mainspring(Joining, Rooms):
     """An application's messages, on one database.
 
     Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
@@ -81,7 +79,7 @@ class Mainspring(Joining, Registering):
         )
         self._workers: list[Worker] = []
         # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
-        self._wake = functools.partial(_wake, self._workers)
+        self._wake = functools.partial(runner.wake, self._workers)
         storage, scripts = open_storage(self._address, self._options)
         build = opener(self._address, self._options, storage, url if callable(url) else None)
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
@@ -93,7 +91,15 @@ class Mainspring(Joining, Registering):
         blocking = BlockingPost(behind.post, background)
         front = self._offices(self._door, blocking)
         self._post, self._operations = front.post, front.operations
-        self.sync: Sync = Sync(behind, blocking, background, lambda: self._scheduling(self._back))
+        self.sync: Sync = Sync(
+            behind,
+            blocking,
+            background,
+            lambda: self._scheduling(self._back),
+            lambda: self._receiving(self._back),
+            lambda: self._leasing(self._back),
+            lambda: self._queueing(self._back),
+        )
         """Everything that is awaited here, for code that blocks."""
         self.messages: Messages = front.messages
         """Reading what is stored."""
@@ -105,11 +111,6 @@ class Mainspring(Joining, Registering):
     def __repr__(self) -> str:
         """For people: without secrets."""
         return f"<Mainspring {self._options.name!r} on {self._address.shown}>"
-
-    @functools.cached_property
-    def schedules(self) -> Schedules:
-        """What runs on a rhythm: to look at, and to steer while everything runs."""
-        return self._scheduling(self._door)[0]
 
     @property
     def options(self) -> Options:
@@ -237,10 +238,15 @@ class Mainspring(Joining, Registering):
         return await self._operations.health(limits)
 
     async def prune(
-        self, retention: Retention | None = None, *, topic: str | None = None, progress: Progress | None = None
+        self,
+        retention: Retention | None = None,
+        *,
+        topic: str | None = None,
+        by: str = "app",
+        progress: Progress | None = None,
     ) -> Pruned:
-        """Remove what is older than the retention says [the app's], of one topic or all. Returns the counts."""
-        return await self._operations.prune(retention, topic, progress)
+        """Remove what is older than the retention says [the app's], of topics or all. Audited with ``by``."""
+        return await self._operations.prune(retention, topic, by, progress)
 
     async def tally(self, cap: int = 100_000) -> Tally:
         """Every group's deliveries by state, each counted up to ``cap``."""
@@ -278,23 +284,9 @@ class Mainspring(Joining, Registering):
             Operations(door, post, self._consumers, self._options, self._address, self._workers, self._scheduled),
         )
 
-    def _scheduling(self, door: Door) -> tuple[Schedules, Wishes]:
-        # Only who asks for schedules pays for what reads them.
-        from mainspring.app.schedules import Schedules
-        from mainspring.app.wishes import Wishes
-
-        name, names, recurrences = self._options.name, self._names, self._recurrences
-        wishes = Wishes(self._envelope, self._consumers, recurrences, names, name)
-        return Schedules(door, self._transactions, wishes, recurrences, names, name, self._workers), wishes
-
     def _committed(self) -> None:
         # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
         # asleep between the publish and the commit, when there was nobody to ring for.
         self._wake()
         if not self._door.rouse():
             self._back.rouse()
-
-
-def _wake(workers: list[Worker]) -> None:
-    for worker in workers:
-        worker.wake()

@@ -25,8 +25,9 @@ class BlockingPost:
 
     def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
         """See ``Sync.publish``."""
-        if (tx := options.get("tx")) is not None:
-            return self._post.join(self._post.draft(message, payload, options, "app.sync.publish(…)"), tx)
+        if options.get("tx") is not None:
+            call = "app.sync.publish(…)"
+            return self._post.join(self._post.draft(message, payload, options, call), options, call)
         return self._background.run(lambda: self._post.publish(message, payload, options), "publish(…)")
 
     def publish_many(
@@ -65,8 +66,9 @@ class BlockingPost:
 
     def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish from within a plain function: the message it handles is the cause."""
-        if (tx := options.get("tx")) is not None:
-            return self._post.join(self._post.draft(message, payload, options, "ctx.publish(…)", causation_id), tx)
+        if options.get("tx") is not None:
+            call = "ctx.publish(…)"
+            return self._post.join(self._post.draft(message, payload, options, call, causation_id), options, call)
         return self._background.run(
             lambda: self._post.forward(message, payload, options, causation_id), "ctx.sync.publish(…)", "ctx.publish(…)"
         )

@@ -8,13 +8,13 @@ from datetime import date, datetime
 from typing import Any
 
 from mainspring.app.functions import handler_name
-from mainspring.model.errors import BadOption, MissingExtra
+from mainspring.model.errors import BadOption
 from mainspring.runtime.schedules.calendars import CODE, COUNTRY, country_days
 from mainspring.timing.days import Tells, weekdays_of
 
 DaysOption = str | date | Callable[[date], bool] | Iterable["str | date | Callable[[date], bool]"]
-"""Weekdays ("sat,sun", "mon-fri"), a country ("DE", "DE-BY"), dates, a function of a date, or several of these. What
-answers ``date in days``, as the calendars of the ``holidays`` package do, is accepted too."""
+"""Weekdays ("sat,sun", "mon-fri"), a country ("DE", "DE-BY"; as holidays only), dates, a function of a date, or several
+of these. What answers ``date in days``, as the calendars of the ``holidays`` package do, is accepted too."""
 
 _PLACE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,3})?")
 
@@ -41,6 +41,11 @@ def read_days_option(value: Any, option: str) -> tuple[tuple[str, ...], tuple[Te
     return tuple(written), tuple(code)
 
 
+def named_days(stored: Iterable[str]) -> str:
+    """What is stored as people write it, without the marks that say how it is read."""
+    return ", ".join(each.removeprefix(COUNTRY).removeprefix(CODE) for each in stored)
+
+
 def _members(value: Any, option: str) -> Iterable[Any]:
     if isinstance(value, str):
         return [part for part in value.split(",") if part.strip()]
@@ -64,24 +69,33 @@ def _text(text: str, option: str) -> str:
     except ValueError:
         pass
     place = text.removeprefix(COUNTRY)
+    if option == "workdays":
+        # What is known of a country are its days off, and to be due on those alone is hardly ever meant.
+        instead = f"; the working days of a country are workdays='mon-fri' and holidays={place.upper()!r}"
+        raise BadOption(
+            f"workdays={text!r} is neither a weekday ('sat', 'mon-fri') nor a date ('2026-12-24')"
+            f"{instead if _PLACE.fullmatch(place) else _meant(text)}"
+        )
     if not _PLACE.fullmatch(place):
         raise BadOption(
             f"{option}={text!r} is neither a weekday ('sat', 'mon-fri'), a date ('2026-12-25') nor a country ('DE', "
-            "'DE-BY')"
+            f"'DE-BY'){_meant(text)}"
         )
-    try:
-        country_days(place)
-    except MissingExtra:
-        raise
-    except ValueError as error:
-        raise BadOption(str(error)) from None
+    country_days(place, option)  # raises what is wrong with it
     return COUNTRY + place.upper()
 
 
+def _meant(text: str) -> str:
+    """The weekday that is written out here, as it is written here."""
+    short = text.lower()[:3]
+    return f". Did you mean {short!r}?" if weekdays_of(short) and text.isalpha() else ""
+
+
 def _no_days(option: str, value: object) -> BadOption:
+    country = "" if option == "workdays" else "a country ('DE', 'DE-BY'), "
     return BadOption(
-        f"{option}={value!r} is no set of days: write weekdays ('sat,sun'), a country ('DE', 'DE-BY'), dates, or a "
-        "function that is given a date"
+        f"{option}={value!r} is no set of days: write weekdays ('sat,sun'), {country}dates, or a function that is "
+        "given a date"
     )
 
 

@@ -147,8 +147,10 @@ class Changes:
 
         def wish(row: Schedule | None, now: datetime) -> Schedule:
             found = self._found(name, row)
-            if found.paused_at is not None:
-                return found
+            if found.paused_at is not None or (found.next_at is None and _is_once(found)):
+                return (
+                    found  # a single time that has come is over: a pause would take its run, and nothing bring it back
+                )
             return replace(found, paused_at=now, paused_by=by, pause_reason=reason)
 
         return self._change(name, wish, by, "pause", reason)
@@ -161,7 +163,7 @@ class Changes:
             if found.paused_at is None:
                 return found
             going = replace(found, paused_at=None, paused_by=None, pause_reason=None)
-            if str(found.layers.get("rhythm")).startswith("at "):
+            if _is_once(found):
                 return going  # however late it is, it runs once
             return scheduled_anew(going, now, self._code(name))
 
@@ -182,16 +184,32 @@ class Changes:
 
     def _found(self, name: str, row: Schedule | None) -> Schedule:
         if row is None:
-            raise unknown(name)
+            raise NoSchedule(name)
         return row
 
     def _change(self, name: str, wish: Wish, by: str, action: str, detail: str) -> Change:
         return Change(self._names.stored(name), wish, Note(by, f"schedule {action}", detail))
 
 
-def unknown(name: str, known: Collection[str] = ()) -> BadOption:
-    """There is no such schedule."""
-    return BadOption(f"there is no schedule {name!r}.{closest(name, known)} `mainspring schedules list` shows all")
+class NoSchedule(BadOption):
+    """There is no such schedule. It is told by ``unknown``: under a lock nobody looks for the name that was meant."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is no schedule {name!r}")
+
+
+def unknown(name: str, stored: Collection[str], in_code: Collection[str] = ()) -> BadOption:
+    """There is no such schedule: which one may be meant, or what makes it known."""
+    if name in in_code:
+        return BadOption(
+            f"the schedule {name!r} is in the code and not declared yet: a worker does that when it starts, and so do "
+            "app.declare() and `mainspring declare`"
+        )
+    if not stored and not in_code:
+        return BadOption(f"there is no schedule {name!r}, nor any other: a worker declares its own when it starts")
+    hint = closest(name, {*stored, *in_code})
+    return BadOption(f"there is no schedule {name!r}.{hint} `mainspring schedules list` shows all")
 
 
 def refuse_code(code: Mapping[str, Collection[Any]]) -> None:
@@ -199,6 +217,10 @@ def refuse_code(code: Mapping[str, Collection[Any]]) -> None:
     for option, told in code.items():
         if told:
             raise BadOption(f"{option}= with a function belongs to @app.recurring(…): at run time write days or dates")
+
+
+def _is_once(row: Schedule) -> bool:
+    return str(row.layers.get("rhythm")).startswith("at ")
 
 
 def _undone(field: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
 from mainspring.app.names import Namespace, check_group, check_namespace, check_schema
 from mainspring.app.options import Setting, choice, flag, flag_in, given, length, refuse_unknown, whole, whole_in
+from mainspring.app.retaining import AGES, KEPT, TOPICS, kept_for, read_retention, read_topics, topics_in
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
 from mainspring.model.views import Retention
@@ -49,6 +50,8 @@ class AppOptions(TypedDict, total=False):
     """How long what is over is kept."""
     pool_size: int | None
     """How many connections publishing and reading share [4]. PostgreSQL only."""
+    handler_pool: int | None
+    """How many connections a worker lends to consumers with ``transactional=True`` [10]."""
     version: int | None
     """The release of the app's code [0]: one with a lower number never overwrites the schedules of a higher one."""
     durable: bool | None
@@ -73,6 +76,7 @@ class Options:
     preset: Preset = "production"
     retention: Retention = field(default_factory=Retention)
     pool_size: int = 4
+    handler_pool: int = 10
     version: int = 0
     durable: bool = False
     schedules: Mapping[str, Setting] = field(default_factory=dict, compare=False, repr=False)
@@ -94,7 +98,7 @@ class Options:
             settings = _PRESETS[preset.value] | settings
         # A setting and its value are two things: what is set to None or False is set.
         values: dict[str, Any] = {name: settings[name].value for name in NAMES if name in settings}
-        kept = {name: values.pop(_KEPT + name) for name in RETENTION if _KEPT + name in values}
+        kept = {name: values.pop(KEPT + name) for name in RETENTION if KEPT + name in values}
         sources = {name: settings[name].source if name in settings else "default" for name in NAMES}
         schedules = {
             name.removeprefix(SCHEDULES): setting for name, setting in settings.items() if name.startswith(SCHEDULES)
@@ -112,7 +116,7 @@ def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:
     retention = values.pop("retention", None)
     if retention is not None:
         # It has a value for every field, so it answers for all of them.
-        values |= {_KEPT + name: getattr(retention, name) for name in RETENTION}
+        values |= {KEPT + name: getattr(retention, name) for name in RETENTION}
     return {name: Setting(value, "argument") for name, value in values.items()}
 
 
@@ -123,32 +127,9 @@ def _app_name(value: object) -> str:
         raise BadOption(str(error).replace("group", "name", 1)) from None
 
 
-def _retention(value: object) -> Retention:
-    if not isinstance(value, Retention):
-        raise BadOption(f"retention={value!r} must be a Retention(…), as in Retention(done=timedelta(days=1))")
-    return value
-
-
-def _kept_for(option: str, *, ends: bool) -> Callable[[object], timedelta | None]:
-    def read(value: object) -> timedelta | None:
-        if value == FOREVER and not ends:
-            return None
-        try:
-            return length(value, option)
-        except BadOption as error:
-            raise BadOption(str(error) if ends else f"{error}, or {FOREVER!r}") from None
-
-    return read
-
-
-FOREVER = "forever"
-"""How None is spelled in a field of the retention where there is only text."""
-_KEPT = "retention."
 SCHEDULES = "schedules."
 """What goes before the name of a schedule among settings."""
-_ENDS = {"repeats", "workers"}
-"""Fields of the retention that cannot be for ever."""
-RETENTION = tuple(each.name for each in fields(Retention))
+RETENTION = (*AGES, "topics")
 
 READERS: dict[str, Callable[[object], object]] = {
     "name": _app_name,
@@ -164,10 +145,12 @@ READERS: dict[str, Callable[[object], object]] = {
     "keep": lambda value: choice(value, KEEPS, "keep"),
     "preset": lambda value: choice(value, _PRESETS, "preset"),
     "pool_size": lambda value: whole(value, "pool_size", least=1, most=1000),
+    "handler_pool": lambda value: whole(value, "handler_pool", least=1, most=1000),
     "version": lambda value: whole(value, "version", least=0, most=2**62),
     "durable": lambda value: flag(value, "durable"),
-    "retention": _retention,
-    **{_KEPT + name: _kept_for(_KEPT + name, ends=name in _ENDS) for name in RETENTION},
+    "retention": read_retention,
+    **{KEPT + name: kept_for(name) for name in AGES},
+    TOPICS: read_topics,
 }
 """What reads each option, and says what is wrong with it in a sentence that begins with its name."""
 
@@ -178,8 +161,10 @@ FROM_TEXT: dict[str, Callable[[str], object]] = {
     "auto_migrate": flag_in,
     "payload_limit": whole_in,
     "pool_size": whole_in,
+    "handler_pool": whole_in,
     "version": whole_in,
     "durable": flag_in,
+    TOPICS: topics_in,
 }
 """What turns the text of a variable into the value an argument would have; the others take text."""
 

@@ -13,8 +13,10 @@ from mainspring.app.functions import is_reloaded
 from mainspring.app.middleware.chain import Middleware, check_middleware
 from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice, closest, flag, given, length, refuse_unknown, whole
+from mainspring.app.queues.reserved import Reserved
 from mainspring.app.registration import Registration
 from mainspring.app.resolvers import Resolver
+from mainspring.app.transactional import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.message import Keep
 from mainspring.storage.routing import is_wild
@@ -47,6 +49,9 @@ class ConsumerOptions(TypedDict, total=False):
     """What stands around its attempts, inside the app's own middleware [nothing]."""
     cpu: bool | None
     """Run a plain function in processes of their own, killed when they run out of time [False]."""
+    transactional: bool | str | Callable[[], Any] | None
+    """Commit what the handler writes through ``ctx.tx``, what it publishes and its verdict as one [False]. True: on a
+    connection of the app's own; a factory of sessions or connections, or a Django alias: on yours."""
 
 
 class Consumers:
@@ -64,6 +69,8 @@ class Consumers:
         self._middleware = middleware
         self._options = options
         self._registered: dict[str, Registration] = {}
+        self.reserved: Reserved = Reserved()
+        """The groups that are queues, and no consumer's."""
 
     def __iter__(self) -> Iterator[Registration]:
         """In the order of registration."""
@@ -106,6 +113,11 @@ class Consumers:
                 f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
                 "group=…, since two consumers of one group would each get half of its messages"
             )
+        if registration.group in self.reserved:
+            raise Conflict(
+                f"group {registration.group!r} already belongs to app.queue({registration.group!r}): give "
+                f"{registration.name} another group=…, since each of the two would get half of its messages"
+            )
         self._registered[registration.group] = registration
         return registration
 
@@ -123,7 +135,10 @@ class Consumers:
         threaded = shape.threaded and not cpu
         group = check_group(options.get("group") or _default_group(function, name))
         patterns = () if recurring and not topics else tuple(dict.fromkeys(self._patterns(topics, shape, name)))
+        transactional = self._transactional(options, name, threaded=threaded, cpu=cpu)
         most = program.cores() if cpu else THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY
+        if transactional is not None:
+            most = min(most, transactional.capacity() or self._options.handler_pool)
         concurrency = options.get("concurrency", most)
         return Registration(
             group=group,
@@ -134,7 +149,7 @@ class Consumers:
             topics=patterns,
             topic=self._catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
-            retry=_policy(options.get("retry"), RECURRING if recurring else MESSAGES),
+            retry=retry_policy(options.get("retry"), RECURRING if recurring else MESSAGES),
             timeout=self._timeout(options, recurring=recurring),
             concurrency=whole(concurrency, "concurrency", least=1, most=10_000),
             keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
@@ -143,7 +158,14 @@ class Consumers:
             cpu=cpu,
             breaker=_breaker(options.get("breaker")),
             middleware=(*self._middleware, *check_middleware(options.get("middleware", ()))),
+            transactional=transactional,
         )
+
+    def _transactional(self, options: Mapping[str, Any], name: str, *, threaded: bool, cpu: bool) -> Source | None:
+        source = read_source(options.get("transactional"), name, threaded=threaded)
+        if source is not None and cpu:
+            raise BadOption(f"{name} has transactional= and cpu=True, whose processes open no database: drop one")
+        return source
 
     def _timeout(self, options: Mapping[str, Any], *, recurring: bool) -> timedelta | None:
         """Its own limit, or the app's; what recurs has none by default, since it may well be long."""
@@ -204,7 +226,8 @@ def _breaker(given: object) -> Breaker | None:
     raise BadOption(f"breaker={given!r} must be made by breaker(…), as in breaker(failures=10, within='1m')")
 
 
-def _policy(retry: object, default: RetryPolicy) -> RetryPolicy:
+def retry_policy(retry: object, default: RetryPolicy) -> RetryPolicy:
+    """Read a policy, or the name of a preset."""
     if retry is None:
         return default
     if isinstance(retry, RetryPolicy):

@@ -179,6 +179,21 @@ class Context:
         return self._delivery.epoch
 
     @property
+    def tx(self) -> Any:
+        """The transaction of a transactional consumer: what is written through it is committed with the verdict.
+
+        The driver's own connection, or the session that its factory makes. Never commit it, nor roll it back: raise.
+        """
+        if self._run.handler.bare is None:
+            raise Misuse(f"ctx.tx of {self.group}: it is not transactional, write @app.consumer(…, transactional=True)")
+        if self._run.tx is None:
+            raise Misuse(
+                f"ctx.tx of {self.group}: its transaction is not open here. A handler has it while it runs, and in a "
+                "test only with app.testing(tx=…), which lends it yours"
+            )
+        return self._run.tx
+
+    @property
     def remaining(self) -> timedelta | None:
         """What is left until the time limit, zero once it has passed; None without one."""
         deadline = self._run.deadline
@@ -206,41 +221,61 @@ class Context:
             return self._run.stopped.wait(seconds)
         raise Misuse("ctx.wait_cancelled() would block the event loop: an async handler is cancelled by itself")
 
+    def progress(self, text: object) -> None:
+        """Say how far it is, ``ctx.progress("42 of 100")``: it is seen about a second later, while it runs.
+
+        It only leaves a note, so call it as often as you like, from any thread. The latest counts, cut at 500
+        characters.
+        """
+        self._run.report(text)
+
     def publish(
         self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]
     ) -> Coroutine[Any, Any, Receipt]:
         """Publish as ``app.publish`` does, carrying on the correlation and naming this message as the cause."""
         # No `async def`: where there is nothing to publish to, a plain function hears so although it cannot await.
+        _within(self._run, options)
         return self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
 
     def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> Coroutine[Any, Any, JoinReceipt]:
         """Join as ``app.join`` does, carrying on the correlation and naming this message as the cause of all of it."""
+        _within(self._run, options)
         return self._app.fan_in(members, _carried_on(self._delivery, options), self._delivery.message_id)
 
     @property
     def sync(self) -> SyncContext:
         """``ctx.sync.publish(…)`` and ``ctx.sync.join(…)``, for handlers that are plain functions."""
-        return SyncContext(self._app, self._delivery)
+        return SyncContext(self._app, self._delivery, self._run)
 
 
 class SyncContext:
     """What a plain function may do from within its run."""
 
-    __slots__ = ("_app", "_delivery")
+    __slots__ = ("_app", "_delivery", "_run")
 
-    def __init__(self, app: Publishing, delivery: Delivery) -> None:
+    def __init__(self, app: Publishing, delivery: Delivery, run: Run) -> None:
         self._app = app
         self._delivery = delivery
+        self._run = run
 
     def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
         """Publish as ``app.sync.publish`` does, carrying on the correlation and naming this message as the cause."""
+        _within(self._run, options)
         return self._app.blocking.forward(
             message, payload, _carried(self._delivery, options), self._delivery.message_id
         )
 
     def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
         """Join as ``app.sync.join`` does, carrying on the correlation and naming this message as the cause of it."""
+        _within(self._run, options)
         return self._app.blocking.fan_in(members, _carried_on(self._delivery, options), self._delivery.message_id)
+
+
+def _within(run: Run, options: PublishOptions | JoinOptions) -> None:
+    """Let it join the handler's transaction where there is one, unless the handler says which, or None."""
+    if run.tx is not None and "tx" not in options:
+        options["tx"] = run.tx
+        run.posted = True
 
 
 def _carried(delivery: Delivery, options: PublishOptions) -> PublishOptions:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from mainspring.app.app import Mainspring
-from mainspring.app.config import FOREVER, NAMES, Options
+from mainspring.app.config import NAMES, Options
 from mainspring.app.registration import Registration
+from mainspring.app.retaining import KEPT, write_age, write_topics
 from mainspring.app.sources import Surroundings
 from mainspring.app.storages import Address, caveat, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
@@ -263,12 +264,14 @@ def _value(options: Options, name: str) -> object:
 def _written(value: object, name: str) -> str:
     match value:
         case None:
-            return FOREVER if name.startswith("retention.") else "none"
+            return write_age(None) if name.startswith(KEPT) else "none"
         case bool():
             return str(value).lower()
         case int():
             return f"{value:_}"
         case timedelta():
             return spell(value)
+        case Mapping():
+            return write_topics(value) or "none"
         case _:
             return str(value)

@@ -15,6 +15,7 @@ from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
+from mainspring.model.unique import Likeness
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -31,6 +32,10 @@ class Publishes(Protocol):
 
     async def publish(self, draft: Draft, *, fresh: bool) -> Receipt:
         """Store one draft; ``fresh`` says that its id was made here."""
+        ...
+
+    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+        """Store one draft whose id was made here, unless an earlier one counts."""
         ...
 
     async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
@@ -97,6 +102,8 @@ class Door:
         self._inside = 0
         self._abandoned: list[Opening] = []
         self._stand_in: StandIn | None = None
+        self.farewells: list[Callable[[Storage], Awaitable[None]]] = []
+        """Awaited before the database is closed. They raise nothing for a database that is away."""
 
     @property
     def now(self) -> datetime | None:
@@ -161,6 +168,8 @@ class Door:
                 await asyncio.wait([task])
         try:
             await opening.publisher.close()
+            for farewell in self.farewells:
+                await farewell(opening.storage)
         finally:
             await opening.storage.close()
 

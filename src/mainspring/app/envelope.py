@@ -11,6 +11,7 @@ from mainspring.app.catalogue import Catalogue
 from mainspring.app.identity import Identities
 from mainspring.app.names import Namespace, check_headers, check_name, check_topic
 from mainspring.app.options import choice, closest, length, refuse_unknown
+from mainspring.app.unique import Unique
 from mainspring.model.errors import BadOption, BadSignature, PayloadTooLarge
 from mainspring.model.message import Draft, Priority
 from mainspring.storage.codec import with_version_of
@@ -39,6 +40,8 @@ class PublishOptions(TypedDict, total=False):
     """What this message belongs to; in a handler, ``ctx.publish`` hands it on."""
     message_id: UUID | str | None
     """The id; the same one again stores nothing. Made here when left out."""
+    unique: Unique | Literal["key", "payload"] | None
+    """That there is to be one of its kind: by "key" or by "payload" until it has ended, or as ``unique(…)`` says."""
     expires: Duration | datetime | None
     """After this long, or at this time, it is cancelled instead of delivered."""
     past: Literal["run", "raise"] | None

@@ -15,6 +15,7 @@ from mainspring.app.storages import (
     django_alias,
     join_async_psycopg,
     join_async_sqlalchemy,
+    join_async_sqlite,
     join_asyncpg,
     join_django,
     join_psycopg,
@@ -84,6 +85,14 @@ KINDS: tuple[Kind, ...] = (
         blocking=True,
         types=_types("sqlite3", "Connection"),
         join=join_sqlite3,
+    ),
+    Kind(
+        "the AsyncSqlite of ctx.tx",
+        "ctx.tx",
+        "sqlite",
+        blocking=False,
+        types=_types("mainspring", "AsyncSqlite"),
+        join=join_async_sqlite,
     ),
     Kind(
         "a SQLAlchemy Session",
@@ -212,4 +221,4 @@ def _kind(type_: type) -> Kind:
 
 
 def _accepted() -> str:
-    return ", ".join(kind.spelled for kind in KINDS)
+    return ", ".join(kind.spelled for kind in KINDS if kind.library != "mainspring")  # ours is not for making

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from mainspring.app.background import in_loop
 from mainspring.app.names import Namespace
 from mainspring.model.errors import MainspringError, StorageError
+from mainspring.model.inbox import InboxFilter, InboxView
 from mainspring.model.views import Counts, Filter, Roster, Tally
 from mainspring.storage.contract import Ledger, Storage
 from mainspring.timing.duration import spell
@@ -62,6 +63,9 @@ class HealthLimits:
     """Claims that nobody has taken over since they lapsed."""
     unserved_after: timedelta = timedelta(hours=24)
     worker_silent_after: timedelta = timedelta(minutes=1)
+    stuck: int = 0
+    """Messages of the inbox that somebody has been at for longer than ``stuck_after``."""
+    stuck_after: timedelta = timedelta(hours=1)
 
 
 async def examine(storage: Storage, names: Namespace, workers: Sequence[Worker], limits: HealthLimits) -> Health:
@@ -97,6 +101,7 @@ async def _database(storage: Storage, names: Namespace, limits: HealthLimits) ->
     counts = [each for each in tally.groups if names.owns(each.group)]
     overdue = await _overdue(storage.ledger, tally, counts, limits)
     roster = await storage.ledger.roster()
+    stuck = InboxFilter(names.prefix, stuck=limits.stuck_after, limit=_PAGE)
     return [
         storage_check,
         _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),
@@ -104,7 +109,27 @@ async def _database(storage: Storage, names: Namespace, limits: HealthLimits) ->
         _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
         _alive(roster, names, limits),
         _served(roster, names, limits),
+        _received(await storage.inbox.browse(stuck), names, limits),
     ]
+
+
+def _received(stuck: Sequence[InboxView], names: Namespace, limits: HealthLimits) -> Check:
+    data: dict[str, object] = {"count": len(stuck), "limits": (limits.stuck, None)}
+    if len(stuck) <= limits.stuck:
+        return Check("inbox", "healthy", f"{len(stuck):,} stuck", data)
+    longest = stuck[-1]
+    data["example"] = {
+        "message_id": longest.message_id,
+        "source": longest.source,
+        "group": names.shown(longest.group),
+        "since": longest.changed_at,
+    }
+    count = f"{len(stuck):,}" if len(stuck) < _PAGE else f"{_PAGE:,} or more"
+    hint = (
+        f"{count} stuck for longer than {spell(limits.stuck_after)}, as {longest.message_id} of {longest.source}: see "
+        "`mainspring inbox list --stuck`"
+    )
+    return Check("inbox", "degraded", hint, data)
 
 
 def _measure(name: str, count: int, limits: tuple[int, int | None], what: str) -> Check:

@@ -31,9 +31,10 @@ def hire(
         claim_time=options.claim_time,
         grace=options.grace,
         idle_poll=options.idle_poll,
-        retention=options.retention,
+        retention=post.names.retention(options.retention),
     )
-    handlers = [each.handler(post) for each in chosen]
+    lending = post.lending(storage.lender(options.handler_pool))
+    handlers = [each.handler(post, lending) for each in chosen]
     declarations = [each.declaration(post, options.name) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version)
     return Worker(storage, handlers, declarations, settings, post.clock, bus, scheduling)

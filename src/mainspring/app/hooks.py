@@ -13,7 +13,7 @@ from mainspring.model.errors import BadOption
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import EVENTS
 
-EventName = Literal["completed", "failed", "dead", "snoozed", "cancelled", "tripped", "recovered"]
+EventName = Literal["completed", "failed", "dead", "snoozed", "cancelled", "tripped", "recovered", "mismatched"]
 F = TypeVar("F", bound=Callable[[Any], Any])
 
 

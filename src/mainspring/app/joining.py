@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Unpack
 
+from mainspring.app.door import Door
 from mainspring.app.following import Addressed, JoinOptions
+from mainspring.app.joins import Joins
+from mainspring.app.names import Namespace
 from mainspring.app.post import Post
 from mainspring.model.join import JoinReceipt
 
@@ -14,6 +18,13 @@ class Joining:
     """The part of an app that joins."""
 
     _post: Post
+    _door: Door
+    _names: Namespace
+
+    @functools.cached_property
+    def joins(self) -> Joins:
+        """The joins that are open."""
+        return Joins(self._door, self._names)
 
     async def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
         """Send to each member, a ``(consumer, payload)``, and let one consumer follow, once, when all have ended.

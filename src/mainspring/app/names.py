@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
-from mainspring.model.views import DeliveryView, GroupView, MessageView, RunView, WorkerView
+from mainspring.model.views import DeliveryView, GroupView, MessageView, Retention, RunView, WorkerView
 
 TOPIC_LIMIT = 255
 NAME_LIMIT = 200
@@ -160,6 +160,10 @@ class Namespace:
             return view
         groups, tripped = (tuple(map(self.shown, each)) for each in (view.groups, view.tripped))
         return replace(view, app=self.shown(view.app), groups=groups, tripped=tripped)
+
+    def retention(self, kept: Retention) -> Retention:
+        """The same retention with patterns as they stand in the database."""
+        return replace(kept, topics={self.stored(pattern): ages for pattern, ages in kept.topics.items()})
 
 
 def _check_segments(topic: object, what: str) -> list[str]:

@@ -12,8 +12,9 @@ from mainspring.app.consumers import Consumers
 from mainspring.app.desk import Progress
 from mainspring.app.door import Door
 from mainspring.app.health import Health, HealthLimits, examine, unopened
-from mainspring.app.names import check_topic
+from mainspring.app.names import check_pattern
 from mainspring.app.post import Post
+from mainspring.app.retaining import read_retention
 from mainspring.app.storages import Address
 from mainspring.model.errors import StorageError
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("mainspring.schedules")
 _PRUNE_BATCH = 1000
+_PRUNED = tuple(field.name for field in fields(Pruned))
 
 
 class Operations:
@@ -62,6 +64,7 @@ class Operations:
     async def declare(self) -> list[Declaration]:
         """See ``Mainspring.declare``."""
         declarations = [each.declaration(self._post, self._options.name) for each in self._consumers]
+        declarations += self._consumers.reserved.declarations
         await self._door.enter()
         try:
             storage = await self._door.storage("app.declare()")
@@ -93,17 +96,21 @@ class Operations:
         finally:
             await self._door.leave()
 
-    async def prune(self, retention: Retention | None, topic: str | None, progress: Progress | None) -> Pruned:
+    async def prune(self, retention: Retention | None, topic: str | None, by: str, progress: Progress | None) -> Pruned:
         """See ``Mainspring.prune``."""
-        stored = None if topic is None else self._names.stored(check_topic(topic))
+        stored = None if topic is None else self._names.stored(check_pattern(topic))
+        kept = self._names.retention(self._options.retention if retention is None else read_retention(retention))
         storage = await self._door.storage("app.prune()")
-        kept = retention or self._options.retention
         total = Pruned()
-        while (batch := await storage.upkeep.prune(kept, _PRUNE_BATCH, stored)).total:
-            names = [field.name for field in fields(Pruned)]
-            total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in names})
-            if progress is not None:
-                progress(total.total)
+        try:
+            while (batch := await storage.upkeep.prune(kept, _PRUNE_BATCH, stored)).total:
+                total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in _PRUNED})
+                if progress is not None:
+                    progress(total.total)
+        finally:
+            # However it ends: what is gone was removed by somebody.
+            if total.total:
+                await storage.controls.purged(stored or "all topics", by, _counted(total))
         return total
 
     async def tally(self, cap: int) -> Tally:
@@ -122,6 +129,11 @@ class Operations:
     async def audit(self, before: int | None, limit: int) -> list[AuditView]:
         """See ``Mainspring.audit``."""
         return await (await self._door.storage("app.audit()")).ledger.audit(before, limit)
+
+
+def _counted(removed: Pruned) -> str:
+    counts = ((name, getattr(removed, name)) for name in _PRUNED)
+    return ", ".join(f"{name} {count}" for name, count in counts if count)
 
 
 def _complain(name: str, why: str) -> None:

@@ -19,11 +19,14 @@ from mainspring.app.names import Namespace, check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
 from mainspring.app.registration import Registration
+from mainspring.app.transactional import Lending
 from mainspring.app.transactions import Transactions
+from mainspring.app.unique import likeness_of, refuse_followed, refuse_many
 from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
-from mainspring.storage.contract import Keyed
+from mainspring.model.unique import Likeness
+from mainspring.storage.contract import Keyed, Lender
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
@@ -122,6 +125,10 @@ class Post:
             return answer
         return await self._transactions.run(tx, self._transactions.scripts().cancel(meant, reason, self._door.now))
 
+    def lending(self, lender: Lender) -> Lending:
+        """What the transactional consumers of a worker need."""
+        return Lending(self._transactions, lender, lambda: self._door.now)
+
     @property
     def blocking(self) -> Blocking:
         """The way out for handlers that are plain functions."""
@@ -150,12 +157,16 @@ class Post:
             call=f"{consumer.group}.send(…)",
         )
 
-    def join(self, draft: Draft, tx: object) -> Receipt:
+    def join(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         """Store it in the caller's blocking transaction."""
-        if not self._chain:
+        likeness, tx = likeness_of(draft, _map(options), call), options["tx"]
+        if likeness is None and not self._chain:
             return self._join([draft], tx)[0]
         with self._chain.around([draft]) as drafts:
-            return self._join(drafts, tx)[0]
+            if likeness is None:
+                return self._join(drafts, tx)[0]
+            script = self._transactions.scripts().publish_unique(drafts[0], likeness, self._door.now)
+            return self._transactions.run_blocking(tx, script)
 
     def join_many(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Receipt]:
         """Store many in the caller's blocking transaction."""
@@ -166,7 +177,7 @@ class Post:
         """Send in the caller's blocking transaction."""
         draft = self.direct(consumer, payload, options)
         if not follows(options):
-            return self.join(draft, options["tx"])
+            return self.join(draft, options, f"{consumer.group}.send(…)")
         return _sent(draft, self._join_open(self._chain_of(draft, consumer, options), options["tx"]), options)
 
     def join_fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
@@ -177,7 +188,9 @@ class Post:
         return _join_receipt(bundle)
 
     def _chain_of(self, draft: Draft, consumer: Registration, options: SendOptions) -> Bundle:
-        return self._fan_in.chain(draft, options, f"{consumer.group}.send(…)")
+        call = f"{consumer.group}.send(…)"
+        refuse_followed(_map(options), call)
+        return self._fan_in.chain(draft, options, call)
 
     async def _open(self, bundle: Bundle, tx: object, call: str) -> Published:
         with self._chain.around(bundle.drafts) as drafts:
@@ -203,22 +216,29 @@ class Post:
         return self._transactions.run_blocking(tx, script)
 
     async def _store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
+        likeness = likeness_of(draft, _map(options), call)
         if not self._chain:
-            return await self._store_now(draft, options, call)
+            return await self._store_now(draft, likeness, options, call)
         with self._chain.around([draft]) as drafts:
-            return await self._store_now(drafts[0], options, call)
+            return await self._store_now(drafts[0], likeness, options, call)
 
-    async def _store_now(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
+    async def _store_now(self, draft: Draft, likeness: Likeness | None, options: PublishOptions, call: str) -> Receipt:
         tx = options.get("tx")
         if tx is None:
-            opening = await self._door.opening(call)
-            return await opening.publisher.publish(draft, fresh=options.get("message_id") is None)
+            publisher = (await self._door.opening(call)).publisher
+            if likeness is not None:
+                return await publisher.publish_unique(draft, likeness)
+            return await publisher.publish(draft, fresh=options.get("message_id") is None)
+        if likeness is not None:
+            alone = self._transactions.scripts().publish_unique(draft, likeness, self._door.now)
+            return await self._transactions.run(tx, alone)
         script = self._transactions.scripts().publish([draft], self._door.now)
         return _receipts([draft], await self._transactions.run(tx, script))[0]
 
     def _drafts(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Draft]:
         if options.get("message_id") is not None:
             raise BadOption("publish_many(…) makes the ids itself: leave message_id out, or publish one by one")
+        refuse_many(_map(options))
         drafts = []
         for each in messages:
             message, payload = each if type(each) is tuple and len(each) == 2 else (each, MISSING)  # noqa: PLR2004
@@ -245,7 +265,7 @@ class Post:
             ) from None
 
 
-def _map(options: PublishOptions) -> Mapping[str, Any]:
+def _map(options: PublishOptions | SendOptions) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", options)
 
 

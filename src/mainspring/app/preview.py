@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from mainspring.app.options import whole
 from mainspring.app.timings import RhythmOption, TimingOptions, check_has_occurrences, read_timing
-from mainspring.runtime.schedules.plan import read_plan
+from mainspring.runtime.schedules.plan import Plan, read_plan
 from mainspring.timing.rhythm import Rhythm
 
 _MOST = 1000
@@ -38,9 +38,14 @@ def preview(
     since = after or datetime.now(UTC)
     since = since.astimezone(plan.zone) if since.tzinfo else since.replace(tzinfo=plan.zone)
     check_has_occurrences(plan, "this", since)
+    return Preview(plan.rhythm, plan.zone, since, tuple(upcoming(plan, since, count)))
+
+
+def upcoming(plan: Plan, after: datetime, count: int) -> list[datetime]:
+    """The first ``count`` times after this one, on the clocks of the plan's zone."""
     times: list[datetime] = []
-    moment = plan.next(since)
+    moment = plan.next(after)
     while moment is not None and len(times) < count:
         times.append(moment.astimezone(plan.zone))
         moment = plan.next(moment)
-    return Preview(plan.rhythm, plan.zone, since, tuple(times))
+    return times

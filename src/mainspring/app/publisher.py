@@ -7,13 +7,16 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
+from mainspring.model.unique import Likeness
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
+
+T = TypeVar("T")
 
 BATCH = 500
 """The most drafts in one statement: beyond it the time per draft no longer falls."""
@@ -62,6 +65,17 @@ class Publisher:
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush(), name="mainspring-publish")
         return await answer
+
+    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+        """Store one draft unless an earlier one counts: by itself, since others of its kind wait for its end.
+
+        Its id was made here: sent again after an outage it is found, and not taken for another.
+        """
+        until = self._clock.monotonic() + PATIENCE
+        receipt = await self._tried(lambda: self._storage.mailbox.publish_unique(draft, likeness), 1, until)
+        if receipt.id == draft.id:
+            self._wake()
+        return receipt
 
     async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
         """Store many drafts, batch after batch; their ids were made here."""
@@ -134,10 +148,16 @@ class Publisher:
         return set((await self._persist(lambda: self._storage.mailbox.publish(drafts), len(drafts), until)).stored)
 
     async def _persist(self, store: Callable[[], Awaitable[Published]], count: int, until: float) -> Published:
+        published = await self._tried(store, count, until)
+        if published.stored:
+            self._wake()
+        return published
+
+    async def _tried(self, store: Callable[[], Awaitable[T]], count: int, until: float) -> T:
         pause = _FIRST_PAUSE
         while True:
             try:
-                published = await store()
+                return await store()
             except StorageUnavailable as error:
                 if self._clock.monotonic() + pause >= until:
                     raise
@@ -150,10 +170,6 @@ class Publisher:
                 # A missing table says so in the database's own words; the check says what to do about it.
                 await self._storage.schema.check()
                 raise
-            else:
-                if published.stored:
-                    self._wake()
-                return published
 
     def _refuse(self, batch: Sequence[Waiting], error: Exception) -> None:
         for each in batch:

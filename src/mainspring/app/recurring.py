@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,18 +13,16 @@ from mainspring.app.consumers import ConsumerOptions
 from mainspring.app.envelope import Envelope
 from mainspring.app.functions import is_reloaded
 from mainspring.app.names import Namespace, check_schedule, check_topic
-from mainspring.app.options import Setting, choice, closest, flag, refuse_unknown
+from mainspring.app.options import Setting, choice, flag, refuse_unknown
+from mainspring.app.overrides import Ignored, Overrides
 from mainspring.app.registration import Registration
-from mainspring.app.timings import TIMING, TimingOptions, check_has_occurrences, read_timing
+from mainspring.app.timings import TimingOptions, check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Conflict, Unreadable
 from mainspring.model.schedule import Mode
 from mainspring.runtime.schedules.plan import Code, read_plan
 from mainspring.runtime.schedules.reconciling import Declared
-from mainspring.timing.cron import CronError
 
 _logger = logging.getLogger("mainspring.schedules")
-_UNFIT = re.compile(r"[^A-Z0-9]+")
-OVERRIDABLE = ("rhythm", *sorted(TIMING))
 
 
 class RecurringOptions(ConsumerOptions, TimingOptions, total=False):
@@ -61,7 +58,7 @@ class Recurrences:
     def __init__(self, envelope: Envelope, names: Namespace, overrides: Mapping[str, Setting]) -> None:
         self._envelope = envelope
         self._names = names
-        self._overrides = overrides
+        self.overrides: Overrides = Overrides(overrides)
         self._known: dict[str, Recurring] = {}
 
     def __iter__(self) -> Iterator[Recurring]:
@@ -78,24 +75,28 @@ class Recurrences:
             raise BadOption(
                 "@app.recurring has no parentheses: write @app.recurring('0 9 * * mon-fri'), or with every('90s')"
             )
+        if rhythm is None:
+            raise BadOption("@app.recurring(rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
         refuse_unknown(options, RecurringOptions.__annotations__, "@app.recurring(…)")
         read_timing(rhythm, options)
 
     def topics(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         """What the function subscribes to besides: its topic, where that is published to."""
         mode = _mode(options)
-        topic = options.get("topic") or options.get("name")
+        topic = options.get("name") if options.get("topic") is None else options["topic"]
         if mode == "direct":
             if options.get("topic") is not None:
                 raise BadOption("topic= is for mode='publish': direct occurrences go to this consumer alone")
             return ()
         if topic is None:
-            raise BadOption("mode='publish' needs topic=…: the topic that every occurrence is published to")
+            raise BadOption(
+                "mode='publish' needs topic=…, the topic that every occurrence is published to, or a name=… that is it"
+            )
         return (check_topic(topic),)
 
     def add(self, rhythm: object, options: Mapping[str, Any], registration: Registration) -> Recurring:
         """Remember the schedule of this consumer. Raises what is wrong with it."""
-        name = check_schedule(options.get("name") or registration.group)
+        name = check_schedule(registration.group if options.get("name") is None else options["name"])
         fields, code = read_timing(rhythm, options)
         mode = _mode(options)
         topic = self.topics(options)[0] if mode == "publish" else name
@@ -112,10 +113,10 @@ class Recurrences:
         plan = read_plan(definition, code)
         check_has_occurrences(plan, f"@app.recurring {name}", datetime.now(UTC), may_be_over=True)
         offline = flag(options.get("offline") or False, "offline")
-        if offline and (mode == "publish" or registration.cpu):
+        if offline and (mode == "publish" or registration.cpu or registration.transactional is not None):
             raise BadOption(
                 f"{registration.name}: offline=True runs this function itself while there is no database, so it goes "
-                "neither with mode='publish' nor with cpu=True"
+                "neither with mode='publish' nor with cpu=True or transactional="
             )
         made = Recurring(
             name, registration.group, mode, topic, registration.function, Declared(definition, {}, code, offline)
@@ -144,46 +145,14 @@ class Recurrences:
 
     def declared(self) -> dict[str, Declared]:
         """Every schedule by its stored name, with what configuration says of it."""
-        found = {name: self._configured(each) for name, each in self._known.items()}
-        for key, setting in self._overrides.items():
-            if not any(key in (name, _variable(name)) for name in self._known):
-                hint = closest(key, self._known)
-                # Perhaps another app's: a table at the top of a file is for all of them.
-                _logger.warning("%s: this app has no schedule %r.%s It is ignored", setting.source, key, hint)
+        found, ignored = self.configured()
+        for each in ignored:
+            _logger.log(each.level, "%s", each)
         return {self._names.stored(name): each for name, each in found.items()}
 
-    def _setting(self, name: str) -> Setting | None:
-        """What is set for it: a variable of the environment holds the rhythm, and goes before that of the file."""
-        variable, written = self._overrides.get(_variable(name)), self._overrides.get(name)
-        if variable is None or written is None or variable is written:
-            return variable or written
-        if not isinstance(written.value, Mapping):
-            return variable
-        return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}")
-
-    def _configured(self, recurring: Recurring) -> Declared:
-        setting = self._setting(recurring.name)
-        if setting is None:
-            return recurring.declared
-        try:
-            return replace(recurring.declared, overrides=_override(setting.value, recurring.declared))
-        except (BadOption, CronError, ImportError) as error:
-            # A mistake in configuration must not stop a schedule: the code's own value stands (S9).
-            _logger.error(  # noqa: TRY400 - the message says it all
-                "%s: schedule %s: %s. The code's own value is used", setting.source, recurring.name, error
-            )
-            return recurring.declared
-
-
-def _override(value: object, declared: Declared) -> dict[str, Any]:
-    if not isinstance(value, str | Mapping):
-        raise BadOption(f"{value!r} is neither a rhythm nor a table of options")
-    options = {"rhythm": value} if isinstance(value, str) else dict(value)
-    refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration")
-    fields, _ = read_timing(options.pop("rhythm", None), options, declared.definition, declared.code)
-    plan = read_plan({**declared.definition, **fields}, declared.code)
-    check_has_occurrences(plan, "it", datetime.now(UTC), may_be_over=True)
-    return fields
+    def configured(self) -> tuple[dict[str, Declared], list[Ignored]]:
+        """Every schedule by its name, with what configuration says of it; and what of that is not followed."""
+        return self.overrides.laid_over({name: each.declared for name, each in self._known.items()})
 
 
 def _is_again(before: Recurring, now: Recurring) -> bool:
@@ -196,8 +165,3 @@ def _is_again(before: Recurring, now: Recurring) -> bool:
 def _mode(options: Mapping[str, Any]) -> Mode:
     mode = options.get("mode") or ("publish" if options.get("topic") is not None else "direct")
     return "publish" if choice(mode, ("direct", "publish"), "mode") == "publish" else "direct"
-
-
-def _variable(name: str) -> str:
-    """The name as it stands in a variable of the environment: ``MAINSPRING_SCHEDULE_DAILY_REPORT``."""
-    return _UNFIT.sub("_", name.upper())

@@ -52,7 +52,8 @@ class Registering:
 
     def _scheduled(self) -> dict[str, Declared]:
         """What code and configuration say of schedules, by their stored names."""
-        return self._recurrences.declared() if "_recurrences" in vars(self) else {}
+        is_used = "_recurrences" in vars(self) or self._options.schedules
+        return self._recurrences.declared() if is_used else {}
 
     def message(self, topic: str, *, codec: str | None = None, version: int = 1) -> Callable[[M], M]:
         """Say which topic a type is published on, so that ``publish(value)`` needs no string.
@@ -126,9 +127,15 @@ class Registering:
             registration = self._consumers.of(plain)
             if registration is None:
                 registration = self._consumers.register(plain, topics, own, recurring=True)
-            elif own or topics:
-                said = ", ".join(sorted({*own, *topics}))
-                raise BadOption(f"{registration.name} is registered already: give {said} where it is")
+            elif topics:
+                raise BadOption(
+                    f"{registration.name} is registered by the decorator below, and so an occurrence goes to it alone: "
+                    f"leave out mode= and topic=. To let every group of {topics[0]!r} receive it, write "
+                    f"@app.recurring(…, topic={topics[0]!r}) above a function of its own, which receives it too"
+                )
+            elif own:
+                said = ", ".join(f"{option}=" for option in sorted(own))
+                raise BadOption(f"{registration.name} is registered by the decorator below: give {said} there")
             recurrences.add(rhythm, options, registration)
             return self._consumed(plain, registration)
 

@@ -11,9 +11,10 @@ from mainspring.app import signature
 from mainspring.app.context import Publishing
 from mainspring.app.middleware.chain import Middleware, around, inside
 from mainspring.app.program import program
+from mainspring.app.transactional import Lending, Source, within
 from mainspring.model.message import Keep
 from mainspring.model.views import Declaration
-from mainspring.runtime.handler import Handler
+from mainspring.runtime.handler import Call, Handler
 from mainspring.storage.codec import Decode
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
@@ -42,13 +43,17 @@ class Registration:
     cpu: bool = False
     breaker: Breaker | None = None
     middleware: tuple[Middleware, ...] = ()
+    transactional: Source | None = None
 
-    def handler(self, app: Publishing) -> Handler:
-        """What the runtime runs."""
-        call = signature.compile_call(self.shape, self.decode, app)
+    def handler(self, app: Publishing, lending: Lending | None = None) -> Handler:
+        """What the runtime runs. Without ``lending`` whoever calls a transactional one has opened the transaction."""
+        call = bare = self._call(app)
+        if self.transactional is not None and lending is not None:
+            around_it = lending.around(self.transactional, self.group, self.concurrency, threaded=self.threaded)
+            call = within(bare, around_it, threaded=self.threaded)
         return Handler(
             group=app.names.stored(self.group),
-            call=call if self.cpu else inside(self.middleware, app, call, threaded=self.threaded),
+            call=call,
             retry=self.retry,
             threaded=self.threaded,
             concurrency=self.concurrency,
@@ -58,7 +63,13 @@ class Registration:
             around=around(self.middleware, app),
             breaker=self.breaker,
             program=program(self.function, self.name, self.group, app.names.prefix) if self.cpu else None,
+            bare=None if self.transactional is None else bare,
+            ended=None if self.transactional is None or lending is None else lending.lender.close,
         )
+
+    def _call(self, app: Publishing) -> Call:
+        call = signature.compile_call(self.shape, self.decode, app)
+        return call if self.cpu else inside(self.middleware, app, call, threaded=self.threaded)
 
     def declaration(self, app: Publishing, owner: str) -> Declaration:
         """What the database is told."""
@@ -73,6 +84,7 @@ class Registration:
                 "concurrency": str(self.concurrency),
                 "keep": self.keep,
                 **({} if self.breaker is None else {"breaker": str(self.breaker)}),
+                **({} if self.transactional is None else {"transactional": self.transactional.shown}),
                 "kind": "process" if self.cpu else "thread" if self.threaded else "async",
             },
         )

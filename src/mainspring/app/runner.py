@@ -1,4 +1,4 @@
-"""``app.run()``: a worker as a script, ended by signals."""
+"""Workers of this process: waking them, and ``app.run()``, which is one as a script, ended by signals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,12 @@ _logger = logging.getLogger("mainspring.app")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAME_SIGNAL = 0.1
 """Seconds within which a repeated signal is the same one."""
+
+
+def wake(workers: Iterable[Worker]) -> None:
+    """Let them look whether something is due."""
+    for worker in workers:
+        worker.wake()
 
 
 def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
-from mainspring.app.changes import Change
+from mainspring.app.changes import Change, NoSchedule
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING
 from mainspring.app.names import Namespace
 from mainspring.app.options import whole
+from mainspring.app.preview import upcoming
 from mainspring.app.schedule_view import ScheduleView, viewed
 from mainspring.app.timings import RhythmOption, TimingOptions
 from mainspring.app.transactions import Transactions
@@ -77,21 +78,12 @@ class Schedules:
     async def next(self, name: str, n: int = 5) -> Instants:
         """The next ``n`` times at which it is due, in its own zone; for a paused one those it would have."""
         whole(n, "n", least=1, most=1000)
-        storage = await self._door.storage("app.schedules.next()")
-        sheet = await storage.timetable.read([self._names.stored(name)])
-        plan = self._wishes.plan(name, sheet)
-        found: list[datetime] = []
-        moment: datetime | None = sheet.now
-        while moment is not None and len(found) < n:
-            moment = plan.next(moment)
-            if moment is not None:
-                found.append(moment.astimezone(plan.zone))
-        return found
+        sheet = await self._sheet(name, None, "next")
+        return upcoming(self._wishes.plan(name, sheet), sheet.now, n)
 
     async def between(self, name: str, start: datetime, end: datetime) -> Instants:
         """The times from ``start`` to ``end`` at which it is due, in its zone: those ``backfill`` would run."""
-        storage = await self._door.storage("app.schedules.between()")
-        sheet = await storage.timetable.read([self._names.stored(name)])
+        sheet = await self._sheet(name, None, "between")
         zone = self._wishes.plan(name, sheet).zone
         return [at.astimezone(zone) for at in self._wishes.times(name, sheet, start, end)]
 
@@ -150,7 +142,10 @@ class Schedules:
         return await self._shown(self._wishes.altering(name, rhythm, reset, by, options), tx, "alter")
 
     async def pause(self, name: str, *, reason: str = "", by: str = "app", tx: Any = None) -> ScheduleView:
-        """Let it stand still until someone resumes it: restarts and deploys do not. What runs goes on."""
+        """Let it stand still until someone resumes it: restarts and deploys do not.
+
+        What runs goes on. What no worker has begun is cancelled, but for what was triggered or backfilled.
+        """
         return await self._shown(self._wishes.changes.pause(name, reason, by), tx, "pause")
 
     async def resume(self, name: str, *, by: str = "app", tx: Any = None) -> ScheduleView:
@@ -158,7 +153,7 @@ class Schedules:
         return await self._shown(self._wishes.changes.resume(name, by), tx, "resume")
 
     async def delete(self, name: str, *, by: str = "app", tx: Any = None) -> None:
-        """Remove it; its history stays. What code defines is removed there."""
+        """Remove it; its history and what runs stay. What code defines is removed there."""
         await self._write(self._wishes.changes.delete(name, by), tx, "delete")
 
     async def trigger(
@@ -225,13 +220,22 @@ class Schedules:
         """Make the change in it."""
         transactions = self._transactions
         script = transactions.timetable().rewrite([change.name], change.how, change.note, self._door.now)
-        row = change.outcome(transactions.run_blocking(tx, script))
+        rows = transactions.run_blocking(tx, script)
+        if isinstance(change.problem, NoSchedule):
+            raise self._wishes.unknown(change.problem.name, self._join_read(None, tx))
+        row = change.outcome(rows)
         self._changed()
         return None if row is None else self._view(row, None, None)
 
     def join_sheet(self, name: str, tx: object) -> Timesheet:
         """Read the schedule in it."""
-        script = self._transactions.timetable().read([self._names.stored(name)], None, self._door.now)
+        sheet = self._join_read([self._names.stored(name)], tx)
+        if not sheet.schedules:
+            raise self._wishes.unknown(name, self._join_read(None, tx))
+        return sheet
+
+    def _join_read(self, stored: Sequence[str] | None, tx: object) -> Timesheet:
+        script = self._transactions.timetable().read(stored, None, self._door.now)
         return self._transactions.run_blocking(tx, script)
 
     def join_enter(self, occurrences: Sequence[Occurrence], note: Note, tx: object) -> None:
@@ -262,7 +266,12 @@ class Schedules:
         return self._view(row, None, None)
 
     async def _sheet(self, name: str, tx: object, call: str) -> Timesheet:
-        stored = [self._names.stored(name)]
+        sheet = await self._read([self._names.stored(name)], tx, call)
+        if not sheet.schedules:
+            raise self._wishes.unknown(name, await self._read(None, tx, call))
+        return sheet
+
+    async def _read(self, stored: Sequence[str] | None, tx: object, call: str) -> Timesheet:
         if tx is None:
             return await (await self._door.storage(f"app.schedules.{call}()")).timetable.read(stored)
         return await self._transactions.run(tx, self._transactions.timetable().read(stored, None, self._door.now))
@@ -278,9 +287,12 @@ class Schedules:
     async def _write(self, change: Change, tx: object, call: str) -> Schedule | None:
         if tx is None:
             storage = await self._door.storage(f"app.schedules.{call}()")
-            row = change.outcome(await storage.timetable.rewrite([change.name], change.how, change.note))
+            rows = await storage.timetable.rewrite([change.name], change.how, change.note)
         else:
             script = self._transactions.timetable().rewrite([change.name], change.how, change.note, self._door.now)
-            row = change.outcome(await self._transactions.run(tx, script))
+            rows = await self._transactions.run(tx, script)
+        if isinstance(change.problem, NoSchedule):
+            raise self._wishes.unknown(change.problem.name, await self._read(None, tx, call))
+        row = change.outcome(rows)
         self._changed()
         return row

@@ -6,13 +6,17 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 from mainspring.app.config import FROM_TEXT, NAMES, READERS, SCHEDULES
 from mainspring.app.options import Setting, closest, nearest
+from mainspring.app.retaining import Topics, pieces
 from mainspring.app.toml import OWN, Keys, TomlFile, find_files, read_file
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
+from mainspring.model.views import Kind
 
 PREFIX = "MAINSPRING_"
 URL = PREFIX + "URL"
@@ -184,7 +188,8 @@ class _Reading:
                 self._note(keys, f"the table is for the app of that name already: leave out name, or rename {above[1]}")
             elif key == "retention" and isinstance(value, dict):
                 for inner, length in value.items():
-                    yield from self._setting((*keys, inner), f"retention.{inner}", length)
+                    read = self._topics if inner == "topics" and isinstance(length, dict) else self._setting
+                    yield from read((*keys, inner), f"retention.{inner}", length)
             elif key == "schedules" and isinstance(value, dict):
                 for name, said in value.items():
                     line, _ = self._file.place((*keys, name))
@@ -195,6 +200,16 @@ class _Reading:
                 self._note(keys, f'retention={value!r} must be a table, as in [retention] with done = "1d"')
             else:
                 yield from self._setting(keys, key, value)
+
+    def _topics(self, keys: Keys, name: str, value: Mapping[str, object]) -> Iterator[tuple[str, Setting]]:
+        """The ages of single topics are one setting, and each mistake in them has a place of its own."""
+        read: dict[str, dict[Kind, timedelta | None]] = {}
+        for inner, piece in pieces(value):
+            for _, setting in self._setting((*keys, *inner), name, piece):
+                for pattern, ages in cast("Topics", setting.value).items():
+                    read.setdefault(pattern, {}).update(ages)
+        line, _ = self._file.place((*keys, *list(value)[:1]))
+        yield name, Setting(read, f"{self._shown}:{line}")
 
     def _setting(self, keys: Keys, name: str, value: object) -> Iterator[tuple[str, Setting]]:
         if name not in NAMES and name != "url":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,6 +184,22 @@ def join_sqlite3(handle: Any, _: Engine, _committed: Callable[[], None]) -> Conn
     from mainspring.storage.sqlite import JoinedSqlite
 
     return JoinedSqlite(handle)
+
+
+def join_async_sqlite(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
+    """The transaction that a coroutine was lent on SQLite; see ``join_asyncpg``."""
+    from mainspring.storage.sqlite.awaited import JoinedAsyncSqlite
+
+    return JoinedAsyncSqlite(handle)
+
+
+def lent_in_place(handle: Any) -> object:
+    """What a coroutine is lent in a test: its handle, as it would be lent by the app."""
+    if not isinstance(handle, sqlite3.Connection):
+        return handle
+    from mainspring.storage.sqlite.awaited import AsyncSqlite, Here
+
+    return AsyncSqlite(Here(handle))
 
 
 def join_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> Connection:

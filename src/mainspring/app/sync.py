@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from mainspring.app.background import Background
@@ -13,18 +13,31 @@ from mainspring.app.desk import Progress
 from mainspring.app.envelope import MISSING, PublishOptions
 from mainspring.app.following import Addressed, JoinOptions
 from mainspring.app.health import Health, HealthLimits
+from mainspring.app.joins import Joins
 from mainspring.app.offices import Offices
 from mainspring.app.post import REASON
 from mainspring.app.sync_desk import SyncDeadLetters, SyncGroups, SyncMessages
+from mainspring.app.sync_joins import SyncJoins
 from mainspring.model.join import JoinReceipt
-from mainspring.model.message import Cancelled, Receipt
+from mainspring.model.message import Cancelled, Keep, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
+    from mainspring.app.inbox import Inbox
+    from mainspring.app.leases import Leases
+    from mainspring.app.queues.queues import Queues
+    from mainspring.app.queues.sync_queue import SyncQueue
     from mainspring.app.schedules import Schedules
+    from mainspring.app.sync_inbox import SyncInbox
+    from mainspring.app.sync_leases import SyncLeases
     from mainspring.app.sync_schedules import SyncSchedules
     from mainspring.app.wishes import Wishes
+
+T = TypeVar("T")
+Retrying = RetryPolicy | str | None
+"""A policy, or the name of a preset."""
 
 
 class Sync:
@@ -41,8 +54,14 @@ class Sync:
         post: BlockingPost,
         background: Background,
         scheduling: Callable[[], tuple[Schedules, Wishes]],
+        receiving: Callable[[], Inbox],
+        leasing: Callable[[], Leases],
+        queueing: Callable[[], Queues],
     ) -> None:
         self._scheduling = scheduling
+        self._receiving = receiving
+        self._leasing = leasing
+        self._queueing = queueing
         self._background = background
         self._post = post
         self._operations = offices.operations
@@ -53,6 +72,8 @@ class Sync:
         """The dead letters."""
         self.groups: SyncGroups = SyncGroups(offices.groups, run)
         """The declared groups."""
+        self.joins: SyncJoins = SyncJoins(Joins(offices.door, offices.post.names), run)
+        """The joins that are open."""
 
     @functools.cached_property
     def schedules(self) -> SyncSchedules:
@@ -60,6 +81,42 @@ class Sync:
         from mainspring.app.sync_schedules import SyncSchedules
 
         return SyncSchedules(*self._scheduling(), self._background.run)
+
+    @functools.cached_property
+    def inbox(self) -> SyncInbox:
+        """Messages of others, each processed once."""
+        from mainspring.app.sync_inbox import SyncInbox
+
+        return SyncInbox(self._receiving(), self._background.run)
+
+    @functools.cached_property
+    def _queues(self) -> Queues:
+        return self._queueing()
+
+    @overload
+    def queue(
+        self, group: str, *topics: Any, type: type[T], retry: Retrying = None, keep: Keep | None = None
+    ) -> SyncQueue[T]: ...
+
+    @overload
+    def queue(
+        self, group: str, *topics: Any, type: Any = None, retry: Retrying = None, keep: Keep | None = None
+    ) -> SyncQueue[Any]: ...
+
+    def queue(
+        self, group: str, *topics: Any, type: Any = None, retry: Retrying = None, keep: Keep | None = None
+    ) -> SyncQueue[Any]:
+        """A work queue on a group, for code that blocks. See ``Mainspring.queue``."""
+        from mainspring.app.queues.sync_queue import SyncQueue
+
+        return SyncQueue(self._queues.make(group, topics, type, retry, keep), self._background.run)
+
+    @functools.cached_property
+    def leases(self) -> SyncLeases:
+        """Named exclusive holds."""
+        from mainspring.app.sync_leases import SyncLeases
+
+        return SyncLeases(self._leasing(), self._background.run)
 
     # --- publishing ----------------------------------------------------------------------------------------
 
@@ -98,10 +155,15 @@ class Sync:
         return self._background.run(lambda: self._operations.health(limits), "health()")
 
     def prune(
-        self, retention: Retention | None = None, *, topic: str | None = None, progress: Progress | None = None
+        self,
+        retention: Retention | None = None,
+        *,
+        topic: str | None = None,
+        by: str = "app",
+        progress: Progress | None = None,
     ) -> Pruned:
         """Remove what is older than the retention says. See ``Mainspring.prune``."""
-        return self._background.run(lambda: self._operations.prune(retention, topic, progress), "prune()")
+        return self._background.run(lambda: self._operations.prune(retention, topic, by, progress), "prune()")
 
     def tally(self, cap: int = 100_000) -> Tally:
         """Every group's deliveries by state, each counted up to ``cap``."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypedDict
 from zoneinfo import ZoneInfo, available_timezones
+
+from msgspec import structs
 
 from mainspring.app.calendar import DaysOption, read_days_option
 from mainspring.app.envelope import PriorityName, instant, priority
@@ -22,6 +26,8 @@ from mainspring.timing.zone import zone
 
 RhythmOption = str | Cron | Every
 """A cron expression, as text or read already, or an interval made by ``every("90s")``."""
+
+_OFFSET = re.compile(r"(?:UTC|GMT|Z)?\s*([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 
 
 class TimingOptions(TypedDict, total=False):
@@ -93,14 +99,35 @@ def check_has_occurrences(plan: Plan, what: str, now: datetime, *, may_be_over: 
 
     What code and configuration say ``may_be_over``: they are read at every start, long after the end too.
     """
+
+    def is_due(plan: Plan) -> bool:
+        return plan.next(now) is not None or (may_be_over and plan.previous(now) is not None)
+
     try:
-        is_never = plan.next(now) is None and not (may_be_over and plan.previous(now) is not None)
+        if not is_due(plan):
+            raise BadOption(f"{what} is never due: {_why_never(plan, is_due, now)}")
     except CannotPlan as error:
         raise BadOption(f"{what}: {error}") from error
-    if is_never:
-        fields = plan.fields
-        bounds = "".join(f", {name} {value}" for name, value in (("start", fields.start), ("end", fields.end)) if value)
-        raise BadOption(f"{what} is never due: {fields.rhythm!r} in {fields.timezone}{bounds} has no occurrence")
+
+
+def _why_never(plan: Plan, is_due: Callable[[Plan], bool], now: datetime) -> str:
+    """Which of its fields leaves nothing over, and what to look at."""
+    fields = plan.fields
+    on_any_day = replace(plan, holidays=None, workdays=None)
+    unbounded = replace(on_any_day, fields=structs.replace(fields, start=None, end=None))
+    if unbounded.next(now) is None and unbounded.previous(now) is None:
+        return f"{fields.rhythm!r} matches no date, so look at its fields of days and months"
+    start, end = (None if at is None else at.astimezone(plan.zone) for at in (fields.start, fields.end))
+    if is_due(on_any_day):
+        days = " and ".join(name for name in ("holidays", "workdays") if getattr(fields, name))
+        return f"its {days} leave no day of {fields.rhythm!r} in {fields.timezone}"
+    if end is not None and end <= now:
+        return f"its end={end} has passed"
+    if unbounded.next(now) is None:
+        return f"{fields.rhythm!r} has no occurrence after {now.astimezone(plan.zone)}"
+    since = "" if start is None else f" from start={start}"
+    until = "" if end is None else f" until end={end}"
+    return f"{fields.rhythm!r} in {fields.timezone} has no occurrence{since}{until}"
 
 
 def _rhythm(rhythm: object, fields: Mapping[str, Any]) -> str:
@@ -134,8 +161,22 @@ def _zone(value: object) -> str:
     try:
         zone(name)
     except ValueError as error:
-        raise BadOption(f"{error}.{closest(name, available_timezones())}") from None
+        raise BadOption(f"{error}.{_named(name)}") from None
     return name
+
+
+def _named(text: str) -> str:
+    """What to write instead of a zone that nobody knows."""
+    names = available_timezones()
+    if not names:
+        return ""
+    if (offset := _OFFSET.fullmatch(text)) is not None:
+        # The signs of these names are those of POSIX, the other way round.
+        fixed = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{int(offset[2])}"
+        is_whole = not int(offset[3] or 0) and fixed in names
+        instead = f", and always {offset[1]}{int(offset[2])} hours is {fixed!r}" if is_whole else ""
+        return f" An offset is no zone: write a name, as in 'Europe/Berlin'{instead}"
+    return closest(text, names) or " Write a name, as in 'Europe/Berlin' or 'UTC'"
 
 
 def _instant(option: str) -> Callable[[object], str]:
@@ -149,7 +190,15 @@ def _seconds(option: str) -> Callable[[object], float]:
 def _check_order(fields: Mapping[str, Any]) -> None:
     start, end = (fields.get(each) for each in ("start", "end"))
     if start and end and datetime.fromisoformat(start) >= datetime.fromisoformat(end):
+        start, end = (_on_clocks(each, fields.get("timezone", "UTC")) for each in (start, end))
         raise BadOption(f"end={end} is not after start={start}")
+
+
+def _on_clocks(instant: str, name: str) -> str:
+    try:
+        return datetime.fromisoformat(instant).astimezone(zone(name)).isoformat()
+    except ValueError:  # a zone that only others know
+        return instant
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
 from mainspring.app.handles import Kind, recognise
 from mainspring.app.storages import Engine
 from mainspring.model.errors import BadHandle
+from mainspring.model.inbox import Admission, Entering, Fate, InboxKey
 from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Draft, Published
+from mainspring.model.message import Cancelled, Draft, Published, Receipt, Settled
 from mainspring.model.schedule import Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.unique import Likeness
+from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.refusals import other_database
 from mainspring.storage.script import AsyncConnection, Connection, Script, run, run_async
@@ -34,12 +38,20 @@ class Posting(Protocol):
         """See ``Mailbox.publish``."""
         ...
 
+    def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
+        """See ``Mailbox.publish_unique``."""
+        ...
+
     def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
         """See ``Mailbox.join``."""
         ...
 
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
         """See ``Mailbox.cancel``."""
+        ...
+
+    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+        """See ``Mailbox.settle``."""
         ...
 
 
@@ -59,6 +71,28 @@ class Planning(Protocol):
         ...
 
 
+class Admitting(Protocol):
+    """What a caller's transaction may do with the inbox."""
+
+    def admit(
+        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, now: Now
+    ) -> Script[Admission]:
+        """See ``Inbox.admit``."""
+        ...
+
+    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, now: Now) -> Script[bool]:
+        """See ``Inbox.mark``."""
+        ...
+
+
+class Confirming(Protocol):
+    """What a caller's transaction may do with leases."""
+
+    def confirm(self, name: str, epoch: int, now: Now) -> Script[bool]:
+        """See ``Leases.confirm``."""
+        ...
+
+
 class Joins(Protocol):
     """What runs scripts on handles."""
 
@@ -70,12 +104,20 @@ class Joins(Protocol):
         """Those for schedules."""
         ...
 
-    async def run(self, handle: object, script: Script[T]) -> T:
-        """Run the script in the transaction of an asyncio handle."""
+    def inbox(self) -> Admitting:
+        """Those for the inbox."""
         ...
 
-    def run_blocking(self, handle: object, script: Script[T]) -> T:
-        """Run the script in the transaction of a blocking handle."""
+    def leases(self) -> Confirming:
+        """Those for leases."""
+        ...
+
+    async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
+        """Run the script in the transaction of an asyncio handle, for this call."""
+        ...
+
+    def run_blocking(self, handle: object, script: Script[T], call: str = "publish") -> T:
+        """Run the script in the transaction of a blocking handle, for this call."""
         ...
 
 
@@ -109,6 +151,24 @@ class Transactions:
             return self._stand_in.timetable()
         return self.dialect.timetable
 
+    def inbox(self) -> Admitting:
+        """The scripts for the inbox."""
+        if self._stand_in is not None:
+            return self._stand_in.inbox()
+        return self.dialect.inbox
+
+    def leases(self) -> Confirming:
+        """The scripts for leases."""
+        if self._stand_in is not None:
+            return self._stand_in.leases()
+        return self.dialect.leases
+
+    def refuse_other(self, handle: object, call: str, twin: str, *, blocking: bool) -> None:
+        """Raise BadHandle, naming the twin, for a handle that blocks where this call does not, and the reverse."""
+        if self._stand_in is None and (kind := self.recognised(handle)[0]).blocking is not blocking:
+            how = "is asyncio's" if blocking else "blocks"
+            raise BadHandle(f"{kind.spelled} {how}: {call} joins it on a lease of {twin}")
+
     @property
     def dialect(self) -> Scripts:
         """Every operation of this app's database, for whoever has a connection to run them on."""
@@ -121,29 +181,29 @@ class Transactions:
         """Which database it is."""
         return self._engine
 
-    async def run(self, handle: object, script: Script[T]) -> T:
-        """Run the script in the caller's transaction; the handle must be an asyncio one."""
+    async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
+        """Run the script in the caller's transaction; the handle must be an asyncio one, else the twin is named."""
         if self._stand_in is not None:
-            return await self._stand_in.run(handle, script)
+            return await self._stand_in.run(handle, script, call)
         kind, handle = self.recognised(handle)
         if kind.blocking:
             raise BadHandle(
-                f"{kind.spelled} blocks: write `app.sync.publish(…, tx={kind.word})`, without await, where it is used"
+                f"{kind.spelled} blocks: write `app.sync.{call}(…, tx={kind.word})`, without await, where it is used"
             )
         return await run_async(cast("AsyncConnection", self.join(kind, handle)), script)
 
-    def run_blocking(self, handle: object, script: Script[T]) -> T:
-        """Run the script in the caller's transaction; the handle must be a blocking one."""
+    def run_blocking(self, handle: object, script: Script[T], call: str = "publish") -> T:
+        """Run the script in the caller's transaction; the handle must be a blocking one, else the twin is named."""
         if self._stand_in is not None:
-            return self._stand_in.run_blocking(handle, script)
+            return self._stand_in.run_blocking(handle, script, call)
         kind, handle = self.recognised(handle)
         if not kind.blocking:
-            raise BadHandle(f"{kind.spelled} is asyncio's: write `await app.publish(…, tx={kind.word})`")
+            raise BadHandle(f"{kind.spelled} is asyncio's: write `await app.{call}(…, tx={kind.word})`")
         return run(cast("Connection", self.join(kind, handle)), script)
 
     def join(self, kind: Kind, handle: object) -> Connection | AsyncConnection:
         """The handle as a connection that runs our statements. Raises BadHandle unless it can be joined now."""
-        return kind.join(handle, self._engine, self._tell)
+        return kind.join(handle, self._engine, self.told)
 
     def recognised(self, handle: object) -> tuple[Kind, object]:
         """What kind of handle it is, and the handle itself where an alias names it; raises BadHandle."""
@@ -152,7 +212,8 @@ class Transactions:
             raise other_database(f"a {kind.spelled}", self._engine)
         return kind, handle
 
-    def _tell(self) -> None:
+    def told(self) -> None:
+        """A transaction that published is committed: let sleepers hear of it."""
         try:
             self._committed()
         except Exception:

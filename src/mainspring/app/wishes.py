@@ -7,14 +7,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from mainspring.app.changes import Change, Changes, Target, refuse_code, unknown
+from mainspring.app.changes import Change, Changes, NoSchedule, Target, refuse_code, unknown
 from mainspring.app.consumed import registration_of
 from mainspring.app.consumers import Consumers
 from mainspring.app.envelope import MISSING, Envelope, instant
 from mainspring.app.names import Namespace, check_schedule, check_topic
 from mainspring.app.options import choice, closest, refuse_unknown
+from mainspring.app.registration import Registration
 from mainspring.app.timings import TIMING, read_timing
-from mainspring.model.errors import BadOption
+from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Occurrence, Timesheet
 from mainspring.runtime.schedules.deciding import message
@@ -119,11 +120,16 @@ class Wishes:
     def plan(self, name: str, sheet: Timesheet, **instead: object) -> Plan:
         """The plan of the schedule that was read; raises BadOption where there is none to follow."""
         if not sheet.schedules:
-            raise unknown(name, [each.name for each in self._recurrences])
+            raise NoSchedule(name)
         try:
             return read_plan(sheet.schedules[0].layers | instead, self._recurrences.code(name))
         except CannotPlan as error:
             raise BadOption(f"the schedule {name!r} cannot be followed here: {error}") from None
+
+    def unknown(self, name: str, everything: Timesheet) -> BadOption:
+        """There is no such schedule among all that were read, nor perhaps in the code."""
+        stored = [self._names.shown(row.name) for row in everything.schedules if self._names.owns(row.name)]
+        return unknown(name, stored, [each.name for each in self._recurrences])
 
     def _target(self, name: str, consumer: object, payload: object, topic: str | None) -> Target:
         if (consumer is None) == (topic is None):
@@ -131,18 +137,25 @@ class Wishes:
         if topic is not None:
             body, content_type = self._envelope.encode(payload, check_topic(topic))
             return Target(self._names.stored(topic), None, body, content_type)
-        group = self._group(consumer)
+        registration = self._registration(consumer)
         body, content_type = self._envelope.encode(payload, name)
-        return Target(self._names.stored(name), self._names.stored(group), body, content_type)
+        if registration.decode is not None:
+            try:
+                registration.decode(body, content_type)
+            except Unreadable as error:
+                raise BadOption(
+                    f"the schedule {name!r} of {registration.name}, payload={payload!r}: {error}"
+                ) from error
+        return Target(self._names.stored(name), self._names.stored(registration.group), body, content_type)
 
-    def _group(self, consumer: object) -> str:
+    def _registration(self, consumer: object) -> Registration:
         """By name it must be one that this process has: nothing but the registry says what may run (invariant 9)."""
         registration = registration_of(consumer)
         if registration is not None:
-            return registration.group
-        known = [each.group for each in self._consumers]
+            return registration
+        known = {each.group: each for each in self._consumers}
         if isinstance(consumer, str) and consumer in known:
-            return consumer
+            return known[consumer]
         hint = closest(consumer, known) if isinstance(consumer, str) else ""
         raise BadOption(
             f"{consumer!r} is no consumer of this app: pass the decorated function or its group's name.{hint}"

@@ -22,7 +22,7 @@ class Seen(Generic[T]):
 
     async def count(self, wanted: int) -> list[T]:
         """Wait until there are so many."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.items) < wanted:
                 self._changed.clear()
                 await self._changed.wait()
@@ -31,6 +31,6 @@ class Seen(Generic[T]):
 
 async def eventually(question: Callable[[], Awaitable[bool]]) -> None:
     """Ask until the answer is yes: for what only the database knows."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await question():
             await asyncio.sleep(0.01)

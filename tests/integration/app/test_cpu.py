@@ -150,7 +150,7 @@ class Lab:
     def end(self) -> list[str]:
         """Stop it in good order; what it said at the end."""
         self.process.terminate()
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=100)
         assert self.process.returncode == 0
         return out.splitlines()
 
@@ -246,6 +246,6 @@ def test_ctrl_c_lets_a_process_finish(labs: Callable[..., Lab]) -> None:
 
     # As a terminal does: to every process of the foreground group.
     os.killpg(lab.process.pid, signal.SIGINT)
-    out, _ = lab.process.communicate(timeout=30)
+    out, _ = lab.process.communicate(timeout=100)
 
     assert (out.splitlines(), lab.process.returncode) == (["developed", "ended"], 0)

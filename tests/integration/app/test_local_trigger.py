@@ -32,7 +32,7 @@ async def test_it_runs_here_though_another_node_has_as_many_hands(url: str, post
     async with here.worker(), there.worker():
         await asyncio.gather(here.declare(), there.declare())
         receipts = [await here.schedules.trigger("report", local=True, by="ann") for _ in range(10)]
-        places = [await asyncio.wait_for(ran.get(), 10) for _ in receipts]
+        places = [await asyncio.wait_for(ran.get(), 60) for _ in receipts]
 
         assert places == ["here"] * 10
         assert len({receipt.id for receipt in receipts}) == 10
@@ -47,7 +47,7 @@ async def test_a_blocking_caller_has_it_run_here_too(url: str, postgres_schema: 
         await app.declare()
         await asyncio.to_thread(app.sync.schedules.trigger, "report", local=True)
 
-        assert await asyncio.wait_for(ran.get(), 10) == f"process {os.getpid()}"
+        assert await asyncio.wait_for(ran.get(), 60) == f"process {os.getpid()}"
 
 
 async def test_without_a_worker_here_it_is_refused(url: str, postgres_schema: str) -> None:

@@ -29,13 +29,16 @@ def handler(ctx: Context) -> None: ...
         ("0 25 * * *", {}, "25"),
         ("every 1ms", {}, "too often"),
         (60, {}, "is no rhythm"),
-        ("0 0 30 2 *", {}, r"@app.recurring handler is never due: '0 0 30 2 \*' in UTC has no occurrence"),
+        (None, {}, r"@app.recurring\(rhythm, …\) needs a rhythm: '0 9 \* \* mon-fri' or every\('90s'\)"),
+        ("0 0 30 2 *", {}, r"@app.recurring handler is never due: '0 0 30 2 \*' matches no date"),
         ("0 9 * * *", {"timezome": "UTC"}, r"@app.recurring\(…\) has no option 'timezome'. Did you mean 'timezone'\?"),
         ("0 9 * * *", {"timezone": "Europe/Berlim"}, r"Did you mean 'Europe/Berlin'\?"),
         ("0 9 * * *", {"topic": "a", "mode": "direct"}, "topic= is for mode='publish'"),
-        ("0 9 * * *", {"mode": "publish"}, "mode='publish' needs topic="),
+        ("0 9 * * *", {"mode": "publish"}, "mode='publish' needs topic=…, .* or a name=… that is it"),
         ("0 9 * * *", {"mode": "broadcast"}, "mode='broadcast' is not one of 'direct', 'publish'"),
         ("0 9 * * *", {"name": "daily report"}, "schedule name 'daily report' has white space"),
+        ("0 9 * * *", {"name": ""}, "a schedule name is 1 to 255 characters, not 0"),
+        ("0 9 * * *", {"topic": "", "name": "daily"}, "a topic is 1 to 255 characters, not 0"),
         ("0 9 * * *", {"offline": 1}, "offline=1 must be True or False"),
         ("0 9 * * *", {"offline": True, "topic": "reports"}, "it goes neither with mode='publish' nor with cpu=True"),
         ("0 9 * * *", {"topic": "reports.*"}, r"reports\.\*"),
@@ -80,11 +83,30 @@ def test_one_function_may_have_several_schedules_and_be_a_consumer_too() -> None
 def test_an_option_of_the_consumer_is_given_once() -> None:
     app = Mainspring("memory://")
 
-    with pytest.raises(errors.BadOption, match="is registered already: give retry where it is"):
+    with pytest.raises(
+        errors.BadOption, match=r"report is registered by the decorator below: give keep=, retry= there$"
+    ):
 
-        @app.recurring("0 9 * * *", retry="messages")
+        @app.recurring("0 9 * * *", retry="messages", keep="all")
         @app.consumer("reports")
         async def report(ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize("options", [{"topic": "reports"}, {"mode": "publish", "name": "reports"}])
+def test_what_is_published_needs_a_function_of_its_own(options: dict[str, Any]) -> None:
+    app = Mainspring("memory://")
+
+    with pytest.raises(errors.BadOption) as refused:
+
+        @app.recurring("0 9 * * *", **options)
+        @app.consumer("reports")
+        async def report(ctx: Context) -> None: ...
+
+    assert str(refused.value).endswith(
+        "report is registered by the decorator below, and so an occurrence goes to it alone: leave out mode= and "
+        "topic=. To let every group of 'reports' receive it, write @app.recurring(…, topic='reports') above a "
+        "function of its own, which receives it too"
+    )
 
 
 def test_a_consumer_above_what_recurs_would_lose_its_options() -> None:

@@ -104,14 +104,17 @@ def test_days_that_code_tells_stay_beneath_another_rhythm(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('"daily.report" = "0 25 * * *"', "25"),
+        ('"daily.report" = "0 25 * * *"', "bad cron expression '0 25 * * *': hours: found 25, allowed: 0-23. The"),
+        ('"daily.report" = "0 9 * *"', "bad cron expression '0 9 * *': it ends after 4 fields; write 5 fields"),
         ('"daily.report" = "0 0 30 2 *"', "it is never due"),
         ('"daily.report" = 5', "5 is neither a rhythm nor a table of options"),
         ('"daily.report" = { rythm = "0 7 * * *" }', "has no option 'rythm'. Did you mean 'rhythm'?"),
-        ('"daily.report" = { timezone = "Europe/Berlim" }', "Did you mean 'Europe/Berlin'?"),
+        ('"daily.report" = { timezone = "Europe/Berlim" }', "Did you mean 'Europe/Berlin'? The code's own value"),
         ('"daily.report" = { overlap = "never" }', "overlap='never' is not one of"),
-        ('"daily.report" = { holidays = "XX" }', "the holidays package knows no such country"),
-        ('"daily.report" = { end = 2027-01-01 }', "must be an aware datetime"),
+        ('"daily.report" = { holidays = "XX" }', "nor a country that the holidays package knows"),
+        ('"daily.report" = { end = 2027-01-01 }', "end=2027-01-01 is no instant: write it as in end = 2030-01-31T09"),
+        ('"daily.report" = { start = "2027-01-01T00:00:00Z" }', "is no instant: write it as in start = 2030"),
+        ('"daily.report" = { start = 2027-01-01T00:00:00 }', "start=2027-01-01 00:00:00 is no instant"),
     ],
 )
 def test_a_mistake_is_logged_with_its_place_and_the_codes_own_value_is_used(
@@ -126,6 +129,7 @@ def test_a_mistake_is_logged_with_its_place_and_the_codes_own_value_is_used(
     assert line.startswith("mainspring.toml:2: schedule daily.report: ")
     assert message in line
     assert line.endswith("The code's own value is used")
+    assert "\n" not in line
 
 
 def test_a_bad_variable_is_named(
@@ -145,6 +149,34 @@ def test_a_name_that_is_no_schedule_is_logged(build: Build, caplog: pytest.LogCa
 
     (told,) = caplog.messages
     assert told == "mainspring.toml:2: this app has no schedule 'sweeps'. Did you mean 'sweep'? It is ignored"
+
+
+def test_a_variable_that_names_no_schedule_is_logged_with_the_one_that_does(
+    build: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MAINSPRING_SCHEDULE_DAYLY_REPORT", "every 2h")
+    monkeypatch.setenv("MAINSPRING_SCHEDULE_X", "every 2h")
+
+    assert viewed(build(), "daily.report").rhythm == "0 9 * * *"
+    near, far = caplog.messages
+    assert near == (
+        "MAINSPRING_SCHEDULE_DAYLY_REPORT: this app has no schedule of this name. Did you mean "
+        "MAINSPRING_SCHEDULE_DAILY_REPORT? It is ignored"
+    )
+    assert far == "MAINSPRING_SCHEDULE_X: this app has no schedule of this name. It is ignored"
+
+
+def test_an_app_without_schedules_says_that_what_is_set_for_one_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write('[schedules]\nsweep = "every 2h"\n')
+    app = Mainspring("memory://")
+
+    with app.testing(start=NOON):
+        assert app.sync.schedules.list() == []
+
+    assert caplog.messages == ["mainspring.toml:2: this app has no schedule 'sweep'. It is ignored"]
 
 
 def test_an_end_in_the_file_that_has_passed_ends_it(build: Build, caplog: pytest.LogCaptureFixture) -> None:

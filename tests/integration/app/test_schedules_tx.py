@@ -76,7 +76,7 @@ def test_what_is_rolled_back_never_happened(place: tuple[Mainspring, Joining]) -
 
     with joining() as tx:
         schedules.put("other", every("1h"), "mail", "bob", tx=tx)
-        schedules.once("later", datetime.now(UTC) + timedelta(hours=1), "mail", tx=tx)
+        schedules.once("later", datetime.now(UTC) + timedelta(hours=1), "mail", "ann", tx=tx)
         schedules.alter("hourly", every("2h"), tx=tx)
         schedules.pause("hourly", tx=tx)
         schedules.trigger("hourly", tx=tx)
@@ -116,11 +116,26 @@ def test_a_refused_change_leaves_the_callers_transaction_usable(place: tuple[Mai
         with pytest.raises(BadOption, match="there is no schedule 'nobody'"):
             schedules.pause("nobody", tx=tx)
         with pytest.raises(BadOption, match="has passed: give a later time, or past='run'"):
-            schedules.once("late", datetime(2020, 1, 1, tzinfo=UTC), "mail", tx=tx)
+            schedules.once("late", datetime(2020, 1, 1, tzinfo=UTC), "mail", "ann", tx=tx)
         schedules.put("hourly", every("1h"), "mail", "ann", tx=tx)
         tx.commit()
 
     assert [view.name for view in schedules.list()] == ["hourly"]
+
+
+def test_in_a_transaction_the_name_that_was_meant_is_suggested_too(place: tuple[Mainspring, Joining]) -> None:
+    app, joining = place
+    schedules = app.sync.schedules
+    start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    with joining() as tx:
+        schedules.put("hourly", every("1h"), "mail", "ann", tx=tx)
+        for call in (
+            lambda: schedules.pause("hourli", tx=tx),
+            lambda: schedules.trigger("hourli", tx=tx),
+            lambda: schedules.backfill("hourli", start, end, tx=tx),
+        ):
+            with pytest.raises(BadOption, match=r"there is no schedule 'hourli'\. Did you mean 'hourly'\?"):
+                call()
 
 
 def test_the_blocking_twin_has_every_verb(place: tuple[Mainspring, Joining]) -> None:

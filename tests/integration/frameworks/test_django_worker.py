@@ -5,6 +5,8 @@ import subprocess
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.integration.frameworks.projects import Project, new_project, postgresql, sqlite
 
 READY = "mainspring worker ready"
@@ -188,3 +190,49 @@ def test_a_broken_connection_is_replaced_for_the_next_attempt(tmp_path: Path, po
 
     assert "thread 3" in thread
     assert "coroutine 3" in coroutine
+
+
+BOOKING = """
+    from django.db import transaction
+
+    from mainspring import Context, exponential
+    from mainspring.integrations.django import app
+    from orders.models import Booking
+
+
+    @app.consumer("booked", retry=exponential("10ms", jitter=0), transactional="default")
+    def book(n: int, ctx: Context) -> None:
+        assert ctx.tx.alias == "default"
+        Booking.objects.create(n=n)  # unique: were the first one left behind, the second would fail
+        with transaction.atomic():
+            ctx.sync.publish("booking.done", n)
+        if ctx.attempt == 1:
+            raise RuntimeError("not yet")
+
+
+    @app.consumer("booking.done")
+    def tell(n: int) -> None:
+        print("booked", n, [each.n for each in Booking.objects.all()], flush=True)
+"""
+MODELS = """
+    from django.db import models
+
+    class Booking(models.Model):
+        n = models.IntegerField(unique=True)
+"""
+
+
+@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+def test_a_consumer_is_one_transaction_with_what_the_models_wrote(
+    tmp_path: Path, postgres_url: str, database: str
+) -> None:
+    databases = sqlite(tmp_path / "shop.db") if database == "SQLite" else postgresql(postgres_url)
+    more = "" if database == "SQLite" else "MAINSPRING = {'SCHEMA': 'django_booked'}"
+    project = new_project(tmp_path, databases, more, consumers=BOOKING, models=MODELS)
+    project.manage("makemigrations", "orders")
+    project.manage("migrate")
+    project.script("from mainspring.integrations.django import app; app.sync.publish('booked', 7)")
+
+    said = _served(project, "booked 7 [7]")
+
+    assert said.count("booked 7 [7]") == 1

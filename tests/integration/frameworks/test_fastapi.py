@@ -86,7 +86,7 @@ def test_with_a_worker_the_same_process_consumes(spring: Mainspring) -> None:
     @web.post("/orders")
     async def place() -> None:
         await spring.publish("orders.placed", {"order_id": 7})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await done.wait()
 
     with TestClient(web) as client:
@@ -114,7 +114,7 @@ def test_a_worker_may_serve_some_groups_only(spring: Mainspring) -> None:
     async def place() -> int:
         await spring.declare()
         await spring.publish("orders.placed", {"order_id": 7})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await done.wait()
         return next(each.ready for each in (await spring.tally()).groups if each.group == "ship")
 

@@ -95,7 +95,7 @@ async def test_a_session_of_the_handlers_thread_is_removed_in_that_thread(spring
         if len(left) == 2:
             loop.call_soon_threadsafe(done.set)
 
-    async with spring.worker(), asyncio.timeout(10):
+    async with spring.worker(), asyncio.timeout(60):
         await spring.publish_many([("orders.placed", 1), ("orders.placed", 2)])
         await done.wait()
     engine.dispose()

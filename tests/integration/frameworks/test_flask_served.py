@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,6 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tests.house.tree import ROOT
-from tests.services.cluster import free_port
 from tests.services.postgres import new_database
 
 MODULE = "tests.integration.frameworks.flask_shop"
@@ -71,6 +71,13 @@ def _running(arguments: list[str], url: str, until: str, times: int = 1) -> Iter
             listening.join(_PATIENCE)
 
 
+def _port(said: list[str]) -> int:
+    """Where it says that it listens."""
+    found = re.search(r"Listening at: http://127\.0\.0\.1:(\d+)", "".join(said))
+    assert found is not None, said
+    return int(found[1])
+
+
 def _prepare(url: str) -> None:
     environment = {**os.environ, "SHOP_URL": url, "PYTHONPATH": str(ROOT)}
     program = f"from mainspring import Mainspring; Mainspring({url!r}).sync.migrate()"
@@ -96,11 +103,11 @@ def _payloads(url: str, topic: str) -> list[str]:
 
 def _serve_two(url: str) -> None:
     _prepare(url)
-    port = free_port()
-    command = ["gunicorn", "--preload", "--workers=2", f"--bind=127.0.0.1:{port}", f"{MODULE}:create_app()"]
+    command = ["gunicorn", "--preload", "--workers=2", "--bind=127.0.0.1:0", f"{MODULE}:create_app()"]
 
     answers: list[dict[str, Any]] = []
-    with _running(command, url, until="Booting worker", times=2):
+    with _running(command, url, until="Booting worker", times=2) as said:
+        port = _port(said)
         # Which of the two answers is the system's to choose: go on until both have.
         while len(answers) < LEAST or len({each["pid"] for each in answers}) < 2:
             assert len(answers) < UNWANTED, "one process served everybody"

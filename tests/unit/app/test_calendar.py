@@ -11,7 +11,7 @@ import pytest
 from mainspring import errors
 from mainspring.app.calendar import read_days_option
 from mainspring.runtime.schedules.calendars import country_days
-from mainspring.runtime.schedules.plan import Plan, read_plan
+from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 
 CHRISTMAS = date(2026, 12, 25)
 
@@ -84,7 +84,8 @@ def test_weekdays_and_dates_in_one_set_need_no_order_of_their_own() -> None:
         (7, r"holidays=7 is no set of days: write weekdays \('sat,sun'\), a country \('DE', 'DE-BY'\), dates, or a"),
         (datetime(2026, 12, 25, tzinfo=UTC), r"is an instant: write its date, as in date\(2026, 12, 25\)"),
         ([datetime(2026, 12, 25, tzinfo=UTC)], "is an instant"),
-        ("saturday", r"holidays='saturday' is neither a weekday \('sat', 'mon-fri'\), a date"),
+        ("saturday", r"holidays='saturday' is neither a weekday \('sat', 'mon-fri'\), a date .* Did you mean 'sat'\?$"),
+        ("funday", r"nor a country \('DE', 'DE-BY'\)$"),
         ("2026-02-30", "is neither a weekday"),
         ("sat;sun", "is neither a weekday"),
         ([7], "7"),
@@ -134,10 +135,41 @@ def _following(plan: Plan, after: datetime, count: int) -> Iterator[datetime]:
         after = found
 
 
-@pytest.mark.parametrize("place", ["XX", "DE-XX"])
-def test_a_country_that_nobody_knows_is_refused(place: str) -> None:
-    with pytest.raises(errors.BadOption, match=f"holidays='{place}': the holidays package knows no such country"):
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("xx", "nor a country that the holidays package knows: those are written by their codes, as in 'DE' or 'US'"),
+        ("DE-XX", "is no part of DE that the holidays package knows: write DE- and one of BB, BE, BW, BY, "),
+        ("HK-1", "is no part of HK that the holidays package knows: write 'HK'"),
+    ],
+)
+def test_a_country_that_nobody_knows_is_refused(place: str, said: str) -> None:
+    with pytest.raises(errors.BadOption) as refused:
         read_days_option(place, "holidays")
+    assert str(refused.value).startswith(f"holidays={place!r} is ")
+    assert said in str(refused.value)
+
+    for field in ("holidays", "workdays"):  # what is stored is told by the name of its field
+        with pytest.raises(CannotPlan, match=f"^{field}='{place}'"):
+            read_plan({"rhythm": "0 9 * * *", field: [f"country:{place}"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("xx", "; the working days of a country are workdays='mon-fri' and holidays='XX'"),
+        ("de-by", "; the working days of a country are workdays='mon-fri' and holidays='DE-BY'"),
+        ("monday", ". Did you mean 'mon'?"),
+        ("1.1.2026", ""),
+    ],
+)
+def test_working_days_are_not_those_of_a_country(text: str, said: str) -> None:
+    with pytest.raises(errors.BadOption) as refused:
+        read_days_option(["mon-fri", text], "workdays")
+
+    assert str(refused.value) == (
+        f"workdays={text!r} is neither a weekday ('sat', 'mon-fri') nor a date ('2026-12-24'){said}"
+    )
 
 
 def test_a_calendar_of_the_package_is_asked_itself() -> None:

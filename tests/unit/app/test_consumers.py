@@ -212,7 +212,7 @@ def test_an_unknown_option_is_refused_before_the_function_is_seen() -> None:
 
     assert str(refused.value) == (
         "@app.consumer(…) has no option 'concurency'. Did you mean 'concurrency'? It accepts breaker, concurrency, "
-        "cpu, group, keep, middleware, retry, timeout"
+        "cpu, group, keep, middleware, retry, timeout, transactional"
     )
 
 

@@ -86,6 +86,17 @@ def test_a_run_that_was_asked_to_stop_is_cancelled() -> None:
     assert ctx.wait_cancelled()
 
 
+def test_progress_is_noted_on_the_run_and_the_latest_counts() -> None:
+    held = delivery()
+    run = running(held)
+    ctx = Context(Desk(), held, run)
+
+    ctx.progress("41 of 100")
+    ctx.progress(42)
+
+    assert run.progress == "42"
+
+
 def test_a_plain_function_can_sleep_until_it_should_stop() -> None:
     held = delivery()
     run = running(held)

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring import Mainspring
+from mainspring import Mainspring, Retention
 from mainspring.app.desk import BATCH
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, Draft, Want
@@ -258,3 +258,44 @@ async def test_pruning_goes_on_until_nothing_is_left(app: Mainspring) -> None:
     assert pruned.runs == 6
     assert told[-1] == pruned.total
     assert (await app.prune()).total == 0
+
+
+async def test_what_was_pruned_is_in_the_audit_with_its_counts(app: Mainspring) -> None:
+    await bury(app, "receipts", 2)
+    at_once = Retention(dead=timedelta(), failures=None)
+    (await storage_of(app)).now = (await app.tally()).now + timedelta(minutes=1)
+
+    await app.prune(Retention(failures=None), by="ann")
+    await app.prune(at_once, topic="b.*", by="ann")
+    nothing = await app.audit()
+    await app.prune(at_once, topic="a", by="ann")
+
+    assert nothing == []
+    (line,) = await app.audit()
+    assert (line.by, line.action, line.subject, line.detail) == ("ann", "purge", "a", "dead 2")
+
+
+async def test_a_pruning_that_ends_early_is_in_the_audit_too(app: Mainspring) -> None:
+    await bury(app, "receipts", 2)
+    (await storage_of(app)).now = (await app.tally()).now + timedelta(minutes=1)
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await app.prune(Retention(dead=timedelta(), failures=None), progress=interrupt)
+
+    (line,) = await app.audit()
+    assert (line.by, line.action, line.subject, line.detail) == ("app", "purge", "all topics", "dead 2")
+
+
+async def test_what_may_not_be_meant_is_refused_before_anything_goes(app: Mainspring) -> None:
+    await bury(app, "receipts")
+    (await storage_of(app)).now = (await app.tally()).now + timedelta(minutes=1)
+
+    with pytest.raises(BadOption):
+        await app.prune(Retention(dead=timedelta(), topics={"a": {"dead": -timedelta(days=1)}}))
+    with pytest.raises(BadOption):
+        await app.prune(Retention(dead=timedelta()), topic="a*")
+
+    assert len(await app.dead.list()) == 1

@@ -47,7 +47,9 @@ async def test_a_fresh_database_is_healthy(app: Mainspring) -> None:
 
     assert found.status == "healthy"
     assert found.ok
-    assert statuses(found) == dict.fromkeys(["storage", "backlog", "overdue", "lapsed", "workers", "groups"], "healthy")
+    assert statuses(found) == dict.fromkeys(
+        ["storage", "backlog", "overdue", "lapsed", "workers", "groups", "inbox"], "healthy"
+    )
 
 
 async def test_health_opens_by_itself() -> None:

@@ -47,6 +47,7 @@ def _length(option: str, default: timedelta) -> Case:
 def _kept(field_name: str, default: timedelta | None, preset: object = ...) -> Case:
     """A field of the retention, for ever at one place: that is a value too."""
     last = timedelta(days=14)
+    kept: dict[str, Any] = {field_name: last}
     return Case(
         default,
         '"11d"',
@@ -55,7 +56,7 @@ def _kept(field_name: str, default: timedelta | None, preset: object = ...) -> C
         None,
         "13d",
         timedelta(days=13),
-        {"retention": Retention(**{field_name: last})},
+        {"retention": Retention(**kept)},
         last,
         preset,
     )
@@ -101,6 +102,7 @@ CASES = {
         "development",
     ),
     "pool_size": Case(4, "5", 5, "6", 6, "7", 7, {"pool_size": 8}, 8),
+    "handler_pool": Case(10, "5", 5, "6", 6, "7", 7, {"handler_pool": 8}, 8),
     "version": Case(0, "5", 5, "6", 6, "7", 7, {"version": 8}, 8),
     "durable": Case(False, "true", True, "false", False, "yes", True, {"durable": False}, False),
     "retention.repeats": _short("repeats", HOUR),
@@ -110,6 +112,19 @@ CASES = {
     "retention.parked": _kept("parked", 7 * DAY),
     "retention.workers": _short("workers", DAY),
     "retention.audit": _kept("audit", 365 * DAY),
+    "retention.inbox": _kept("inbox", 30 * DAY),
+    "retention.leases": _kept("leases", 7 * DAY),
+    "retention.topics": Case(
+        {},
+        '{ "a.*" = { done = "1d", dead = "forever" }, b = { parked = "2d" } }',
+        {"a.*": {"done": DAY, "dead": None}, "b": {"parked": 2 * DAY}},
+        '{ "a.#" = { failures = "3d" } }',
+        {"a.#": {"failures": 3 * DAY}},
+        '{"a": {"done": "4d"}}',
+        {"a": {"done": 4 * DAY}},
+        {"retention": Retention(topics={"c": {"done": 5 * DAY}})},
+        {"c": {"done": 5 * DAY}},
+    ),
 }
 
 
@@ -234,12 +249,23 @@ def test_an_empty_variable_counts_as_not_set_and_is_remembered(tmp_path: Path) -
             ),
         ),
         (
+            "MAINSPRING_RETENTION_TOPICS",
+            "orders.*=7d",
+            'MAINSPRING_RETENTION_TOPICS=\'orders.*=7d\' must be a mapping, as in {"orders.*": {"done": "7d"}}',
+        ),
+        (
+            "MAINSPRING_RETENTION_TOPICS",
+            '{"orders.*": {"doen": "7d"}}',
+            "MAINSPRING_RETENTION_TOPICS['orders.*'] has no kind 'doen'. Did you mean 'done'?",
+        ),
+        (
             "MAINSPRING_RETENTION",
             "7d",
             (
                 "MAINSPRING_RETENTION has a variable for each of its fields: MAINSPRING_RETENTION_REPEATS, "
                 "MAINSPRING_RETENTION_DONE, MAINSPRING_RETENTION_FAILURES, MAINSPRING_RETENTION_DEAD, "
-                "MAINSPRING_RETENTION_PARKED, MAINSPRING_RETENTION_WORKERS, MAINSPRING_RETENTION_AUDIT"
+                "MAINSPRING_RETENTION_PARKED, MAINSPRING_RETENTION_WORKERS, MAINSPRING_RETENTION_AUDIT, "
+                "MAINSPRING_RETENTION_INBOX, MAINSPRING_RETENTION_LEASES, MAINSPRING_RETENTION_TOPICS"
             ),
         ),
         ("MAINSPRING_CLAIM_TIM", "x", "MAINSPRING_CLAIM_TIM is no option. Did you mean MAINSPRING_CLAIM_TIME?"),

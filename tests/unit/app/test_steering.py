@@ -11,6 +11,7 @@ from mainspring.timing.cron import CronError
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+NEAR = r"^there is no schedule 'reprot'\. Did you mean 'report'\? `mainspring schedules list` shows all$"
 
 
 @pytest.fixture
@@ -67,11 +68,21 @@ def view(app: Mainspring, name: str = "report") -> ScheduleView:
         (lambda s: s.backfill("report", NOON - 2000 * HOUR, NOON), "has more than 1,000 occurrences"),
         (lambda s: s.next("report", 0), "n=0 must be a whole number from 1 to 1,000"),
         *[
-            (lambda s, verb=verb: getattr(s, verb)("reports"), "there is no schedule 'reports'")
+            (lambda s, verb=verb: getattr(s, verb)("reprot"), NEAR)
             for verb in ("pause", "resume", "delete", "trigger", "next")
         ],
-        (lambda s: s.alter("reports", "0 9 * * *"), "there is no schedule 'reports'"),
-        (lambda s: s.backfill("reports", NOON - HOUR, NOON), "there is no schedule 'reports'"),
+        (lambda s: s.alter("reprot", "0 9 * * *"), NEAR),
+        (lambda s: s.backfill("reprot", NOON - HOUR, NOON), NEAR),
+        (lambda s: s.between("reprot", NOON - HOUR, NOON), NEAR),
+        (lambda s: s.pause("far"), r"^there is no schedule 'far'\. `mainspring schedules list` shows all$"),
+        (
+            lambda s: s.put("x", every("1h"), "mailer", 7),
+            "the schedule 'x' of .*mail, payload=7: the payload is not str",
+        ),
+        (
+            lambda s: s.once("x", NOON + HOUR, "mailer", []),
+            r"the schedule 'x' of .*mail, payload=\[\]: the payload is not",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_told_and_changes_nothing(
@@ -85,6 +96,30 @@ def test_what_cannot_be_meant_is_told_and_changes_nothing(
     assert app.sync.schedules.list() == before
     assert app.sync.audit() == []
     assert kit.pending == []
+
+
+def test_a_schedule_that_was_made_at_run_time_is_suggested_too(app: Mainspring, kit: Testing) -> None:
+    app.sync.schedules.put("newsletter", every("1h"), "mailer")
+
+    with pytest.raises(
+        errors.BadOption, match=r"there is no schedule 'newsleter'\. Did you mean 'newsletter'\?"
+    ) as told:
+        app.sync.schedules.pause("newsleter")
+    assert type(told.value) is errors.BadOption
+
+
+async def test_one_that_is_in_the_code_and_not_declared_yet_is_told_from_one_that_is_not_there(app: Mainspring) -> None:
+    empty = Mainspring("memory://", name="shop")
+    async with app, empty:
+        for call in (app.schedules.pause("report"), app.schedules.next("report")):
+            with pytest.raises(
+                errors.BadOption, match="the schedule 'report' is in the code and not declared yet: a w"
+            ):
+                await call
+        with pytest.raises(errors.BadOption, match="there is no schedule 'report', nor any other: a worker declares"):
+            await empty.schedules.pause("report")
+        await app.declare()
+        assert (await app.schedules.pause("report")).state == "paused"
 
 
 def test_a_bad_expression_changes_nothing_either(app: Mainspring, kit: Testing) -> None:
@@ -144,6 +179,23 @@ def test_a_paused_one_can_be_triggered(app: Mainspring, kit: Testing) -> None:
     assert len(kit.sync.drain()) == 1
 
 
+def test_a_pause_cancels_what_has_not_begun_and_keeps_what_was_asked_for(app: Mainspring, kit: Testing) -> None:
+    schedules = app.sync.schedules
+    schedules.alter("report", jitter="30m")
+    kit.sync.advance("1h")  # fired, and due within half an hour
+    schedules.backfill("report", NOON - 2 * HOUR, NOON - HOUR)
+
+    schedules.pause("report")
+    kit.sync.advance("2h")
+
+    runs = sorted((run.scheduled_for, run.source, run.status, run.error) for run in schedules.runs("report"))
+    assert runs == [
+        (NOON - 2 * HOUR, "manual", "done", None),
+        (NOON - HOUR, "manual", "done", None),
+        (NOON + HOUR, "schedule", "cancelled", "its schedule was paused"),
+    ]
+
+
 def test_once_can_be_moved_until_it_has_run(app: Mainspring, kit: Testing) -> None:
     schedules = app.sync.schedules
     schedules.once("call", NOON + HOUR, "mailer", "ann")
@@ -165,6 +217,16 @@ def test_once_that_was_paused_over_its_time_runs_when_it_is_resumed(app: Mainspr
     app.sync.schedules.resume("later")
 
     assert [ran.schedule for ran in kit.sync.drain()] == ["later"]
+
+
+def test_once_that_has_had_its_time_is_not_paused_so_that_its_run_is_not_lost(app: Mainspring, kit: Testing) -> None:
+    app.sync.schedules.once("call", NOON + HOUR, "mailer", "ada")
+    kit.sync.advance("2h")
+
+    paused = app.sync.schedules.pause("call", by="ann")
+
+    assert (paused.state, paused.paused_at) == ("finished", None)
+    assert [line.action for line in app.sync.audit()] == ["schedule once"]
 
 
 def test_once_in_the_past_runs_now_where_that_is_asked_for(app: Mainspring, kit: Testing) -> None:

@@ -181,8 +181,8 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
             "\n[xyzzy]\na = 1\n",
             (
                 "line 2, column 2: there is no option 'xyzzy'. There are apps, auto_migrate, claim_time, durable, "
-                "grace, idle_poll, keep, name, namespace, payload_limit, pool_size, preset, retention, schedules, "
-                "schema, timeout, url, version"
+                "grace, handler_pool, idle_poll, keep, name, namespace, payload_limit, pool_size, preset, "
+                "retention, schedules, schema, timeout, url, version"
             ),
         ),
         (
@@ -195,6 +195,28 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
             (
                 "line 1, column 15: retention.done=3 has no unit: write a timedelta or text like '30s', '15m', "
                 "'1h30m', '2d', or 'forever'"
+            ),
+        ),
+        (
+            '[retention.topics."orders.*"]\ndone = "7d"\nded = "1d"\n',
+            "line 3, column 1: retention.topics['orders.*'] has no kind 'ded'. Did you mean 'dead'?",
+        ),
+        (
+            '[retention.topics]\n"orders.*" = { done = "0s" }\n',
+            (
+                "line 2, column 16: retention.topics['orders.*'].done='0s' is out of bounds: it must be at least 1s, "
+                "or 'forever'"
+            ),
+        ),
+        (
+            '[retention]\ntopics = "7d"\n',
+            'line 2, column 1: retention.topics=\'7d\' must be a mapping, as in {"orders.*": {"done": "7d"}}',
+        ),
+        (
+            '[retention.topics]\n"orders*" = { done = "1d" }\n',
+            (
+                "line 2, column 15: retention.topics: topic pattern 'orders*': `*` stands for one whole segment, as in "
+                "'orders.*'"
             ),
         ),
         ('\ndurable = "yes"', "line 2, column 1: durable='yes' must be True or False"),

@@ -212,3 +212,17 @@ async def test_middleware_stands_around_as_ever(app: Mainspring) -> None:
 
     expected = ["before awaited", "awaited", "after awaited", "before blocking", "blocking", "after blocking"]
     assert told == expected
+
+
+async def test_a_run_knows_what_its_handler_last_said(app: Mainspring, kit: Testing) -> None:
+    @app.consumer("orders.placed")
+    def count(order: int, ctx: Context) -> None:
+        if order:
+            ctx.progress(f"{order} of 2")
+            ctx.progress(f"{order + 1} of 2")
+
+    await app.publish("orders.placed", 0)
+    await app.publish("orders.placed", 1)
+    await kit.drain()
+
+    assert [ran.progress for ran in kit.runs] == [None, "2 of 2"]

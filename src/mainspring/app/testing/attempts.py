@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Protocol
 
 from mainspring.app.registration import Registration
+from mainspring.app.storages import lent_in_place
 from mainspring.app.testing.book import Book
 from mainspring.app.testing.calling import Calls, is_plain
 from mainspring.app.testing.values import Ran
 from mainspring.model.errors import StuckHandler
-from mainspring.model.join import is_member
 from mainspring.model.message import Delivery, Scan, Want
-from mainspring.model.verdict import Release, Settlement, Verdict
+from mainspring.model.verdict import Release, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.runtime import judgement
 from mainspring.runtime.handler import Handler, Run
@@ -52,12 +52,15 @@ class Savepoint(Protocol):
 class Attempts:
     """Makes attempts, one at a time."""
 
-    def __init__(self, storage: Storage, book: Book, clock: HandClock, bus: Bus, savepoint: Savepoint) -> None:
+    def __init__(
+        self, storage: Storage, book: Book, clock: HandClock, bus: Bus, savepoint: Savepoint, tx: object = None
+    ) -> None:
         self._storage = storage
         self._book = book
         self._clock = clock
         self._bus = bus
         self._savepoint = savepoint
+        self._tx = tx
         self.running: Run | None = None
         """What runs now."""
         self.ending: Ending = _nothing
@@ -92,6 +95,7 @@ class Attempts:
     async def _serve(self, delivery: Delivery, consumer: Registration, handler: Handler, calls: Calls) -> Ran:
         __tracebackhide__ = True
         run = Run(delivery, handler, held_until=float("inf"))
+        run.tx = self._lent(consumer)
         began, began_at = self._clock.monotonic(), self._clock.now()
         exception: BaseException | None = None
         verdict = judgement.without_running(delivery, _DEATHS)
@@ -103,17 +107,23 @@ class Attempts:
                 verdict, exception = await self._attempt(run, calls)
             except BaseException:
                 # The test itself has ended here; whoever looks on finds it as it was.
-                await self._storage.mailbox.settle([_settlement(delivery, Release(), handler, timedelta())])
+                await self._storage.mailbox.settle([handler.settlement(delivery, Release(), timedelta())])
                 raise
             finally:
                 self.running = None
         took = timedelta(seconds=self._clock.monotonic() - began)
         await self.ending(began_at)
-        settlement = _settlement(delivery, verdict, handler, took)
+        settlement = handler.settlement(delivery, verdict, took)
         await self._storage.mailbox.settle([settlement])
         if self._bus:
             await calls.tell(self._bus, lambda: tell(self._bus, delivery, settlement))
-        return self._book.note_run(consumer, delivery, verdict, took, exception)
+        return self._book.note_run(consumer, delivery, verdict, took, exception, run.progress)
+
+    def _lent(self, consumer: Registration) -> object:
+        source = consumer.transactional
+        if source is None or self._tx is None:
+            return None
+        return lent_in_place(self._tx) if source.is_ours and not consumer.threaded else self._tx
 
     async def _attempt(self, run: Run, calls: Calls) -> tuple[Verdict, BaseException | None]:
         __tracebackhide__ = True
@@ -150,10 +160,6 @@ class Attempts:
     def _failed(self, run: Run, error: BaseException) -> Verdict:
         elapsed = timedelta(seconds=self._clock.monotonic() - (run.started or 0.0))
         return judgement.of_error(error, run.delivery, run.handler.retry, elapsed)
-
-
-def _settlement(delivery: Delivery, verdict: Verdict, handler: Handler, took: timedelta) -> Settlement:
-    return Settlement(delivery.claim, verdict, handler.keeps(delivery), took, is_member(delivery))
 
 
 def _task() -> asyncio.Task[object] | None:

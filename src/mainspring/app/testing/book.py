@@ -14,7 +14,7 @@ from mainspring.app.names import Namespace
 from mainspring.app.registration import Registration
 from mainspring.app.testing.values import DeadLetter, Pending, Ran, Sent
 from mainspring.model.errors import Unreadable
-from mainspring.model.message import Delivery, Draft
+from mainspring.model.message import Delivery, Draft, Receipt
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import DeliveryView, Filter
@@ -60,6 +60,11 @@ class Book:
             self._known.setdefault(draft.id, Known(draft.payload, draft.content_type))
             self.sent.append(self._sent(draft, now, new=new))
 
+    def note_unique(self, draft: Draft, receipt: Receipt) -> None:
+        """A draft was published that was to be one of its kind: what was not stored is not there."""
+        if receipt.id == draft.id:
+            self.note_sent([draft], frozenset((draft.id,)))
+
     def note_run(
         self,
         consumer: Registration,
@@ -67,9 +72,10 @@ class Book:
         verdict: Verdict,
         took: timedelta,
         exception: BaseException | None,
+        progress: str | None = None,
     ) -> Ran:
         """An attempt has ended."""
-        ran = self._ran(consumer, delivery, verdict, took, exception)
+        ran = self._ran(consumer, delivery, verdict, took, exception, progress)
         self.runs.append(ran)
         return ran
 
@@ -125,6 +131,7 @@ class Book:
         verdict: Verdict,
         took: timedelta,
         exception: BaseException | None,
+        progress: str | None = None,
     ) -> Ran:
         now = self._clock.now()
         error: str | None = None
@@ -161,6 +168,7 @@ class Book:
             correlation_id=delivery.correlation_id,
             causation_id=delivery.causation_id,
             schedule=self._schedule(delivery),
+            progress=progress,
         )
 
     def _schedule(self, delivery: Delivery) -> str | None:

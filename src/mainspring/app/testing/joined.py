@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from typing import TypeVar, cast
-from uuid import UUID
 
 from mainspring.app.background import at_once
 from mainspring.app.handles import Kind
 from mainspring.app.testing.book import Book
 from mainspring.app.testing.calling import loopless
-from mainspring.app.testing.noted import NotedPlanning
+from mainspring.app.testing.noted import NotedPlanning, NotedScripts
 from mainspring.app.testing.stand_in import Stores
 from mainspring.app.transactions import Planning, Posting, Transactions
 from mainspring.model.errors import BadHandle, Misuse
-from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Draft, Published
 from mainspring.storage.contract import (
     BellMode,
     Controls,
     Doorbell,
-    Keyed,
+    Inbox,
+    Leases,
     Ledger,
+    Lender,
     Mailbox,
     Schema,
     Storage,
@@ -36,9 +35,10 @@ from mainspring.storage.script import AsyncConnection, Connection, Script, run, 
 from mainspring.storage.sql import (
     Gateway,
     Lane,
-    Now,
     Scripts,
     SqlControls,
+    SqlInbox,
+    SqlLeases,
     SqlLedger,
     SqlMailbox,
     SqlTimetable,
@@ -120,7 +120,9 @@ class JoinedStorage:
         self.ledger: Ledger = SqlLedger(scripts.ledger, gateway, self)
         self.controls: Controls = SqlControls(scripts.controls, gateway, self)
         self.upkeep: Upkeep = SqlUpkeep(scripts.upkeep, gateway, self)
+        self.leases: Leases = SqlLeases(scripts.leases, gateway, self)
         self.timetable: Timetable = SqlTimetable(scripts.timetable, gateway, self)
+        self.inbox: Inbox = SqlInbox(scripts.inbox, gateway, self)
         self.schema: Schema = scripts.schema(gateway)
         self.doorbell: Doorbell = SilentBell()
 
@@ -144,6 +146,10 @@ class JoinedStorage:
         start = time.perf_counter()
         await self._gateway.run(self._scripts.ping(), "read")
         return timedelta(seconds=time.perf_counter() - start)
+
+    def lender(self, size: int) -> Lender:
+        """See ``Storage.lender``. A test runs its handlers itself, in its own transaction."""
+        raise Misuse(f"{size} connections were to be lent, and in a test there is one: the test's own")
 
     def sibling(self) -> JoinedStorage:
         """See ``Storage.sibling``. There is one connection, and this is it."""
@@ -171,30 +177,6 @@ class SilentBell:
         """See ``Doorbell.rouse``."""
 
 
-class NotedScripts:
-    """``Posting`` that notes what was published."""
-
-    def __init__(self, scripts: Posting, book: Book) -> None:
-        self._scripts = scripts
-        self._book = book
-
-    def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]:
-        """See ``Posting.publish``."""
-        published = yield from self._scripts.publish(drafts, now)
-        self._book.note_sent(drafts, published.stored)
-        return published
-
-    def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
-        """See ``Posting.join``."""
-        published = yield from self._scripts.join(join, members, now)
-        self._book.note_sent(members, published.stored)
-        return published
-
-    def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
-        """See ``Posting.cancel``."""
-        return self._scripts.cancel(which, reason, now)
-
-
 class NotedTransactions(Transactions):
     """``Joins`` for what the code under test publishes with ``tx``: on the handle it gives, and noted.
 
@@ -217,19 +199,19 @@ class NotedTransactions(Transactions):
         """See ``Joins.timetable``."""
         return self._planning
 
-    async def run(self, handle: object, script: Script[T]) -> T:
+    async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
         """See ``Joins.run``."""
         await self._gateway.ready()
         first = len(self._book.sent)
-        answer = await super().run(handle, script)
+        answer = await super().run(handle, script, call)
         await self._check(first)
         await self._gateway.tell()
         return answer
 
-    def run_blocking(self, handle: object, script: Script[T]) -> T:
+    def run_blocking(self, handle: object, script: Script[T], call: str = "publish") -> T:
         """See ``Joins.run_blocking``."""
         first = len(self._book.sent)
-        answer = super().run_blocking(handle, script)
+        answer = super().run_blocking(handle, script, call)
         if self._gateway.blocks:
             at_once(lambda: self._check(first))
         return answer

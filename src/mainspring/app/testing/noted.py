@@ -1,15 +1,19 @@
-"""Timetables that note what their schedules publish."""
+"""Scripts and timetables that note what is published."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from mainspring.app.testing.book import Book
-from mainspring.app.transactions import Planning
-from mainspring.model.message import Draft, Published
+from mainspring.app.transactions import Planning, Posting
+from mainspring.model.join import Join
+from mainspring.model.message import Cancelled, Draft, Published, Receipt, Settled
 from mainspring.model.schedule import Decide, Due, Look, Move, Note, Occurrence, Rewrite, Schedule, Timesheet
-from mainspring.storage.contract import Timetable
+from mainspring.model.unique import Likeness
+from mainspring.model.verdict import Settlement
+from mainspring.storage.contract import Keyed, Timetable
 from mainspring.storage.script import Script
 from mainspring.storage.sql import Now
 
@@ -88,3 +92,37 @@ class NotedPlanning:
     def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:
         """See ``Planning.read``."""
         return self._scripts.read(names, app, now)
+
+
+class NotedScripts:
+    """``Posting`` that notes what was published."""
+
+    def __init__(self, scripts: Posting, book: Book) -> None:
+        self._scripts = scripts
+        self._book = book
+
+    def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]:
+        """See ``Posting.publish``."""
+        published = yield from self._scripts.publish(drafts, now)
+        self._book.note_sent(drafts, published.stored)
+        return published
+
+    def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
+        """See ``Posting.publish_unique``."""
+        receipt = yield from self._scripts.publish_unique(draft, likeness, now)
+        self._book.note_unique(draft, receipt)
+        return receipt
+
+    def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
+        """See ``Posting.join``."""
+        published = yield from self._scripts.join(join, members, now)
+        self._book.note_sent(members, published.stored)
+        return published
+
+    def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
+        """See ``Posting.cancel``."""
+        return self._scripts.cancel(which, reason, now)
+
+    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+        """See ``Posting.settle``."""
+        return self._scripts.settle(settlements, now)

@@ -64,6 +64,8 @@ class Ground:
     """Whether nothing but a handler ever waits."""
     here: bool = False
     """Whether plain functions belong in the test's own thread."""
+    tx: object = None
+    """The test's own transaction, which transactional consumers are lent; None on memory."""
 
 
 class Stage:
@@ -73,7 +75,7 @@ class Stage:
         self.book: Book = book
         self.clock: HandClock = clock
         self.ground: Ground = ground
-        self.attempts: Attempts = Attempts(ground.storage, book, clock, house.bus, ground.savepoint)
+        self.attempts: Attempts = Attempts(ground.storage, book, clock, house.bus, ground.savepoint, ground.tx)
         occurrences = Occurrences(
             ground.storage.timetable,
             clock,
@@ -90,7 +92,7 @@ class Stage:
             house.consumers,
             house.post,
             house.options.name,
-            house.options.retention,
+            house.post.names.retention(house.options.retention),
             Fuses(clock, house.bus),
             occurrences,
             limit,
@@ -176,6 +178,7 @@ def in_transaction(house: House, clock: HandClock, limit: int, tx: object) -> St
         savepoints.Savepoints(kind, handle, gateway),
         blocking=kind.blocking,
         here=kind.blocking,
+        tx=handle,
     )
     stage = Stage(house, clock, book, ground, limit)
     gateway.prepare, stage.ready = stage.prepare, gateway.ready

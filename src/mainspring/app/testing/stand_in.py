@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
 
 from mainspring.app.background import at_once
 from mainspring.app.testing.book import Book
+from mainspring.model.inbox import Admission, Entering, Fate, InboxKey
 from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Draft, Published, Receipt
+from mainspring.model.message import Cancelled, Draft, Published, Receipt, Settled
 from mainspring.model.schedule import Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.unique import Likeness
+from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed, Storage
 from mainspring.storage.script import Script
 from mainspring.storage.sql import Now
@@ -29,6 +33,12 @@ class Stores:
     async def publish(self, draft: Draft, *, fresh: bool) -> Receipt:  # noqa: ARG002 - nothing is ever sent twice here
         """See ``Publishes.publish``."""
         return (await self.publish_many([draft]))[0]
+
+    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+        """See ``Publishes.publish_unique``."""
+        receipt = await self._storage.mailbox.publish_unique(draft, likeness)
+        self._book.note_unique(draft, receipt)
+        return receipt
 
     async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
         """See ``Publishes.publish_many``."""
@@ -92,6 +102,11 @@ class Beside:
         return published
         yield  # type: ignore[unreachable]  # a script that has nothing to say
 
+    def publish_unique(self, draft: Draft, likeness: Likeness, _now: Now) -> Script[Receipt]:
+        """See ``Posting.publish_unique``."""
+        return at_once(lambda: self._stand_in.publisher.publish_unique(draft, likeness))
+        yield  # type: ignore[unreachable]
+
     def join(self, join: Join, members: Sequence[Draft], _now: Now) -> Script[Published]:
         """See ``Posting.join``."""
         return at_once(lambda: self._stand_in.publisher.join(join, members))
@@ -100,6 +115,11 @@ class Beside:
     def cancel(self, which: UUID | Keyed, reason: str, _now: Now) -> Script[Cancelled]:
         """See ``Posting.cancel``."""
         return at_once(lambda: self._stand_in.storage.mailbox.cancel(which, reason))
+        yield  # type: ignore[unreachable]
+
+    def settle(self, settlements: Sequence[Settlement], _now: Now) -> Script[Settled]:
+        """See ``Posting.settle``."""
+        return at_once(lambda: self._stand_in.storage.mailbox.settle(settlements))
         yield  # type: ignore[unreachable]
 
     def timetable(self) -> Beside:
@@ -123,11 +143,37 @@ class Beside:
         return at_once(lambda: self._stand_in.storage.timetable.read(names, app))
         yield  # type: ignore[unreachable]
 
-    async def run(self, _handle: object, script: Script[T]) -> T:
+    def inbox(self) -> Beside:
+        """See ``Joins.inbox``."""
+        return self
+
+    def admit(
+        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, _now: Now
+    ) -> Script[Admission]:
+        """See ``Admitting.admit``."""
+        inbox = self._stand_in.storage.inbox
+        return at_once(lambda: inbox.admit(key, hash, status, retry_after))
+        yield  # type: ignore[unreachable]
+
+    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, _now: Now) -> Script[bool]:
+        """See ``Admitting.mark``."""
+        return at_once(lambda: self._stand_in.storage.inbox.mark(key, attempt, fate, error))
+        yield  # type: ignore[unreachable]
+
+    def leases(self) -> Beside:
+        """See ``Joins.leases``."""
+        return self
+
+    def confirm(self, name: str, epoch: int, _now: Now) -> Script[bool]:
+        """See ``Confirming.confirm``."""
+        return at_once(lambda: self._stand_in.storage.leases.confirm(name, epoch))
+        yield  # type: ignore[unreachable]
+
+    async def run(self, _handle: object, script: Script[T], _call: str = "publish") -> T:
         """See ``Joins.run``."""
         return _answer(script)
 
-    def run_blocking(self, _handle: object, script: Script[T]) -> T:
+    def run_blocking(self, _handle: object, script: Script[T], _call: str = "publish") -> T:
         """See ``Joins.run_blocking``."""
         return _answer(script)
 

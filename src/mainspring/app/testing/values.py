@@ -78,6 +78,8 @@ class Ran:
     causation_id: UUID | None
     schedule: str | None = None
     """The schedule whose occurrence it was."""
+    progress: str | None = None
+    """What the handler last said by ``ctx.progress``."""
 
     def __repr__(self) -> str:
         """Who did what with which message, and how it ended."""

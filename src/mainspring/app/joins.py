@@ -1,0 +1,108 @@
+"""``app.joins``: the joins that are open, to look at and to cancel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from mainspring.app.desk import BATCH, Deliveries
+from mainspring.app.door import Door
+from mainspring.app.envelope import read_identity
+from mainspring.app.names import Namespace
+from mainspring.app.post import REASON
+from mainspring.model.errors import BadOption
+from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, Follower, JoinReceipt, JoinView
+from mainspring.model.message import Cancelled
+from mainspring.storage.contract import Storage
+
+Which = UUID | str | JoinReceipt
+"""A join: its id, or the receipt it was opened with."""
+
+# Named here, since inside the class ``list`` is its own verb.
+JoinViews = list[JoinView]
+
+
+class Joins:
+    """A join is open until all of its members have ended and what follows is published; then it is no more."""
+
+    def __init__(self, door: Door, names: Namespace) -> None:
+        self._door = door
+        self._names = names
+
+    async def list(self, *, after: UUID | str | None = None, limit: int = 50) -> JoinViews:
+        """The open joins, oldest first; ``after`` is the id of the last row of the page before."""
+        ledger = (await self._door.storage("app.joins.list()")).ledger
+        last = None if after is None else read_identity(after, "after")
+        found: JoinViews = []
+        while len(found) < limit:
+            rows = await ledger.joins(last, limit)
+            found += [self._shown(row) for row in rows if self._owns(row)]
+            if len(rows) < limit:
+                break
+            last = rows[-1].id
+        return found[:limit]
+
+    async def get(self, join: Which) -> JoinView | None:
+        """One open join; None when there is no such join, or no more."""
+        return await self._find(await self._door.storage("app.joins.get()"), _identity(join))
+
+    async def members(self, join: Which, *, after: int | None = None, limit: int = 50) -> Deliveries:
+        """Its members that have not ended; ``after`` is the ``seq`` of the last row of the page before."""
+        storage, id = await self._door.storage("app.joins.members()"), _identity(join)
+        if await self._find(storage, id) is None:
+            raise await self._unknown(storage, id)
+        return [self._names.delivery(each) for each in await storage.ledger.members(id, after, limit)]
+
+    async def cancel(self, join: Which, *, reason: str = REASON) -> Cancelled:
+        """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always."""
+        storage, id = await self._door.storage("app.joins.cancel()"), _identity(join)
+        if await self._find(storage, id) is None:
+            raise await self._unknown(storage, id)
+        cancelled = asked = 0
+        after: int | None = None
+        while page := await storage.ledger.members(id, after, BATCH):
+            for each in page:
+                done = await storage.mailbox.cancel(each.message_id, reason)
+                cancelled, asked = cancelled + done.cancelled, asked + done.asked
+            after = page[-1].seq
+        return Cancelled(cancelled, asked)
+
+    async def unknown(self, join: Which) -> BadOption:
+        """There is no such open join: what the id means instead, and what to write."""
+        return await self._unknown(await self._door.storage("app.joins.get()"), _identity(join))
+
+    async def _find(self, storage: Storage, id: UUID) -> JoinView | None:
+        view = await storage.ledger.find_join(id)
+        return self._shown(view) if view is not None and self._owns(view) else None
+
+    async def _unknown(self, storage: Storage, id: UUID) -> BadOption:
+        message = await storage.ledger.find(id)
+        if message is None or not self._names.owns(message.topic):
+            return BadOption(f"there is no open join {id}: it never was, or is over")
+        if JOIN_HEADER in message.headers:
+            return BadOption(f"the join {id} is over: what followed is the message of the same id")
+        if (whose := message.headers.get(MEMBER_HEADER)) is not None:
+            return BadOption(f"{id} is no join, but a member of the join {whose}: give that id")
+        return BadOption(f"{id} is no join, but a message on the topic {self._names.shown(message.topic)}")
+
+    def _owns(self, view: JoinView) -> bool:
+        return any(each is not None and self._names.owns(each.group) for each in (view.then, view.otherwise))
+
+    def _shown(self, view: JoinView) -> JoinView:
+        names = self._names
+        if not names.prefix:
+            return view
+        then, otherwise = (
+            each and Follower(names.shown(each.topic), names.shown(each.group)) for each in (view.then, view.otherwise)
+        )
+        oldest = view.oldest and names.delivery(view.oldest)
+        return replace(view, then=then, otherwise=otherwise, oldest=oldest)
+
+
+def _identity(join: Which) -> UUID:
+    if isinstance(join, JoinReceipt):
+        return join.id
+    try:
+        return read_identity(join)
+    except BadOption:
+        raise BadOption(f"{join!r} is no id of a join: pass what app.join(…) answered, or its id") from None

@@ -1,0 +1,139 @@
+"""The room of an app's queues behind one door: where they are declared, seen, and woken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from mainspring.app.door import Door
+from mainspring.app.names import Namespace
+from mainspring.app.options import closest
+from mainspring.app.queues.ear import Ear
+from mainspring.app.queues.presence import Presence
+from mainspring.app.queues.reserved import Reserved
+from mainspring.app.queues.terms import Terms
+from mainspring.app.transactions import Transactions
+from mainspring.app.unheard import Unheard
+from mainspring.model.errors import BadOption
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
+
+_ROUND = 5.0
+"""Seconds between two reports, and between two looks at what was parked; as workers do."""
+_ROUTE_BATCH = 1_000
+
+
+class Place:
+    """One database while it is open: which groups were declared in it, and who listens."""
+
+    def __init__(self, storage: Storage, presence: Presence, longest_poll: timedelta, clock: Clock) -> None:
+        self.storage: Storage = storage
+        self.ear: Ear = Ear(storage, longest_poll, clock)
+        self._presence = presence
+        self._clock = clock
+        self._known: set[str] = set()
+        self._seen: set[str] = set()
+        self._round_at = 0.0
+        self._opened = presence.left
+
+    def stands(self, storage: Storage) -> bool:
+        """Whether this is that database, and it was not closed since."""
+        return self.storage is storage and self._presence.left == self._opened
+
+    async def declare(self, terms: Terms, *, again: bool = False) -> None:
+        """Make the group known, once; without topics it must be known already."""
+        if terms.stored in self._known and not again:
+            return
+        await self.storage.schema.check()
+        if terms.topics:
+            await self.storage.upkeep.declare([terms.declaration])
+        else:
+            await self._look_for(terms)
+        self._known.add(terms.stored)
+        await self._route()
+
+    async def attend(self, terms: Terms) -> None:
+        """Be seen as who serves this group, now and then, and do what no worker may be there for."""
+        now = self._clock.monotonic()
+        if terms.stored in self._seen and now - self._round_at < _ROUND:
+            return
+        first = terms.stored not in self._seen
+        self._seen.add(terms.stored)
+        self._presence.serves(terms.stored)
+        self._round_at = now
+        await self._presence.report(self.storage)
+        if not first:
+            await self._route()
+
+    async def _route(self) -> None:
+        # What was published while a declaration was on its way lies parked, and there may be no janitor.
+        while await self.storage.upkeep.reroute(_ROUTE_BATCH) >= _ROUTE_BATCH:
+            pass
+
+    async def _look_for(self, terms: Terms) -> None:
+        names: Namespace = terms.names
+        roster = await self.storage.ledger.roster()
+        groups = [each.name for each in roster.groups]
+        if terms.stored in groups:
+            return
+        shown = [names.shown(each) for each in groups if names.owns(each)]
+        raise BadOption(
+            f"app.queue({terms.group!r}) names no topics, and there is no such group.{closest(terms.group, shown)} "
+            f"There are: {', '.join(shown) or 'none'}. To make it, say what it subscribes to: "
+            f"app.queue({terms.group!r}, 'orders.placed')"
+        )
+
+
+class Room:
+    """What the queues behind one door share."""
+
+    def __init__(
+        self,
+        door: Door,
+        transactions: Transactions,
+        reserved: Reserved,
+        app: str,
+        idle_poll: timedelta,
+        clock: Clock,
+        workers: Sequence[Worker],
+    ) -> None:
+        self.transactions: Transactions = transactions
+        self.reserved: Reserved = reserved
+        self.unheard: Unheard = Unheard(door)
+        self.presence: Presence = Presence(app)
+        self.clock: Clock = clock
+        self._door = door
+        self._idle_poll = idle_poll
+        self._workers = workers
+        self._place: Place | None = None
+        # No method of ours: a door outlives the app by the time it takes to close the database, and must not hold it.
+        door.farewells.append(self.presence.leave)
+
+    @property
+    def now(self) -> datetime | None:
+        """The hand-set clock of tests, None in production."""
+        return self._door.now
+
+    @property
+    def in_test(self) -> bool:
+        """Whether a test stands in for the database: then nobody sleeps."""
+        return self._door.stand_in is not None
+
+    async def place(self, call: str) -> Place:
+        """The database that is open now; raises NotOpen naming ``call``."""
+        storage = await self._door.storage(call)
+        if self._place is None or not self._place.stands(storage):
+            self._place = Place(storage, self.presence, self._idle_poll, self.clock)
+        return self._place
+
+    def settled(self, group: str, *, members: bool) -> None:
+        """Something of this group was settled: it may be due again, and what follows ``members`` may be."""
+        if self._place is not None and not self.in_test:
+            self._place.ear.rung(group)
+        if members:
+            for worker in self._workers:
+                worker.reschedule()

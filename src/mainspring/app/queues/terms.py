@@ -1,0 +1,91 @@
+"""What a queue was made with: its group and topics, how payloads are read, and what becomes of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from mainspring.app.catalogue import Catalogue
+from mainspring.app.config import KEEPS, Options
+from mainspring.app.consumers import retry_policy
+from mainspring.app.names import Namespace, check_group, check_pattern
+from mainspring.app.options import choice
+from mainspring.model.errors import BadOption, Unreadable
+from mainspring.model.message import Delivery, Keep
+from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.views import Declaration
+from mainspring.storage.codec import Decode
+from mainspring.timing.backoff import MESSAGES, RetryPolicy
+
+
+class Terms:
+    """The terms of one queue, read and checked where it is made. Names as the user wrote them."""
+
+    def __init__(
+        self,
+        group: object,
+        topics: tuple[Any, ...],
+        catalogue: Catalogue,
+        options: Options,
+        *,
+        type: Any,
+        retry: object,
+        keep: object,
+    ) -> None:
+        self.group: str = check_group(group)
+        self.names: Namespace = options.names
+        self.stored: str = self.names.stored(self.group)
+        self.topics: tuple[str, ...] = tuple(dict.fromkeys(_patterns(topics, catalogue)))
+        self.retry: RetryPolicy = retry_policy(retry, MESSAGES)
+        self._app = self.names.stored(options.name)
+        self._keep = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))
+        self._keep_scheduled: Keep = "all" if keep is None else self._keep
+        self._catalogue = catalogue
+        self._decode = None if type is None else catalogue.decoder(type)
+        self._decoders: dict[str, Decode] = {}
+
+    @property
+    def declaration(self) -> Declaration:
+        """What the database is told."""
+        return Declaration(
+            group=self.stored,
+            app=self._app,
+            patterns=tuple(map(self.names.stored, self.topics)),
+            handler=f"app.queue({self.group!r})",
+            options={"retry": self.retry.name, "keep": self._keep, "kind": "queue"},
+        )
+
+    def keeps(self, delivery: Delivery) -> Keep:
+        """How much history this delivery leaves."""
+        headers = delivery.headers
+        return self._keep if headers is None or SCHEDULE_HEADER not in headers else self._keep_scheduled
+
+    def read(self, delivery: Delivery) -> Any:
+        """The payload as the queue's type, as its topic's, or as plain values."""
+        decode = self._decode or self._decoder(self.names.shown(delivery.topic))
+        try:
+            return decode(delivery.payload, delivery.content_type)
+        except Unreadable as error:
+            topic = self.names.shown(delivery.topic)
+            raise Unreadable(f"message {delivery.message_id} on {topic!r}, for {self.group}: {error}") from error
+
+    def _decoder(self, topic: str) -> Decode:
+        found = self._decoders.get(topic)
+        if found is None:
+            kind = self._catalogue.type_of(topic)
+            found = self._decoders[topic] = self._catalogue.decoder(Any if kind is None else kind)
+        return found
+
+
+def _patterns(topics: tuple[Any, ...], catalogue: Catalogue) -> Iterator[str]:
+    for topic in topics:
+        if isinstance(topic, str):
+            yield check_pattern(topic)
+            continue
+        known = catalogue.topic_of(topic)
+        if known is None:
+            raise BadOption(
+                f"app.queue(…) takes topics and message types, not {topic!r}: write 'orders.placed', or put "
+                "@app.message('orders.placed') above the type; how payloads are read is type=…"
+            )
+        yield known
