@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -15,7 +15,7 @@ from mainspring.cli.dead import Yes
 from mainspring.cli.failures import Refused
 from mainspring.cli.finding import Name, followed, values
 from mainspring.cli.instants import as_json, in_zone, print_instants, zone_of
-from mainspring.cli.schedule_details import upcoming
+from mainspring.cli.schedule_details import fields, upcoming
 from mainspring.cli.tables import print_json, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import many
@@ -75,7 +75,7 @@ async def alter(
     holidays
         Days on which it is not due: 'sat,sun', '2026-12-25', a country as DE or DE-BY; '' for none.
     workdays
-        The only days on which it is due, written as those.
+        The only days on which it is due: 'mon-fri', '2026-12-24'; '' for all.
     day_match
         Whether a day must match both day fields of an expression, or one of them.
     on_gap
@@ -101,14 +101,14 @@ async def alter(
     if not reset and all(each is None for each in (rhythm, start, end, *options.values())):
         raise Refused("nothing to alter: give --rhythm, another option or --reset FIELD, as in --reset rhythm")
     read_timing(rhythm, options)  # what is wrong by itself is said before anything is opened
-    fields = [each.removeprefix("--").replace("-", "_") for each in reset]
-    refuse_unknown(fields, ("rhythm", *TIMING), "--reset")
+    left = [each.removeprefix("--").replace("-", "_") for each in reset]
+    refuse_unknown(left, ("rhythm", *TIMING), "--reset")
     async with target.opened() as opened:
         before = await followed(opened, name)
         coming = await upcoming(opened, name)
         zone = zone_of(timezone or before.timezone)
         options |= {"start": start and in_zone(start, zone), "end": end and in_zone(end, zone)}
-        after = await opened.schedules.alter(name, rhythm, reset=fields, by=operator(), **options)
+        after = await opened.schedules.alter(name, rhythm, reset=left, by=operator(), **options)
         then = await upcoming(opened, name)
     if json:
         print_json({"schedule": values(after), "before": as_json(coming), "after": as_json(then)})
@@ -116,8 +116,15 @@ async def alter(
     if after.revision == before.revision:
         say(f"{name} was so already: nothing is changed")
         return 0
-    _print_times(f"before: {before.rhythm}", coming, before.timezone)
-    _print_times(f"after: {after.rhythm}", then, after.timezone)
+    was = dict(fields(before))
+    for field, value in fields(after):
+        if value != was[field]:
+            say(f"{field}: {was[field] or 'none'} → {value or 'none'}")
+    if coming == then:
+        _print_times("next, as before", then, after.timezone)
+    else:
+        _print_times(f"before: {before.rhythm}", coming, before.timezone)
+        _print_times(f"after: {after.rhythm}", then, after.timezone)
     if after.edited:
         undo = "".join(f" --reset {field}" for field in after.edited)
         say(f"To undo all edits: mainspring schedules alter {name}{undo}{target.typed}", style="dim")
@@ -149,6 +156,11 @@ async def backfill(
         view = await followed(opened, name)
         zone = zone_of(view.timezone)
         first, last = in_zone(start, zone), in_zone(end, zone)
+        if last <= first:
+            raise Refused(
+                f"end={last} is not after start={first}: a date alone is its midnight, so write the day after, or a "
+                f"time as in {last.date()}T18:00"
+            )
         times = await opened.schedules.between(name, first, last)
         if times:
             if not json:
@@ -179,3 +191,5 @@ def _print_span(times: Sequence[datetime], zone: str) -> None:
     print_instants(ends, zone, times[0])
     if len(ends) < len(times):
         say(f"and {many(len(times) - len(ends), 'more time', 'more times')} between them", style="dim")
+    if times[-1] > datetime.now(UTC):
+        say("Times still to come are among them: they run now, and again when they are due.", style="yellow")

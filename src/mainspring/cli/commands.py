@@ -18,6 +18,9 @@ from mainspring.cli import (
     doctor,
     groups,
     health,
+    inbox,
+    joins,
+    leases,
     messages,
     publish,
     purge,
@@ -81,7 +84,10 @@ def _commands() -> App:
     app.command(messages.app)
     app.command(dead.app)
     app.command(groups.app)
+    app.command(joins.app)
+    app.command(inbox.app)
     app.command(schedules.app)
+    app.command(leases.app)
     app.command(cron.cron)
     app.command(purge.purge)
     app.command(demonstrate.demo)

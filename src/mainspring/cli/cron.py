@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from mainspring.app.preview import preview
+from mainspring.cli.failures import Refused
 from mainspring.cli.instants import as_json, day_rule, print_instants
 from mainspring.cli.tables import print_facts, print_json, stdout
 from mainspring.cli.target import Json
@@ -16,7 +17,7 @@ from mainspring.cli.target import Json
 def cron(
     expression: str,
     /,
-    *,
+    *words: Annotated[str, Parameter(show=False)],
     timezone: Annotated[str, Parameter(name=["--timezone", "-z"], metavar="ZONE")] = "UTC",
     count: Annotated[int, Parameter(name=["--count", "-n"])] = 5,
     start: Annotated[datetime | None, Parameter(name="--from", metavar="TIME")] = None,
@@ -41,6 +42,8 @@ def cron(
     on_gap
         A time that clocks skip in spring: due when they have, or not that day.
     """
+    if words:
+        raise Refused("the expression stands in quotes, or the shell reads it: mainspring cron '0 9 * * mon-fri'")
     seen = preview(expression, count, after=start, timezone=timezone, day_match=day_match, on_gap=on_gap)
     rule = day_rule(seen.rhythm)
     if json:
@@ -49,12 +52,12 @@ def cron(
                 "rhythm": str(seen.rhythm),
                 "description": seen.rhythm.describe(),
                 "timezone": timezone,
-                "day_rule": None if rule is None else day_match,
+                "day_rule": day_match if rule else None,
                 "next": as_json(seen.times, seen.after),
             }
         )
         return 0
-    print_facts((("rhythm", str(seen.rhythm)), ("in words", seen.rhythm.describe()), ("days", rule or "")))
+    print_facts((("rhythm", str(seen.rhythm)), ("in words", seen.rhythm.describe()), *rule))
     stdout().print()
     print_instants(seen.times, timezone, None if start is None else seen.after)
     return 0

@@ -1,4 +1,4 @@
-"""``mainspring declare``: make an application's groups known without starting a worker."""
+"""``mainspring declare``: make an application's groups and schedules known without starting a worker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from mainspring.cli.words import many
 
 
 async def declare(app: Spec, /, *, json: Json = False) -> int:
-    """Make an application's groups and subscriptions known, so that messages reach them before a worker runs."""
-    declared = await load_app(app).declare()
+    """Make an application's groups, subscriptions and schedules known before a worker runs."""
+    async with load_app(app) as opened:
+        declared = await opened.declare()
+        views = await opened.schedules.list(app=opened.options.name)
     if not declared and not json:
         raise Refused(f"{app} has no consumers: write @app.consumer(…), or app.include() the module that does")
     if json:
@@ -19,5 +21,7 @@ async def declare(app: Spec, /, *, json: Json = False) -> int:
         return 0
     columns = (Column("group"), Column("topics", elastic=True), Column("handler", elastic=True, spare=True))
     print_table(columns, [(each.group, ", ".join(each.patterns), each.handler) for each in declared])
-    say(f"{many(len(declared), 'group')} declared. Next: mainspring worker {app}")
+    schedules = sum(each.origin == "code" and each.retired_at is None for each in views)
+    more = f" and {many(schedules, 'schedule')}" if schedules else ""
+    say(f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app}")
     return 0

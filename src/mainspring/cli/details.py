@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.text import Text
 
 from mainspring.cli.tables import Column, print_facts, print_table, say, stdout
-from mainspring.cli.words import first_line, payload_of, visible, when
+from mainspring.cli.words import first_line, payload_of, progress_of, visible, when
 from mainspring.model.message import Priority
 from mainspring.model.views import MessageView
 from mainspring.timing.duration import spell
@@ -35,13 +35,13 @@ def print_message(message: MessageView) -> None:
 
 def _print_payload(message: MessageView) -> None:
     value, encoding = payload_of(message)
-    _heading(f"payload, {message.content_type}" + ("" if encoding == "json" else ", as base64"))
+    heading(f"payload, {message.content_type}" + ("" if encoding == "json" else ", as base64"))
     text = json.dumps(value, ensure_ascii=False, indent=2) if encoding == "json" else str(value)
     stdout().print(Text(visible(text)), soft_wrap=True)
 
 
 def _print_deliveries(message: MessageView) -> None:
-    _heading("deliveries")
+    heading("deliveries")
     if not message.deliveries:
         say("none left: every group is done with it")
         return
@@ -64,15 +64,18 @@ def _print_deliveries(message: MessageView) -> None:
     ]
     print_table(columns, rows)
     for each in message.deliveries:
+        if said := progress_of(each):
+            heading(f"how far {each.group} is")
+            say(said)
         if each.error:
-            _heading(f"why {each.group} gave it up")
+            heading(f"why {each.group} gave it up")
             say(each.error)
 
 
 def _print_runs(message: MessageView) -> None:
     if not message.runs:
         return
-    _heading("runs that were kept")
+    heading("runs that were kept")
     columns = (
         Column("group"),
         Column("attempt", right=True),
@@ -105,7 +108,7 @@ def _print_tracebacks(message: MessageView) -> None:
             attempts.setdefault((each.group, each.traceback), []).append(str(each.attempt))
     for (group, text), numbers in attempts.items():
         several = "the same in attempts" if len(numbers) > 1 else "attempt"
-        _heading(f"traceback, {group}, {several} {', '.join(numbers)}")
+        heading(f"traceback, {group}, {several} {', '.join(numbers)}")
         stdout().print(Text(visible(text.rstrip())), soft_wrap=True)
 
 
@@ -113,7 +116,8 @@ def _instant(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.isoformat()} ({when(moment)})"
 
 
-def _heading(text: str) -> None:
+def heading(text: str) -> None:
+    """What the lines below it are, after an empty one."""
     console = stdout()
     console.print()
     console.print(Text(text, style="bold"))

@@ -11,6 +11,7 @@ from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
 from mainspring.app.diagnosis import Finding, Grade, Value, of_app, of_installation, of_surroundings, values
 from mainspring.app.options import Setting
+from mainspring.app.schedule_diagnosis import of_schedules, of_schedules_unseen
 from mainspring.app.sources import Surroundings, look_around
 from mainspring.cli.failures import Refused
 from mainspring.cli.loading import Spec, load_app
@@ -55,6 +56,10 @@ async def doctor(
         findings.append(Finding("application", "error", str(error)))
     if found is not None:
         findings += await of_app(found, target.app, target.typed)
+    if found is not None and target.app is not None:
+        findings += of_schedules(found, target.app)
+    elif target.app is None and not around.problems:
+        findings += of_schedules_unseen(Options.read({}, *around.layers()))
     shown = _values(found, around)
     ill = any(finding.grade == "error" for finding in findings)
     if json:

@@ -24,7 +24,7 @@ INTERRUPTED = 130
 _EXPECTED: dict[object, tuple[str, str]] = {
     int: ("a whole number", "4"),
     float: ("a number", "2.5"),
-    UUID: ("a message's id, as `messages list` and `dead list` show it", "01890a5d-ac96-774b-bcce-b302099a8057"),
+    UUID: ("an id, as the lists show it", "01890a5d-ac96-774b-bcce-b302099a8057"),
     datetime: ("a time", "2030-01-31T09:00:00+01:00"),
 }
 """What values of these types are called, and an example."""
@@ -57,7 +57,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     line = Text("error: ", style="bold red").append(clean(sentence), style="default")
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(line)
-    if place:
+    if place.strip(" ^\n"):
         console.print(Text(visible(place)))
     return FAILED
 
@@ -68,6 +68,9 @@ def _sentence(error: BaseException) -> str:
             return f"unexpected: {' '.join(error.unused_tokens or ())}. {_help(error)}"
         case MissingArgumentError(argument=Argument() as argument):
             wanted = argument.parameter.metavar or argument.name
+            wanted = (
+                f"{argument.name} {wanted}" if argument.name.startswith("--") and wanted != argument.name else wanted
+            )
             return f"{wanted} is missing. {_help(error)}"
         case CoercionError(token=Token() as token, target_type=kind) if kind in _EXPECTED:
             what, example = _EXPECTED[kind]

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mainspring.app.app import Mainspring
-from mainspring.app.options import closest
 from mainspring.app.schedule_view import ScheduleView
 from mainspring.cli.failures import Refused
 from mainspring.cli.words import plain
+from mainspring.model.errors import MainspringError
 
 Name = Annotated[str, Parameter(name="SCHEDULE", help="The schedule's name, as `schedules list` shows it.")]
 
 
 async def found(opened: Mainspring, name: str) -> ScheduleView:
-    """The schedule; raises Refused with the nearest name where there is none of this one."""
+    """The schedule; raises with the nearest name where there is none of this one."""
     view = await opened.schedules.get(name)
     if view is None:
         raise await unknown(opened, name)
@@ -39,12 +39,13 @@ def remedy_for(view: ScheduleView) -> str | None:
     return f"{view.problem}: name its application by --app MODULE:APP"
 
 
-async def unknown(opened: Mainspring, name: str) -> Refused:
-    """There is no such schedule."""
-    known = [each.name for each in await opened.schedules.list()]
-    if not known:
-        return Refused(f"there is no schedule {name!r}, nor any other: a worker declares its own when it starts")
-    return Refused(f"there is no schedule {name!r}.{closest(name, known)} `mainspring schedules list` shows all")
+async def unknown(opened: Mainspring, name: str) -> MainspringError:
+    """There is no such schedule: what the application itself says of that."""
+    try:
+        await opened.schedules.next(name, 1)
+    except MainspringError as error:
+        return error
+    return Refused(f"the schedule {name!r} was made in this moment: try again")
 
 
 def values(view: ScheduleView) -> dict[str, Any]:

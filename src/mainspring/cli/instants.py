@@ -77,13 +77,18 @@ def as_json(instants: Sequence[datetime], since: datetime | None = None) -> list
     ]
 
 
-def day_rule(rhythm: Rhythm) -> str | None:
-    """Which days an expression means that restricts both day fields; None where there is nothing to choose."""
+def day_rule(rhythm: Rhythm, command: str = "") -> tuple[tuple[str, str], ...]:
+    """Which days an expression means that restricts both day fields, and what to type for the other way.
+
+    Two facts, of which the second is beside no name; none where there is nothing to choose.
+    """
     if not isinstance(rhythm, Cron) or not rhythm.restricts_both_days:
-        return None
+        return ()
     if rhythm.day_match == "and":
-        return "a day must match both day fields; for one of them to be enough: --day-match or"
-    return "a day must match one of the two day fields; for both of them to be needed: --day-match and"
+        rule, other = "a day must match both day fields", "for one of them to be enough: {}--day-match or"
+    else:
+        rule, other = "a day must match one of the two day fields", "for both to be needed: {}--day-match and"
+    return ("days", rule), ("", other.format(command))
 
 
 def _utc(moment: datetime) -> str:

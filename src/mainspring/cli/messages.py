@@ -11,7 +11,7 @@ from mainspring.cli.details import print_message
 from mainspring.cli.failures import Refused
 from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target
-from mainspring.cli.words import first_line, many, when
+from mainspring.cli.words import first_line, many, progress_of, when
 from mainspring.model.views import DeliveryView
 
 app: App = App(name="messages", help="List, show and cancel messages.")
@@ -143,7 +143,8 @@ def check_limit(limit: int) -> None:
 
 
 def _row(each: DeliveryView) -> tuple[str, ...]:
-    note = first_line(each.error) or ("lapsed" if each.lapsed else each.held_by or "")
+    runs = ", ".join(filter(None, ("lapsed" if each.lapsed else "", progress_of(each))))
+    note = first_line(each.error) or runs or each.held_by or ""
     due = each.buried_at if each.state == "dead" else each.due_at
     return (
         str(each.message_id),

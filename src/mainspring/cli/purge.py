@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from mainspring.app.config import FOREVER
 from mainspring.app.options import length
+from mainspring.app.retaining import FOREVER, KINDS, write_age
 from mainspring.cli.confirming import confirmed, progress
 from mainspring.cli.dead import Yes
 from mainspring.cli.tables import Column, print_json, print_table, say
-from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.views import Pruned, Retention
-from mainspring.timing.duration import spell
 
 _KINDS = {
     "done": "runs that ended well",
@@ -23,6 +23,7 @@ _KINDS = {
     "dead": "dead letters",
     "parked": "parked messages",
     "audit": "the audit log",
+    "inbox": "messages of the inbox",
 }
 _Kept = Annotated[str | None, Parameter(metavar="DURATION")]
 
@@ -34,6 +35,7 @@ async def purge(
     dead: _Kept = None,
     parked: _Kept = None,
     audit: _Kept = None,
+    inbox: _Kept = None,
     topic: str | None = None,
     yes: Yes = False,
     target: Target = UNNAMED,
@@ -42,6 +44,8 @@ async def purge(
     """Remove for good what is over and older than it is to be kept, in every namespace of the database.
 
     Workers do the same by themselves, by the retention of their app. What is not given here is kept as that says.
+
+    What is given counts for every topic. The audit log has a line of who removed how much.
 
     Parameters
     ----------
@@ -55,22 +59,24 @@ async def purge(
         Keep messages that no group subscribes to for this long.
     audit
         Keep the audit log for this long.
+    inbox
+        Keep messages of the inbox that are over for this long.
     topic
-        Only the runs, dead letters and parked messages of this topic.
+        Only the runs, dead letters and parked messages of this topic, or of a pattern of topics, as in 'orders.*'.
     """
-    given = {"done": done, "failures": failures, "dead": dead, "parked": parked, "audit": audit}
+    given = {"done": done, "failures": failures, "dead": dead, "parked": parked, "audit": audit, "inbox": inbox}
     chosen: dict[str, Any] = {name: _read(value, name) for name, value in given.items() if value is not None}
     app = target.find()
-    retention = replace(app.options.retention, **chosen)
-    ages = [(what, _age(getattr(retention, name))) for name, what in _KINDS.items()]
-    older = ", ".join(f"{what} after {age}" for what, age in ages if age != FOREVER)
+    retention = _with(app.options.retention, chosen)
+    older = _older({name: getattr(retention, name) for name in _KINDS}) or "what is over"
     of = "" if topic is None else f" of the topic {topic}"
-    if not confirmed(f"Remove {older or 'what is over'}{of}?", yes=yes):
+    apart = "".join(f"; of {pattern} {_older(ages, every=True)}" for pattern, ages in retention.topics.items())
+    if not confirmed(f"Remove {older}{of}{apart}?", yes=yes):
         say("Nothing was removed.")
         return 1
     async with app:
         with progress("Purge", None) as advance:
-            removed = await app.prune(retention, topic=topic, progress=advance)
+            removed = await app.prune(retention, topic=topic, by=operator(), progress=advance)
     if json:
         print_json({**{each.name: getattr(removed, each.name) for each in fields(Pruned)}, "total": removed.total})
         return 0
@@ -82,20 +88,34 @@ async def purge(
 
 
 def _counted(removed: Pruned, kept: Retention) -> list[tuple[int, str, str]]:
-    runs = f"{_age(kept.done)}, failed ones {_age(kept.failures)}"
+    runs = f"{write_age(kept.done)}, failed ones {write_age(kept.failures)}"
     return [
-        (removed.messages, "messages that are over", _age(kept.repeats)),
+        (removed.messages, "messages that are over", write_age(kept.repeats)),
         (removed.runs, "runs", runs),
-        (removed.dead, "dead letters", _age(kept.dead)),
-        (removed.parked, "parked messages", _age(kept.parked)),
-        (removed.workers, "workers that are gone", _age(kept.workers)),
-        (removed.audit, "entries of the audit log", _age(kept.audit)),
-        (removed.schedules, "schedules of one time that is over", _age(kept.done)),
+        (removed.dead, "dead letters", write_age(kept.dead)),
+        (removed.parked, "parked messages", write_age(kept.parked)),
+        (removed.workers, "workers that are gone", write_age(kept.workers)),
+        (removed.audit, "entries of the audit log", write_age(kept.audit)),
+        (removed.schedules, "schedules of one time that is over", write_age(kept.done)),
+        (removed.inbox, "messages of the inbox", write_age(kept.inbox)),
+        (removed.leases, "leases that nobody holds", write_age(kept.leases)),
+        (removed.progress, "reports of progress", "while they run"),
+        (removed.likenesses, "likenesses of unique messages", "1h, or their window"),
     ]
 
 
-def _age(kept: timedelta | None) -> str:
-    return FOREVER if kept is None else spell(kept)
+def _with(kept: Retention, chosen: Mapping[str, Any]) -> Retention:
+    """What is chosen by hand counts for every topic."""
+    rest = {
+        pattern: {kind: ages[kind] for kind in KINDS if kind in ages and kind not in chosen}
+        for pattern, ages in kept.topics.items()
+    }
+    return replace(kept, **chosen, topics={pattern: ages for pattern, ages in rest.items() if ages})
+
+
+def _older(ages: Mapping[Any, timedelta | None], *, every: bool = False) -> str:
+    meant = [(_KINDS[name], age) for name, age in ages.items() if every or age is not None]
+    return ", ".join(f"{what} after {write_age(age)}" if age is not None else f"{what} never" for what, age in meant)
 
 
 def _read(value: str, option: str) -> timedelta | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from rich.text import Text
 
 from mainspring.app.app import Mainspring
+from mainspring.app.calendar import named_days
 from mainspring.app.schedule_view import ScheduleView
 from mainspring.cli.finding import remedy_for
 from mainspring.cli.instants import day_rule, in_zone, print_instants, stamp, zone_of
@@ -19,6 +20,8 @@ from mainspring.model.views import RunView
 from mainspring.timing.duration import spell
 from mainspring.timing.rhythm import read_rhythm
 
+_LATE = timedelta(seconds=10)
+"""So long after its time a schedule was not merely fired a little late: nobody does."""
 _MARKS = {"done": "✓", "failed": "✗", "dead": "✗", "snoozed": "z", "cancelled": "-"}
 
 
@@ -42,8 +45,11 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
             ("frozen", _since(view.frozen_at, view.frozen_by, view.freeze_reason)),
             ("rhythm", view.rhythm),
             ("in words", view.description),
-            ("days", _days(view, typed)),
+            *_day_rule(view, typed),
+            ("only on", named_days(view.workdays)),
+            ("not on", named_days(view.holidays)),
             ("zone", view.timezone),
+            ("overdue", _overdue(view, typed)),
             ("goes to", f"group {view.group}" if view.group else f"every group of topic {view.topic}"),
             ("counted", f"{view.fired:,} fired, {view.missed:,} missed, {view.skipped:,} skipped"),
             ("last run", last_run(view)),
@@ -56,8 +62,8 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
     else:
         say("not to be told here" if view.problem else "none")
     _heading("who set what")
-    columns = (Column("field"), Column("value", elastic=True), Column("set by"))
-    print_table(columns, [(field, value, _setter(view, field)) for field, value in _fields(view)])
+    columns = (Column("field"), Column("value", elastic=True, wraps=True), Column("set by"))
+    print_table(columns, [(field, value or "none", _setter(view, field)) for field, value in fields(view)])
 
 
 def last_run(view: ScheduleView) -> str:
@@ -72,19 +78,28 @@ def took(run: RunView) -> str:
     return spell(run.finished_at - run.started_at)
 
 
-def _days(view: ScheduleView, typed: str) -> str:
-    try:
-        rule = day_rule(read_rhythm(view.rhythm, day_match=view.day_match))
-    except ValueError:
+def is_overdue(view: ScheduleView, now: datetime | None = None) -> bool:
+    """Whether it should have been fired by now."""
+    late = None if view.next_at is None else (now or datetime.now(UTC)) - view.next_at
+    return view.state == "active" and late is not None and late > _LATE
+
+
+def _overdue(view: ScheduleView, typed: str) -> str:
+    if not is_overdue(view):
         return ""
-    return (
-        ""
-        if rule is None
-        else rule.replace("--day-match", f"mainspring schedules alter {view.name}{typed} --day-match")
-    )
+    return f"it was due {when(view.next_at)}, and no worker of {view.app} has fired it: mainspring health{typed}"
 
 
-def _fields(view: ScheduleView) -> list[tuple[str, str]]:
+def _day_rule(view: ScheduleView, typed: str) -> tuple[tuple[str, str], ...]:
+    try:
+        rhythm = read_rhythm(view.rhythm, day_match=view.day_match)
+    except ValueError:
+        return ()
+    return day_rule(rhythm, f"mainspring schedules alter {view.name}{typed} ")
+
+
+def fields(view: ScheduleView) -> list[tuple[str, str]]:
+    """Every field that may be set, as people write its value."""
     zone = zone_of(view.timezone)
     return [
         ("rhythm", view.rhythm),
@@ -98,8 +113,8 @@ def _fields(view: ScheduleView) -> list[tuple[str, str]]:
         ("jitter", spell(view.jitter)),
         ("start", "" if view.start is None else stamp(in_zone(view.start, zone))),
         ("end", "" if view.end is None else stamp(in_zone(view.end, zone))),
-        ("holidays", ", ".join(view.holidays)),
-        ("workdays", ", ".join(view.workdays)),
+        ("holidays", named_days(view.holidays)),
+        ("workdays", named_days(view.workdays)),
         ("priority", Priority(view.priority).name.lower()),
     ]
 

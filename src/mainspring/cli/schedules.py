@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -11,7 +13,7 @@ from mainspring.cli import altering, steering
 from mainspring.cli.finding import Name, found, remedy_for, unknown, values
 from mainspring.cli.instants import as_json, in_zone, shortly, stamp, zone_of
 from mainspring.cli.messages import Limit, check_limit
-from mainspring.cli.schedule_details import last_run, print_schedule, took, upcoming
+from mainspring.cli.schedule_details import is_overdue, last_run, print_schedule, took, upcoming
 from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.cli.words import first_line, plain, when
@@ -35,11 +37,11 @@ _STRIP = 40
 _COLUMNS = (
     Column("schedule"),
     Column("state"),
-    Column("rhythm", elastic=True),
+    Column("rhythm", elastic=True, wraps=True),
     Column("next"),
-    Column("last run"),
-    Column("missed", right=True, spare=True),
     Column("zone", spare=True),
+    Column("last run", elastic=True, wraps=True),
+    Column("missed", right=True, spare=True),
     Column("took", right=True, spare=True),
 )
 _RUN_COLUMNS = (
@@ -65,10 +67,29 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     if not views:
         say("There are no schedules. Code has them by @app.recurring('0 9 * * mon-fri'), and a worker declares them.")
         return 0
-    print_table(_COLUMNS, [_row(each) for each in views])
+    apps = sorted({each.app for each in views})
+    several = len(apps) > 1
+    columns = (Column("app"), *_COLUMNS) if several else _COLUMNS
+    print_table(columns, [(each.app, *_row(each)) if several else _row(each) for each in views])
+    _print_troubles(views, apps, target.typed)
+    _print_stops(views)
+    return 0
+
+
+def _print_troubles(views: Sequence[ScheduleView], apps: Sequence[str], typed: str) -> None:
     for each in views:
         if each.problem is not None:
             say(f"{each.name}: {remedy_for(each) or each.problem}", style="yellow")
+    for app in apps:
+        late = [each.name for each in views if each.app == app and is_overdue(each)]
+        if late:
+            say(
+                f"Overdue, since no worker of {app} fires: {', '.join(late)}. See mainspring health{typed}",
+                style="yellow",
+            )
+
+
+def _print_stops(views: Sequence[ScheduleView]) -> None:
     frozen = {(each.app, each.frozen_at): each for each in views if each.frozen_at is not None}
     for each in frozen.values():
         why = f": {each.freeze_reason}" if each.freeze_reason else ""
@@ -77,7 +98,6 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         if each.paused_at is not None:
             why = f": {each.pause_reason}" if each.pause_reason else ""
             say(f"{each.name} was paused {when(each.paused_at)} by {each.paused_by}{why}", style="dim")
-    return 0
 
 
 @app.command
@@ -131,12 +151,16 @@ def _row(each: ScheduleView) -> tuple[str, ...]:
         each.name,
         each.state,
         each.rhythm,
-        "" if due is None else shortly(due.astimezone(zone_of(each.timezone))),
+        "" if due is None else _coming(each, due),
+        each.timezone,
         last_run(each),
         f"{each.missed:,}",
-        each.timezone,
         "" if each.last_run is None else took(each.last_run),
     )
+
+
+def _coming(each: ScheduleView, due: datetime) -> str:
+    return f"due {when(due)}" if is_overdue(each) else shortly(due.astimezone(zone_of(each.timezone)))
 
 
 def _run(each: RunView, zone: str) -> tuple[str, ...]:

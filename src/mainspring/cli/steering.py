@@ -26,10 +26,14 @@ Everywhere = Annotated[
 async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
     """Let a schedule stand still until it is resumed; restarts and deploys do not. What runs goes on."""
     async with target.opened() as opened:
-        await found(opened, name)
+        before = await found(opened, name)
         view = await opened.schedules.pause(name, reason=reason, by=operator())
     if json:
         print_json(values(view))
+    elif before.paused_at is not None:
+        say(f"{name} is paused already: nothing is changed")
+    elif view.paused_at is None:
+        say(f"{name} has had its one time: there is nothing to pause")
     else:
         say(f"{name} is paused. To go on: mainspring schedules resume {name}{target.typed}")
     return 0
@@ -38,13 +42,13 @@ async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
 async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Let a schedule go on with the first time still to come; those of the pause are left out."""
     async with target.opened() as opened:
-        await found(opened, name)
+        before = await followed(opened, name)
         view = await opened.schedules.resume(name, by=operator())
     if json:
         print_json(values(view))
     else:
         due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
-        say(f"{name} is resumed{due}")
+        say(f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused: nothing is changed")
     return 0
 
 

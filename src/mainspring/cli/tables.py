@@ -29,11 +29,16 @@ STATE_STYLES = {
     "dead": "bold red",
     "cancelled": "dim",
     "parked": "magenta",
+    "seen": "yellow",
+    "processing": "bold blue",
     "paused": "yellow",
     "active": "green",
     "frozen": "bold cyan",
     "finished": "dim",
     "retired": "dim",
+    "held": "green",
+    "expired": "yellow",
+    "free": "dim",
     "broken": "bold red",
     "served": "green",
     "unserved": "yellow",
@@ -57,7 +62,7 @@ class Column:
     elastic: bool = False
     """Cut where the terminal is narrow; pipes and files get all of it."""
     spare: bool = False
-    """Left out where the terminal is narrow, the last one first."""
+    """Left out where the terminal is too narrow for it; the first ones are asked first."""
     wraps: bool = False
     """Continued on the next line instead of cut."""
 
@@ -109,7 +114,8 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 def fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int) -> tuple[dict[int, int], int]:
     """Which columns to show, how wide each, and the gap between them.
 
-    First spare columns go, then the gap, and elastic ones share what is left.
+    Spare columns are shown where there is room beside the others. Where there is none for those, first the gap goes,
+    and elastic ones share what is left.
     """
     natural = [max(cell_len(line[index]) for line in [_titles(columns), *cells]) for index in range(len(columns))]
     elastic = [column.elastic for column in columns]
@@ -117,10 +123,10 @@ def fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int) ->
         [min(width, bound) if gives else width for width, gives in zip(natural, elastic, strict=True)]
         for bound in (_READABLE, _LEAST)
     )
-    shown = list(range(len(columns)))
-    for spare in [index for index, column in enumerate(columns) if column.spare][::-1]:
-        if _together(readable, shown, _GAP) > room:
-            shown.remove(spare)
+    shown = [index for index, column in enumerate(columns) if not column.spare]
+    for spare in [index for index, column in enumerate(columns) if column.spare]:
+        if _together(readable, [*shown, spare], _GAP) <= room:
+            shown = sorted([*shown, spare])
     gap = _GAP if _together(least, shown, _GAP) <= room else 1
     widths = {index: least[index] for index in shown}
     left = room - _together(least, shown, gap)

@@ -21,6 +21,7 @@ from mainspring.app.storages import read_url
 from mainspring.app.toml import OWN
 from mainspring.cli.failures import Refused
 from mainspring.cli.loading import load_app
+from mainspring.model.errors import SchemaMissing
 
 _DATABASE = Group("Which database")
 VARIABLE = URL
@@ -58,8 +59,12 @@ class Target:
     async def opened(self) -> AsyncIterator[Mainspring]:
         """The app, open for publishing and reading."""
         app = self.find()
-        async with app:
-            yield app
+        try:
+            async with app:
+                yield app
+        except SchemaMissing as error:
+            older = "no Mainspring schema, or an older one" if error.found == 0 else f"schema version {error.found}"
+            raise Refused(f"the database has {older}: run `mainspring migrate{self.typed}`") from error
 
     @property
     def typed(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.model.views import MessageView
+from mainspring.model.views import DeliveryView, MessageView
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
@@ -43,6 +43,12 @@ def when(instant: datetime | None, now: datetime | None = None) -> str:
     distance = round(seconds + 0.49) if seconds > 0 else int(-seconds)
     unit, size = next((unit, size) for unit, size in _UNITS if distance >= size)
     return f"in {distance // size}{unit}" if seconds > 0 else f"{distance // size}{unit} ago"
+
+
+def progress_of(delivery: DeliveryView) -> str:
+    """What its handler last said, and when; nothing where it has said nothing."""
+    said = clean(delivery.progress or "")
+    return f"{said} ({when(delivery.progress_at)})" if said else ""
 
 
 def many(count: int, one: str, more: str | None = None) -> str:

@@ -2,6 +2,8 @@
 
 import fcntl
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ PLACED = [
     ("orders.placed", '{"id": 1}', "--header", "origin=web", "--correlation-id", "basket:7"),
     ("orders.placed", '{"id": 2, "jam": "paper"}'),
     ("orders.placed", '{"id": 3, "jam": "ink"}'),
-    ("payments.timeout", '{"id": 1}', "--delay", "15m", "--key", "order:1"),
+    ("payments.timeout", '{"id": 1}', "--delay", "15h", "--key", "order:1"),
     ("nobody.listens", "[1, 2]"),
 ]
 PUT = """
@@ -37,15 +39,10 @@ def stocked_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pa
 
     It is made once for the whole run, by whoever needs it first; tests get copies.
     """
-    base = tmp_path_factory.getbasetemp()
-    directory = (base.parent if worker_id != "master" else base) / "stocked"
-    directory.mkdir(exist_ok=True)
-    done = directory / "done"
-    with locked(directory / "door", fcntl.LOCK_EX):
-        if not done.exists():
+    with _first(tmp_path_factory, worker_id, "stocked") as (directory, is_first):
+        if is_first:
             shutil.copy(HERE / "shop.py", directory / "shop.py")
             stock(Shell(directory))
-            done.touch()
     return directory / "shop.db"
 
 
@@ -70,18 +67,34 @@ def stocked(shell: Shell, stocked_file: Path) -> Shell:
 
 
 @pytest.fixture(scope="session")
-def timed_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file after a worker has been there: a schedule that ran a few times, others that never did."""
-    directory = tmp_path_factory.mktemp("timed")
-    shutil.copy(HERE / "clockwork.py", directory / "clockwork.py")
-    shell = Shell(directory)
-    with shell.started("worker", "clockwork:app") as worker:
-        for _ in range(4):
-            line_with(worker, "tick")
-        assert stop(worker).code == 0
-    (directory / "put.py").write_text(PUT)
-    shell.python("put.py")
+def timed_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A SQLite file after a worker has been there: a schedule that ran a few times, others that never did.
+
+    It is made once for the whole run, as the other one is.
+    """
+    with _first(tmp_path_factory, worker_id, "timed") as (directory, is_first):
+        if is_first:
+            shutil.copy(HERE / "clockwork.py", directory / "clockwork.py")
+            shell = Shell(directory)
+            with shell.started("worker", "clockwork:app") as worker:
+                for _ in range(4):
+                    line_with(worker, "tick")
+                assert stop(worker).code == 0
+            (directory / "put.py").write_text(PUT)
+            shell.python("put.py")
     return directory / "clockwork.db"
+
+
+@contextmanager
+def _first(factory: pytest.TempPathFactory, worker_id: str, name: str) -> Iterator[tuple[Path, bool]]:
+    """A directory for all workers of a run, one at a time, and whether nobody has been there yet."""
+    base = factory.getbasetemp()
+    directory = (base.parent if worker_id != "master" else base) / name
+    directory.mkdir(exist_ok=True)
+    done = directory / "done"
+    with locked(directory / "door", fcntl.LOCK_EX):
+        yield directory, not done.exists()
+        done.touch()
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.services.forks import Said, forks
+
 COMMAND = [sys.executable, "-m", "mainspring.cli"]
-SEVERAL = Path(__file__).with_name("several.py")
-PATIENCE = 60.0
+PATIENCE = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,23 @@ class Shell:
 
     def __call__(self, *arguments: object, stdin: str = "") -> Ended:
         """Run one command to its end."""
+        return Ended(*self._forked([list(map(str, arguments))], stdin))
+
+    def several(self, *commands: Sequence[object]) -> list[Ended]:
+        """Run several commands to their ends, one after the other in one process."""
+        if len(commands) == 1:
+            return [self(*commands[0])]
+        ended = self._forked([list(map(str, command)) for command in commands])
+        assert ended.code == 0, ended.err
+        return [Ended(*answer) for answer in json.loads(ended.out)]
+
+    def anew(self, *arguments: object) -> Ended:
+        """Run one command to its end, in a process that starts anew instead of being forked."""
         ran = subprocess.run(
             [*COMMAND, *map(str, arguments)],
             cwd=self.directory,
             env=self.environment,
-            input=stdin,
+            input="",
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -66,19 +79,10 @@ class Shell:
         )
         return Ended(ran.returncode, ran.stdout, ran.stderr)
 
-    def several(self, *commands: Sequence[object]) -> list[Ended]:
-        """Run several commands to their ends, one after the other in one process."""
-        cases, answers = self.directory / "cases.json", self.directory / "answers.json"
-        cases.write_text(json.dumps([list(map(str, command)) for command in commands]))
-        subprocess.run(
-            [sys.executable, SEVERAL, cases, answers],
-            cwd=self.directory,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            timeout=PATIENCE,
-            check=True,
+    def _forked(self, commands: list[list[str]], stdin: str = "") -> Said:
+        return forks().run(
+            *commands, directory=self.directory, environment=self.environment, stdin=stdin, patience=PATIENCE
         )
-        return [Ended(*answer) for answer in json.loads(answers.read_text())]
 
     def python(self, script: str) -> str:
         """Run a Python script of the directory and return what it printed."""

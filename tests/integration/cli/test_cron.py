@@ -63,9 +63,12 @@ def test_the_rule_for_two_day_fields_is_said_with_the_way_to_the_other(shell: Sh
         ("cron", "0 9 13 * fri", "--json"),
     )
 
-    assert "days      a day must match both day fields; for one of them to be enough: --day-match or" in both.out
+    assert both.out.splitlines()[2:4] == [
+        "days      a day must match both day fields",
+        "          for one of them to be enough: --day-match or",
+    ]
     assert both.out.splitlines()[-1].startswith("Fri 2026-11-13")
-    assert "for both of them to be needed: --day-match and" in either.out
+    assert "          for both to be needed: --day-match and\n" in either.out
     assert either.out.splitlines()[-1].startswith("Fri 2026-11-06")
     assert as_json.json["day_rule"] == "and"
 
@@ -85,9 +88,12 @@ def test_a_mistake_is_told_in_one_line(shell: Shell) -> None:
         ("@daily", "--timezone", "Europe/Berln"): "Did you mean 'Europe/Berlin'?",
         ("@daily", "-n", "0"): "count=0 must be a whole number from 1 to 1,000",
         ("@daily", "--from", "noon"): "--from takes a time, not 'noon'",
-        ("0 0 30 2 *",): "'0 0 30 2 *' in UTC has no occurrence",
+        ("0 0 30 2 *",): "this is never due: '0 0 30 2 *' matches no date, so look at its fields of days and months",
         ("every 10",): "every='10' is not a duration",
-        ("0", "9", "*", "*", "1"): "unexpected: 9 * * 1. `mainspring cron --help` shows what to write",
+        ("0", "9", "*", "*", "1"): "in quotes, or the shell reads it: mainspring cron '0 9 * * mon-fri'",
+        ("",): "there is nothing in it; write 5 fields",
+        ("@daily", "-z", "UTC+2"): "An offset is no zone: write a name",
+        ("@daily", "--from", "9999-12-31T12:00"): "'@daily' has no occurrence after 9999-12-31 12:00:00+00:00",
         (): "EXPRESSION is missing",
     }
 

@@ -25,7 +25,8 @@ def _write(shell: Shell, text: str, name: str = "mainspring.toml") -> None:
 
 
 def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
-    _write(shell, 'claim_time = "1m30s"\n\n[retention]\ndead = "90d"\n\n[apps.shop]\npayload_limit = 1000\n')
+    kept = '[apps.shop.retention.topics."orders.*"]\ndone = "2d"\ndead = "forever"\n'
+    _write(shell, f'claim_time = "1m30s"\n\n[retention]\ndead = "90d"\n\n[apps.shop]\npayload_limit = 1000\n{kept}')
     shell.environment |= {"MAINSPRING_PRESET": "development", "MAINSPRING_DURABLE": "no", "MAINSPRING_NAMESPACE": "dev"}
 
     ended = shell("doctor", "shop:app", "--json")
@@ -45,6 +46,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "keep": ("all", "argument"),
         "preset": ("development", "MAINSPRING_PRESET"),
         "pool_size": ("4", "default"),
+        "handler_pool": ("10", "default"),
         "version": ("0", "default"),
         "durable": ("false", "MAINSPRING_DURABLE"),
         "retention.repeats": ("1h", "default"),
@@ -54,6 +56,9 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "retention.parked": ("7d", "default"),
         "retention.workers": ("1d", "default"),
         "retention.audit": ("365d", "default"),
+        "retention.inbox": ("30d", "default"),
+        "retention.leases": ("7d", "default"),
+        "retention.topics": ("orders.* done 2d, dead forever", "mainspring.toml:8"),
     }
 
 
@@ -226,6 +231,26 @@ def test_everything_that_is_wrong_with_the_configuration_is_told_at_once(shell: 
     ]
     assert _findings(ended, "application") == [("note", "shop:app is looked at once the configuration is right", "")]
     assert "s3cret" not in ended.out
+
+
+def test_what_is_set_for_schedules_is_held_against_those_of_the_code(timed: Shell) -> None:
+    _write(timed, '[schedules]\ntik = "every 1s"\ndaily_report = "0 25 * * *"\n')
+
+    by_app, by_file = timed.several(("doctor", "clockwork:app", "--json"), ("doctor", "--json"))
+
+    assert (by_app.code, by_file.code, by_app.err) == (1, 0, "")
+    assert [each[:2] for each in _findings(by_app, "schedules")] == [
+        ("ok", "4 in clockwork:app: tick, daily_report, unlucky, odd"),
+        (
+            "error",
+            (
+                "mainspring.toml:3: schedule daily_report: bad cron expression '0 25 * * *': hours: found 25, allowed: "
+                "0-23. The code's own value is used"
+            ),
+        ),
+        ("warning", "mainspring.toml:2: this app has no schedule 'tik'. Did you mean 'tick'? It is ignored"),
+    ]
+    assert [each[0] for each in _findings(by_file, "schedules")] == ["note"]
 
 
 def test_a_second_file_and_an_empty_variable_are_mentioned(shell: Shell) -> None:

@@ -20,7 +20,7 @@ REFUSED = [
     (["messages", "list", "--state", "gone"], 'Invalid value "gone" for --state.'),
     (["messages", "list", "--limit", "0", *APP], "--limit 0 must be 1 or more"),
     (["messages", "show"], "ID is missing. `mainspring messages show --help` shows what to write"),
-    (["messages", "show", "42", *APP], "ID takes a message's id, as `messages list` and `dead list` show it, not '42'"),
+    (["messages", "show", "42", *APP], "ID takes an id, as the lists show it, not '42'"),
     (["dead", "show", "123", *APP], "not '123': write it as in 01890a5d-ac96-774b-bcce-b302099a8057"),
     (["messages", "list", "-n", "x", *APP], "-n takes a whole number, not 'x': write it as in -n 4"),
     (["publish", "t", "--at", "noon", *APP], "--at takes a time, not 'noon': write it as in --at 2030-01-31T09:00"),
@@ -102,7 +102,7 @@ def test_a_mistake_is_told_in_one_line(shell: Shell) -> None:
 
 @pytest.mark.parametrize("arguments", [["mesages", "list"], ["messages", "list"], ["worker", "nowhere:app"]])
 def test_a_mistake_ends_the_process_with_2(shell: Shell, arguments: list[str]) -> None:
-    assert shell(*arguments).complaint
+    assert shell.anew(*arguments).complaint
 
 
 def test_debug_shows_the_traceback_as_well(shell: Shell) -> None:

@@ -16,6 +16,7 @@ COMMANDS = [
     *(["messages", name, "--help"] for name in ("list", "show", "cancel")),
     *(["dead", name, "--help"] for name in ("list", "show", "revive", "discard")),
     *(["groups", name, "--help"] for name in ("list", "pause", "resume", "retire")),
+    *(["inbox", name, "--help"] for name in ("list", "release")),
     *(["schedules", name, "--help"] for name in ("list", "show", "runs", "pause", "resume", "trigger", "delete")),
     *(["schedules", name, "--help"] for name in ("alter", "backfill", "freeze", "thaw")),
 ]

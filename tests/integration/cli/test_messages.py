@@ -13,7 +13,7 @@ def test_live_deliveries_are_listed_as_json(stocked: Shell) -> None:
     assert (timer["topic"], timer["group"], timer["key"]) == ("payments.timeout", "expire", "order:1")
     assert (timer["state"], timer["attempt"], timer["priority"]) == ("scheduled", 0, 2)
     due, published = map(datetime.fromisoformat, (timer["due_at"], timer["published_at"]))
-    assert due - published == timedelta(minutes=15)
+    assert due - published == timedelta(hours=15)
 
 
 def test_a_listing_that_is_no_terminal_is_plain_and_whole(stocked: Shell) -> None:
@@ -23,7 +23,7 @@ def test_a_listing_that_is_no_terminal_is_plain_and_whole(stocked: Shell) -> Non
 
     assert header.split() == ["ID", "STATE", "TOPIC", "GROUP", "KEY", "DUE", "ATTEMPT", "NOTE"]
     assert line.split()[:5] == [timer["message_id"], "scheduled", "payments.timeout", "expire", "order:1"]
-    assert re.search(r"  in 1\dm  ", line)
+    assert re.search(r"  in 1\dh  ", line)
     assert "\x1b" not in header + line
 
 

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,10 +57,10 @@ def test_a_child_that_is_killed_is_replaced_and_work_goes_on(shell: Shell) -> No
 
 
 def test_the_first_signal_stops_all_children_in_good_order(shell: Shell) -> None:
+    shell.environment["MAINSPRING_GRACE"] = "1h"  # it is not waited out
     with shell.started("worker", "shop:app", "-p", 3) as worker:
         children = {ready(worker) for _ in range(3)}
         groups = {os.getpgid(child) for child in children}
-        began = time.monotonic()
 
         ended = stop(worker)
 
@@ -69,7 +68,6 @@ def test_the_first_signal_stops_all_children_in_good_order(shell: Shell) -> None
     assert {int(each) for each in re.findall(r"worker stopped: shop:app, process (\d+)", ended.out)} == children
     assert ended.err.count("SIGTERM: stopping when handlers have finished") == 3
     assert groups == children  # so that a terminal's Ctrl-C does not reach them twice
-    assert time.monotonic() - began < 25
 
 
 def test_the_second_signal_stops_them_at_once(shell: Shell) -> None:

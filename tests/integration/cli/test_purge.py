@@ -1,5 +1,6 @@
 """`purge`: what is over goes when it is older than it is to be kept."""
 
+from mainspring import Mainspring
 from tests.integration.cli.shell import Shell
 
 
@@ -40,3 +41,32 @@ def test_nothing_is_removed_by_a_no(stocked: Shell) -> None:
 
     assert (ended.code, "Nothing was removed." in ended.out) == (1, True)
     assert len(stocked("dead", "list", "--json").json) == 2
+
+
+def test_topics_are_kept_as_the_app_says_unless_told_otherwise(stocked: Shell) -> None:
+    (stocked.directory / "mainspring.toml").write_text(
+        '[retention.topics]\n"orders.*" = { dead = "90d", parked = "1d" }\n'
+    )
+    asked, told, kept, others, purged = stocked.several(
+        ("purge", "--done", "0s"),
+        ("purge", "--dead", "0s"),
+        ("purge", "--yes", "--json"),
+        ("purge", "--dead", "0s", "--topic", "payments.#", "--yes", "--json"),
+        ("purge", "--dead", "0s", "--topic", "orders.*", "--yes", "--json"),
+    )
+
+    assert "; of orders.* dead letters after 90d, parked messages after 1d?" in asked.complaint
+    assert "dead letters after 0s, parked messages after 7d" in told.complaint
+    assert "; of orders.* parked messages after 1d?" in told.complaint
+    assert (kept.json["dead"], others.json["dead"], purged.json["dead"]) == (0, 0, 2)
+
+
+def test_who_purged_what_is_in_the_audit_log(stocked: Shell) -> None:
+    stocked.several(("purge", "--dead", "0s", "--topic", "orders.*", "--yes"), ("purge", "--dead", "0s", "--yes"))
+
+    app = Mainspring(f"sqlite:///{stocked.directory / 'shop.db'}").sync
+    lines = [line for line in app.audit() if line.action == "purge"]
+    app.close()
+
+    assert [(line.subject, line.detail) for line in lines] == [("orders.*", "dead 2")]
+    assert lines[0].by.endswith("(cli)")

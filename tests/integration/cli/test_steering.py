@@ -29,7 +29,15 @@ REFUSED = [
     (["alter", "daily_report", "--rhythm", "0 0 30 2 *"], "the schedule 'daily_report' is never due"),
     (["backfill", "tick", "2020-01-01", "2021-01-01", "-y"], "'tick' has more than 1,000 occurrences from 2020-01-01"),
     (["backfill", "tick", "2021-01-01", "2020-01-01", "-y"], "is not after start="),
+    (
+        ["backfill", "tick", "2021-01-01", "2021-01-01"],
+        "a date alone is its midnight, so write the day after, or a time",
+    ),
     (["backfill", "tick", "2021-01-01"], "END is missing"),
+    (["alter", "tick", "--jitter", "-5s"], "--jitter DURATION is missing"),
+    (["alter", "tick", "--jitter=-5s"], "jitter='-5s' is negative"),
+    (["alter", "tick", "--workdays", "xx"], "workdays='xx' is neither a weekday"),
+    (["resume", "odd"], "odd: holidays is told by clockwork.in_even_years, which this process does not have: name its"),
     (["backfill", "daily_report", "2026-11-02", "2026-11-06"], "Run daily_report 4 times? Nobody is at the terminal"),
     (["freeze"], "whose schedules? Give --app MODULE:APP, or --everywhere"),
     (["thaw"], "whose schedules? Give --app MODULE:APP, or --everywhere"),
@@ -67,6 +75,7 @@ def test_a_schedule_is_paused_with_a_reason_and_resumed(timed: Shell) -> None:
     )
 
     assert "mainspring schedules resume tick --url sqlite:///clockwork.db" in paused.out
+    assert again.out == "tick is paused already: nothing is changed\n"
     assert (again.code, as_json.json["state"], as_json.json["pause_reason"]) == (0, "paused", "too loud")
     assert re.search(r"^tick was paused .* by .*\(cli\): too loud$", listed.out, re.MULTILINE)
     assert re.fullmatch(r"tick is resumed, due (now|in 1s), [\d:.]+\n", resumed.out)
@@ -94,7 +103,9 @@ def test_altering_shows_the_times_before_and_after_and_how_to_undo_it(timed: She
     reset = timed("schedules", "alter", "daily_report", "--reset", "rhythm", "--reset", "timezone", "--json").json
 
     before, after = said.split("after: every 1h\n")
-    assert before.startswith("before: 0 9 * * mon-fri\nIN EUROPE/BERLIN ")
+    assert before.startswith(
+        "rhythm: 0 9 * * mon-fri → every 1h\ntimezone: Europe/Berlin → UTC\nbefore: 0 9 * * mon-fri\nIN EUROPE/BERLIN "
+    )
     assert (before.count("09:00:00 +0"), after.count(":00:00 +00:00")) == (5, 5)
     assert "mainspring schedules alter daily_report --reset rhythm --reset timezone" in after
     assert again == "daily_report was so already: nothing is changed\n"

@@ -1,0 +1,136 @@
+"""``mainspring inbox``: messages of others that have come, and what became of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from mainspring.app.app import Mainspring
+from mainspring.cli.failures import Refused
+from mainspring.cli.messages import NO_MATCH, Limit, check_limit
+from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.cli.words import first_line, many, when
+from mainspring.model.inbox import InboxView
+
+app: App = App(name="inbox", help="List the messages of others that have come, and let them in again.")
+
+Statuses = Literal["seen", "processing", "done", "dead"]
+OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this receiving group.")]
+OfSource = Annotated[str | None, Parameter(name=["--source", "-s"], help="Only from this source.")]
+Before = Annotated[datetime | None, Parameter(metavar="TIME", help="Only those that changed earlier: the next page.")]
+_COLUMNS = (
+    Column("id", elastic=True),
+    Column("source", elastic=True),
+    Column("group", elastic=True),
+    Column("status"),
+    Column("attempts", right=True),
+    Column("changed", right=True),
+    Column("first seen", right=True, spare=True),
+    Column("note", elastic=True, spare=True),
+)
+
+
+@app.command(name="list")
+async def list_(
+    *,
+    status: Statuses | None = None,
+    stuck: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    group: OfGroup = None,
+    source: OfSource = None,
+    id: Annotated[str | None, Parameter(metavar="ID")] = None,
+    limit: Limit = 50,
+    before: Before = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """List messages, the latest change first.
+
+    Parameters
+    ----------
+    status
+        Only these: seen failed and may come again, processing are in somebody's hands.
+    stuck
+        Only those that somebody has been at for longer than an hour.
+    id
+        Only under this id, from whichever source.
+    """
+    check_limit(limit)
+    instant = None if before is None else before.astimezone()
+    async with target.opened() as opened:
+        found = await opened.inbox.list(
+            status, group=group, source=source, message_id=id, stuck=stuck, before=instant, limit=limit
+        )
+    if json:
+        print_json(found)
+        return 0
+    if not found:
+        narrowed = any(each is not None for each in (status, group, source, id, before))
+        say("Nothing is stuck." if stuck else NO_MATCH if narrowed else "The inbox is empty: nothing has come yet.")
+        return 0
+    print_table(_COLUMNS, [_row(each) for each in found])
+    if len(found) == limit:
+        say(f"There may be more: add --before {found[-1].changed_at.isoformat()}", style="dim")
+    if any(each.status == "processing" for each in found):
+        say(
+            f"Should whoever was at one of them have died: mainspring inbox release ID{target.typed}, and it is let in "
+            "when it comes again",
+            style="dim",
+        )
+    return 0
+
+
+@app.command
+async def release(
+    id: Annotated[str, Parameter(name="ID", help="The message's id, as `inbox list` shows it.")],
+    /,
+    *,
+    source: OfSource = None,
+    group: OfGroup = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Let a message in when it comes again, though somebody is at it or it was given up."""
+    async with target.opened() as opened:
+        view = await _meant(opened, id, source, group)
+        if not await opened.inbox.release(view.message_id, view.source, group=view.group, by=operator()):
+            raise Refused(_unreleased(view))
+    if json:
+        print_json({"id": view.message_id, "source": view.source, "group": view.group, "released": True})
+    else:
+        say(f"{view.message_id} of {view.source} is released: it is let in when it comes again")
+    return 0
+
+
+async def _meant(opened: Mainspring, id: str, source: str | None, group: str | None) -> InboxView:
+    found = await opened.inbox.list(message_id=id, source=source, group=group)
+    if not found:
+        raise Refused(f"there is no message {id!r}: it never came here, or was forgotten")
+    if len(found) > 1:
+        named = ", ".join(f"--source {each.source} --group {each.group}" for each in found)
+        raise Refused(f"there are {many(len(found), 'message')} {id!r}: say which one by {named}")
+    return found[0]
+
+
+def _unreleased(view: InboxView) -> str:
+    if view.status == "done":
+        return f"{view.message_id!r} is done: what it did would be done twice, so that it is not released"
+    return f"{view.message_id!r} is let in already when it comes again: its status is {view.status}"
+
+
+def _row(view: InboxView) -> tuple[str, ...]:
+    note = first_line(view.error)
+    if view.mismatched_at is not None:
+        note = f"came with another hash {when(view.mismatched_at)}" + (f"; {note}" if note else "")
+    return (
+        view.message_id,
+        view.source,
+        view.group,
+        view.status,
+        str(view.attempts),
+        when(view.changed_at),
+        when(view.first_seen_at),
+        note,
+    )

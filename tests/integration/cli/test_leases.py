@@ -1,0 +1,85 @@
+"""`leases`: who holds what, and releasing it for them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mainspring import Mainspring
+from tests.integration.cli.shell import Shell
+
+
+@pytest.fixture
+def held(shell: Shell) -> Shell:
+    """One lease that is held for long, and one that was given back."""
+    app = Mainspring(f"sqlite:///{shell.directory}/shop.db", name="gone")
+    app.sync.leases.acquire("billing", "1d")
+    back = app.sync.leases.acquire("reports")
+    assert back is not None
+    back.release()
+    # As a process that is killed leaves it: closing in good order would give it back.
+    keeper = app.sync.leases._leases._keeping._here
+    assert keeper is not None
+    keeper._held.clear()
+    app.sync.close()
+    return Shell(shell.directory, "sqlite:///shop.db")
+
+
+def test_leases_are_listed(held: Shell) -> None:
+    billing, reports = held("leases", "list", "--json").json
+
+    assert (billing["name"], billing["state"], billing["epoch"]) == ("billing", "held", 1)
+    assert billing["holder"]
+    assert datetime.fromisoformat(billing["expires_at"]) > datetime.now(UTC)
+    assert (reports["name"], reports["state"], reports["holder"]) == ("reports", "free", None)
+
+
+def test_leases_are_listed_for_people_page_by_page(held: Shell) -> None:
+    first, second, last = held.several(
+        ("leases", "list", "--limit", 1),
+        ("leases", "list", "--limit", 1, "--after", "billing"),
+        ("leases", "list", "--after", "reports"),
+    )
+
+    header, row, more = first.out.splitlines()
+    assert header.split() == ["LEASE", "STATE", "HOLDER", "EPOCH", "ACQUIRED", "RENEWED", "EXPIRES"]
+    assert row.split()[:2] == ["billing", "held"]
+    assert more == "There may be more: add --after billing"
+    assert second.out.splitlines()[1].split()[:2] == ["reports", "free"]
+    assert last.out == "There are no more.\n"
+
+
+def test_no_leases_are_no_error(shell: Shell) -> None:
+    assert shell("leases", "list", "--app", "shop:app").out == "No lease is held, or was lately.\n"
+
+
+def test_a_lease_is_released_with_a_reason_when_somebody_says_so(held: Shell) -> None:
+    asked = held("leases", "release", "billing")
+    released, again = held.several(
+        ("leases", "release", "billing", "--reason", "it hangs", "--yes"),
+        ("leases", "release", "billing", "--json"),
+    )
+
+    assert asked.complaint.startswith("Release billing, held by ")
+    assert released.out.startswith("billing is released, ")
+    assert again.json == {"lease": "billing", "released": False, "holder": None}
+    assert held("leases", "list", "--json").json[0]["state"] == "free"
+
+
+def test_a_lease_that_nobody_holds_is_left_alone(held: Shell) -> None:
+    ended = held("leases", "release", "reports")
+
+    assert ended.out == "Nobody holds reports: nothing is changed\n"
+
+
+def test_a_lease_is_released_only_when_said_so(held: Shell) -> None:
+    ended = held.on_terminal("leases", "release", "billing", typed="\n")
+
+    assert (ended.code, "Nothing was released." in ended.out) == (1, True)
+
+
+def test_the_nearest_name_is_suggested(held: Shell) -> None:
+    complaint = held("leases", "release", "biling").complaint
+
+    assert complaint == (
+        "nobody has held a lease 'biling' lately. Did you mean 'billing'? `mainspring leases list` shows all"
+    )
