@@ -15,6 +15,7 @@ import asyncpg
 import uvloop
 
 from benchmarks import backlog, bell, dispatch, drain, handles, lateness, raw_loop
+from benchmarks import options as consumer_options
 from benchmarks.server import postgres
 
 WANTED_SHARE = 0.25
@@ -126,6 +127,21 @@ async def calls(_url: str, options: argparse.Namespace) -> None:
     print(f"  a handler with three           {median['three']:>10.2f} µs, {share['three']:.2f} of it")
 
 
+async def each_option(url: str, options: argparse.Namespace) -> None:
+    """Every option of a consumer and a plain consumer, in turns, with the same hands."""
+    count = max(options.messages // 10, 500)
+    rates: dict[str, list[float]] = {each.name: [] for each in (consumer_options.PLAIN, *consumer_options.OPTIONS)}
+    for number in range(options.rounds):
+        for each in (consumer_options.PLAIN, *consumer_options.OPTIONS):
+            rates[each.name].append(await consumer_options.drain(url, f"bench_option_{number}", each, count))
+    plain = rates.pop("plain")
+    hands = f"plain, {consumer_options.CONCURRENCY} hands"
+    print(f"  {hands:<30} {statistics.median(plain):>10,.0f} msg/s (median)")
+    for name, found in rates.items():
+        share = statistics.median(map(truediv, found, plain))
+        print(f"  {name:<30} {statistics.median(found):>10,.0f} msg/s, {share:.2f} of plain")
+
+
 async def _drop(url: str, schema: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
@@ -139,6 +155,7 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "lateness": ("Due work: from due to start", on_time),
     "dispatch": ("Dispatch: what injection costs", calls),
     "backlog": ("Claim with 1M future, 1M dead, 1M ready of another group, 1M ready on four levels", behind),
+    "options": ("Options of a consumer, beside a plain one", each_option),
     "handles": (
         "Publish in the caller's transaction, beside its statements raw and the least by hand",
         joined,

@@ -64,6 +64,9 @@ class _Absorbing:
     def put(self, origin: Any, _settlement: Settlement) -> None:
         origin.settled()
 
+    def written(self, _origin: Any, _settlement: Settlement) -> None:
+        """Nothing of it is transactional."""
+
 
 def _delivery(number: int) -> Delivery:
     return Delivery(

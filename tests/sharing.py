@@ -10,6 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 TOGETHER = (
+    "tests/integration/cli/test_help.py",  # the help of every command
     "tests/integration/fresh/test_first_minutes.py",  # a wheel, what it needs, and an environment
     "tests/integration/postgres/test_plans.py",  # four million rows
 )

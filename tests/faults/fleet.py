@@ -10,25 +10,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from tests.faults.plan import Plan
 from tests.faults.tables import Tables
-from tests.faults.waiting import until
+from tests.faults.waiting import PATIENCE, until
 from tests.services.unmeasured import unmeasured
 
 _ROOT = Path(__file__).parents[2]
-_PATIENCE = 20.0
 
 
 class Member:
     """One worker process."""
 
-    def __init__(self, plan: Plan, log: Path) -> None:
+    def __init__(self, plan: Plan, log: Path, module: str = "tests.faults.worker") -> None:
         self.plan = plan
         self.log = log
         paths = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.worker", plan.written()],
+                [sys.executable, "-m", module, plan.written()],
                 cwd=_ROOT,
                 env={**unmeasured(), "PYTHONPATH": paths},
                 # Its own session, so that Ctrl-C reaches the test and not its workers.
@@ -47,11 +48,14 @@ class Member:
         """Kill −9 and wait for the end; answers when, by the monotonic clock."""
         at = time.monotonic()
         self.process.kill()
-        self.process.wait(_PATIENCE)
+        self.process.wait(PATIENCE)
         return at
 
     def freeze(self) -> None:
+        """Stop it where it is; it stands still when this returns."""
         self.process.send_signal(signal.SIGSTOP)
+        while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
 
     def thaw(self) -> float:
         self.process.send_signal(signal.SIGCONT)
@@ -61,9 +65,9 @@ class Member:
         self.process.send_signal(signal.SIGTERM)
         return time.monotonic()
 
-    async def ended(self, seconds: float) -> int:
+    async def ended(self) -> int:
         """Wait for the end; answers the exit code."""
-        await until(f"the end of worker {self.pid}\n{self.said()[-3000:]}", lambda: not self.alive, seconds)
+        await until(f"the end of worker {self.pid}\n{self.said()[-3000:]}", lambda: not self.alive)
         return self.process.returncode
 
     def said(self) -> str:
@@ -103,11 +107,11 @@ class Fleet:
         self.ever.append(member)
         return member
 
-    async def ready(self, *members: Member, seconds: float = _PATIENCE) -> None:
+    async def ready(self, *members: Member) -> None:
         """Wait until these (all, when none are named) have put themselves on the roster."""
         awaited = list(members or self.members)
         pids = [member.pid for member in awaited]
-        await until(f"workers {pids} on the roster", lambda: len(self.working(awaited)) == len(awaited), seconds)
+        await until(f"workers {pids} on the roster", lambda: len(self.working(awaited)) == len(awaited))
 
     def working(self, members: list[Member]) -> list[Member]:
         """Those of them that are on the roster. One that ended by itself is an error, told with its last words."""

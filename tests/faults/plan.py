@@ -11,16 +11,20 @@ from mainspring.model.schedule import Misfire
 TOPIC = "work"
 GROUP = "work"
 
+NEVER_LAPSES = 60.0
+"""Seconds of a claim for runs in which none is to lapse, on however busy a machine."""
+
 Act = Literal["nap", "hold", "hang", "block", "exit", "crash"]
-Bug = Literal["unfenced", "early", "follower", "leader", "unlocked", "apart", "uncounted"]
+Bug = Literal["unfenced", "early", "follower", "leader", "unlocked", "apart", "uncounted", "piecemeal", "unconfirmed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A message of the fault tests: its number, and what its handler does.
 
-    ``nap`` waits; ``hold`` waits, and in a later attempt until the gate is open; ``hang`` waits for ever in its
-    first attempt, and for the gate later; ``block`` blocks the event loop; ``exit`` and ``crash`` end the process.
+    ``nap`` waits; ``hold`` waits until its process was frozen, and in a later attempt until the gate is open; ``hang``
+    waits for ever in its first attempt, and for the gate later; ``block`` blocks the event loop; ``exit`` and ``crash``
+    end the process.
     """
 
     n: int
@@ -61,6 +65,8 @@ class Plan:
     """What its code declares."""
     joins: bool = False
     """Whether it has the consumers of joins."""
+    bank: bool = False
+    """Whether it has the bank's consumers."""
     nap: float = 0.0
     """Seconds the handler of an occurrence takes in its first attempt."""
     silent: float | None = None
@@ -88,6 +94,16 @@ class Plan:
     def gate(self) -> Path:
         """A file whose presence lets held handlers go on."""
         return Path(self.folder) / "gate"
+
+    @property
+    def frozen(self) -> Path:
+        """A file whose presence says that a process was frozen."""
+        return Path(self.folder) / "frozen"
+
+    @property
+    def hold(self) -> Path:
+        """A file whose presence keeps occurrences that begin in their first attempt."""
+        return Path(self.folder) / "hold"
 
     def written(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -11,6 +11,7 @@ from tests.faults.ledger import Effects
 from tests.faults.plan import Entry, Plan
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STEP = 0.02
 
 
 def declare(app: Mainspring, plan: Plan, effects: Effects) -> None:
@@ -49,6 +50,8 @@ def _handler(plan: Plan, effects: Effects) -> Callable[[Context], Awaitable[Done
         effects.begin(id, 0, epoch, ctx.attempt, schedule=ctx.schedule, due=due)
         if epoch == 1:
             # Short when somebody takes it over: who is killed with it again and again would bury it.
+            while plan.hold.exists():
+                await asyncio.sleep(_STEP)
             await asyncio.sleep(plan.nap)
         effects.end(id, epoch, "ok")
         return Done(f"{epoch}")

@@ -18,7 +18,8 @@ from tests.faults.judge import Judgement, judge
 from tests.faults.ledger import Execution, Ledger, executions
 from tests.faults.plan import TOPIC, Job, Plan
 from tests.faults.tables import PostgresTables, SqliteTables, tables_of
-from tests.faults.waiting import until
+from tests.faults.waiting import PATIENCE, until
+from tests.faults.worker import build
 
 _TICK = 0.05
 
@@ -111,7 +112,7 @@ class Scene:
         def ready() -> list[Member]:
             return self.fleet.working(self.fleet.members)
 
-        await until("two workers to be ready", lambda: len(ready()) >= 2, 20)
+        await until("two workers to be ready", lambda: len(ready()) >= 2)
         return self.chance.choice(ready())
 
     def kill(self, member: Member) -> None:
@@ -121,11 +122,32 @@ class Scene:
     def executions(self) -> list[Execution]:
         return executions(self.plan.effects) if self.plan.effects.exists() else []
 
-    async def begun(self, count: int, seconds: float = 20.0) -> None:
+    async def begun(self, count: int) -> None:
         """Wait until so many executions have begun."""
-        await until(f"{count} executions to begin", lambda: len(self.executions()) >= count, seconds)
+        await until(f"{count} executions to begin", lambda: len(self.executions()) >= count)
 
-    async def drained(self, seconds: float = 30.0) -> float:
+    async def running(self, since: float = 0.0, message: UUID | None = None) -> Member:
+        """Wait until somebody of the fleet is at work on something begun since then, or on this message."""
+        found: list[Member] = []
+
+        def at_work() -> bool:
+            pids = {
+                each.pid
+                for each in self.executions()
+                if each.outcome is None and each.began >= since and message in (None, each.id)
+            }
+            found[:] = [member for member in self.fleet.members if member.pid in pids]
+            return bool(found)
+
+        await until("somebody to be at work", at_work)
+        return self.chance.choice(found)
+
+    async def declared(self) -> None:
+        """Make the tables and the groups, without a worker."""
+        async with build(self.plan) as app:
+            await app.declare()
+
+    async def drained(self, seconds: float = PATIENCE) -> float:
         """Wait until nothing is left to do."""
 
         def empty() -> bool:

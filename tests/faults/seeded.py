@@ -9,11 +9,13 @@ from uuid import uuid4
 from mainspring.model.message import Claim, Settled
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import Settlement
-from mainspring.runtime import executor
+from mainspring.runtime import handler
+from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules import deciding, reconciling
 from mainspring.runtime.schedules.reconciling import Declared
 from mainspring.runtime.settler import Settler
+from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Mailbox
 from mainspring.storage.postgres import timetable
 from mainspring.storage.postgres.names import Names
@@ -38,7 +40,7 @@ def later(effect: Coroutine[Any, Any, None]) -> None:
 
 
 def seed(plan: Plan) -> None:
-    """Put the plan's bug into this process; ``early`` is in the handler itself."""
+    """Put the plan's bug into this process; ``early`` and ``piecemeal`` are in the handlers themselves."""
     match plan.bug:
         case "unfenced":
             remove_the_fence(plan)
@@ -52,13 +54,19 @@ def seed(plan: Plan) -> None:
             advance_and_publish_apart()
         case "uncounted":
             leave_ends_uncounted()
-        case "early" | None:
+        case "early" | "piecemeal" | None:
             pass
 
 
 def leave_ends_uncounted() -> None:
-    """Settle members of joins as if they were messages like others."""
-    vars(executor)["is_member"] = lambda _: False
+    """Settle members of joins as if they were messages like others, as an older release does, and never recount."""
+
+    async def rest(_: Janitor) -> None:
+        pass
+
+    assert "is_member" in vars(handler), "it is asked elsewhere: the bug is not seeded"
+    vars(handler)["is_member"] = lambda _: False
+    Janitor._recount = rest  # type: ignore[method-assign, assignment]
 
 
 def leave_schedules_to_the_leader() -> None:
@@ -82,15 +90,20 @@ def keep_next_times_in_memory() -> None:
 def unlock_the_timetable() -> None:
     """Neither lock due rows nor ask whether they are where they were, and number messages by chance."""
     load = Names.sql
-    cut = {
-        "timetable_due": "FOR UPDATE SKIP LOCKED",
-        "timetable_move": "AND s.next_at = v.old_next_at AND s.revision = v.revision",
+    changed = {
+        "timetable_due": ("FOR UPDATE SKIP LOCKED", ""),
+        "timetable_move": (
+            "AND s.next_at = v.old_next_at AND s.revision = v.revision",
+            # However far apart they wake on a busy machine: others read the rows before they have moved.
+            f"AND (SELECT pg_sleep({_LATER}))::text IS NOT NULL",
+        ),
     }
 
     def unlocked(names: Names, name: str) -> str:
         text = load(names, name)
-        assert cut.get(name, "") in text, f"{name} is not what it was: the bug is not seeded"
-        return text.replace(cut[name], "") if name in cut else text
+        before, after = changed.get(name, ("", ""))
+        assert before in text, f"{name} is not what it was: the bug is not seeded"
+        return text.replace(before, after) if before else text
 
     Names.sql = unlocked  # type: ignore[method-assign, assignment]
     deciding.uuid5 = lambda *_: uuid4()  # type: ignore[attr-defined]
@@ -102,13 +115,17 @@ def advance_and_publish_apart() -> None:
 
 
 def remove_the_fence(plan: Plan) -> None:
-    """Settle under whatever epoch the row has now, as a statement without `AND epoch = …` would."""
+    """Settle under whatever epoch the row has now, as a statement without `AND epoch = …` would.
+
+    Nor is a handler told that its claim is lost: whether the keeper or the handler is faster would be left to chance.
+    """
     build = Settler.__init__
 
     def unfenced(settler: Settler, mailbox: Any, *others: Any) -> None:
         build(settler, cast("Mailbox", _Unfenced(mailbox, plan)), *others)
 
     Settler.__init__ = unfenced  # type: ignore[method-assign, assignment]
+    Worker._lost = lambda *_: None  # type: ignore[method-assign]
 
 
 class _Unfenced:

@@ -16,7 +16,7 @@ _DELAY = 1.0
 
 
 @pytest.mark.timeout(300)
-async def test_clocks_an_hour_wrong_change_nothing(scene: Scene, report: Report, large: bool) -> None:
+async def test_clocks_an_hour_wrong_change_nothing(scene: Scene, report: Report, large: bool, margin: float) -> None:
     rounds, kills = (20, 0) if large else (4, 0)
     members = [scene.fleet.start(replace(scene.plan, skew=skew)) for skew in (-_HOUR, 0.0, _HOUR)]
     await scene.fleet.ready(*members)
@@ -48,4 +48,4 @@ async def test_clocks_an_hour_wrong_change_nothing(scene: Scene, report: Report,
     )
     assert found.flawless, found
     assert min(late) >= 0.0
-    assert max(late) <= scene.plan.claim_time + 5
+    assert max(late) <= scene.plan.claim_time + 5 + margin

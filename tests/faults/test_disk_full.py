@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.faults.ledger import read_ledger
+from tests.faults.plan import NEVER_LAPSES
 from tests.faults.report import Report
 from tests.faults.scene import scene_on
+from tests.faults.waiting import PATIENCE
 
 _ROOT = Path(__file__).parents[2]
 _LIMIT = 3_000_000
@@ -18,16 +20,14 @@ async def test_a_full_disk_loses_nothing_acknowledged_and_publishing_resumes(
     tmp_path: Path, seed: int, report: Report
 ) -> None:
     with scene_on(tmp_path, seed, url=f"sqlite:///{tmp_path}/queue.db", schema="mainspring") as scene:
-        (worker,) = await scene.workers(1)
-        worker.ask_to_stop()
-        await worker.ended(10)
+        await scene.declared()
         plan = replace(scene.plan, file_limit=_LIMIT)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.faults.filler", plan.written(), str(tmp_path / "filler"),
             cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), 60)
+            output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -37,7 +37,7 @@ async def test_a_full_disk_loses_nothing_acknowledged_and_publishing_resumes(
         for id, outcome in read_ledger(tmp_path / "filler").items():
             scene.ledger.note(outcome, [id])
 
-        await scene.workers(1)
+        await scene.workers(1, claim_time=NEVER_LAPSES)
         await scene.drained()
 
         found = scene.judge()

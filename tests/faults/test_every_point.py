@@ -9,7 +9,7 @@ import pytest
 from tests.faults.judge import Judgement
 from tests.faults.proxy import proxy_to
 from tests.faults.report import Report
-from tests.faults.scene import Scene, scene_on
+from tests.faults.scene import scene_on
 from tests.faults.waiting import until
 
 _STATEMENTS = {
@@ -22,26 +22,19 @@ _POINTS: list[tuple[str, Literal["before", "after"]]] = [
 ]
 
 
-async def _declared(scene: Scene) -> None:
-    """Make the group known, by a worker that ends in good order."""
-    (worker,) = await scene.workers(1)
-    worker.ask_to_stop()
-    assert await worker.ended(10) == 0
-    scene.fleet.members.clear()
-
-
 async def _killed_at(
     folder: Path, seed: int, url: str, schema: str, statement: str, when: Literal["before", "after"]
 ) -> Judgement:
     folder.mkdir()
     with proxy_to(url) as proxy, scene_on(folder, seed, url=proxy.url, schema=schema, direct=url) as scene:
-        await _declared(scene)
+        await scene.declared()
+        scene.open_gate()
         async with scene.publishing(url) as app:
-            # Long enough for its claim to be extended once on the way.
-            await scene.publish(app, scene.jobs(3, seconds=1.5, again=0.0))
+            # They last until their claims are extended, if that is what is waited for; once taken over they are short.
+            await scene.publish(app, scene.jobs(3, act="hang" if statement == "extend" else "nap"))
         proxy.halt_at_next(_STATEMENTS[statement], when)
         worker = scene.fleet.start(scene.plan)
-        await until(f"the worker to stand still {when} {statement}", proxy.halted.is_set, 20)
+        await until(f"the worker to stand still {when} {statement}", proxy.halted.is_set)
         scene.kill(worker)
         proxy.cut()
         await scene.workers(1)
@@ -49,7 +42,7 @@ async def _killed_at(
         return scene.judge(kills=1)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_a_worker_killed_at_any_statement_loses_nothing(
     tmp_path: Path, postgres_url: str, postgres_schema: str, seed: int, report: Report
 ) -> None:

@@ -19,19 +19,24 @@ async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int) -> 
         # Long enough to be in hand when the process dies, short when somebody takes it over.
         return scene.jobs(count, seconds=scene.chance.uniform(0.02, 0.3), again=0.0)
 
+    scene.open_gate()
     await scene.workers(workers)
     async with scene.publishing() as app, scene.load(app, rate, make):
-        for _ in range(kills):
+        for n in range(kills):
             victim = await scene.any_ready()
             await asyncio.sleep(scene.chance.uniform(0.0, 0.5))
+            if n == 0:
+                # One at least hits a handler: it waits for that.
+                (aimed,) = await scene.publish(app, scene.jobs(1, act="hang"))
+                victim = await scene.running(message=aimed)
             scene.kill(victim)
             scene.fleet.replace(victim)
     await scene.fleet.ready()
-    await scene.drained(60)
+    await scene.drained()
 
 
 @pytest.mark.timeout(1800)
-async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Report, large: bool) -> None:
+async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Report, large: bool, margin: float) -> None:
     kills = 200 if large else 20
 
     await _kill_at_random(scene, kills, workers=3, rate=100)
@@ -47,11 +52,11 @@ async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Repor
     )
     assert found.flawless, found
     assert found.buried == []
-    assert reclaimed, "no kill hit a running handler: the test proves nothing"
-    assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN
+    assert reclaimed
+    assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN + margin
 
 
-async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: Report) -> None:
+async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: Report, margin: float) -> None:
     scene.open_gate()
     (victim,) = await scene.workers(1)
     async with scene.publishing() as app:
@@ -68,7 +73,7 @@ async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: R
     report("kill −9, the other idle", found.line(), f"slowest-reclaim={slowest:.1f}s≤{scene.plan.claim_time + 5:g}s")
     assert found.flawless, found
     assert found.duplicates == 5
-    assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN + 0.5
+    assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN + margin
 
 
 @pytest.mark.timeout(600)

@@ -6,7 +6,7 @@ from uuid import uuid4
 from mainspring.app.config import Options
 from mainspring.app.storages import open_storage, read_url
 from mainspring.model.message import Draft
-from tests.faults.plan import GROUP, TOPIC
+from tests.faults.plan import GROUP, NEVER_LAPSES, TOPIC
 from tests.faults.report import Report
 from tests.faults.scene import Scene
 
@@ -38,7 +38,7 @@ async def test_malformed_payloads_are_dead_lettered_and_their_neighbours_are_han
     scene: Scene, report: Report, large: bool
 ) -> None:
     count = 10_000 if large else 2_000
-    (worker,) = await scene.workers(1, retry="none", concurrency=50)
+    (worker,) = await scene.workers(1, retry="none", concurrency=50, claim_time=NEVER_LAPSES)
     drafts = []
     for _ in range(count):
         payload, content_type = _malformed(scene.chance)
@@ -52,7 +52,7 @@ async def test_malformed_payloads_are_dead_lettered_and_their_neighbours_are_han
                 await scene.publish(app, scene.jobs(50))
     finally:
         await storage.close()
-    await scene.drained(60)
+    await scene.drained()
 
     found = scene.judge()
     kinds = {each.kind for each in found.buried}

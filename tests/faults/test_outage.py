@@ -4,6 +4,7 @@ import asyncio
 import time
 from datetime import datetime
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.faults.fleet import Member
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
+from tests.faults.waiting import until
 from tests.services.postgres import private_server
 
 ENGINES = ("postgres",)
@@ -20,21 +22,34 @@ _WINDOW = 4.0
 
 
 class _Rates:
-    """How many messages a second were handled before the fault, and after it in the window that is asked for."""
+    """Whether workers keep up with the load again after a fault, and in a large run with how many messages a second.
 
-    def __init__(self, scene: Scene) -> None:
+    Speed is a matter of the machine too: in every run it is asked that they catch up while the load goes on.
+    """
+
+    def __init__(self, scene: Scene, large: bool) -> None:
         self._scene = scene
-        self.before = self.after = self.offered = 0.0
+        self._large = large
+        self.before = self.after = self.offered = self.caught_up = 0.0
 
     async def baseline(self) -> None:
         await self._scene.begun(_RATE)
+        if not self._large:
+            return
         since = time.monotonic()
         await asyncio.sleep(_WINDOW)
         self.before = self._handled(since)
 
-    async def recovery(self, healed: float) -> None:
+    async def recovery(self) -> None:
+        healed = time.monotonic()
+        # What had gathered by then, and what came in the meantime.
+        for _ in range(2):
+            await self._handle(self._scene.ledger.ids("ok"))
+        self.caught_up = time.monotonic() - healed
+        if not self._large:
+            return
         since = healed + _RECOVERED_WITHIN - _WINDOW
-        await asyncio.sleep(since + _WINDOW - time.monotonic())
+        await asyncio.sleep(max(0.0, since + _WINDOW - time.monotonic()))
         self.after = self._handled(since)
         self.offered = sum(since <= at < since + _WINDOW for at in self._scene.stored_at) / _WINDOW
 
@@ -44,7 +59,16 @@ class _Rates:
         return self.after >= 0.95 * min(self.before, self.offered)
 
     def __str__(self) -> str:
-        return f"rate-before={self.before:.0f}/s rate-after={self.after:.0f}/s (offered {self.offered:.0f}/s)"
+        said = f"caught-up-after={self.caught_up:.1f}s"
+        if self._large:
+            said += f" rate-before={self.before:.0f}/s rate-after={self.after:.0f}/s (offered {self.offered:.0f}/s)"
+        return said
+
+    async def _handle(self, ids: set[UUID]) -> None:
+        def handled() -> bool:
+            return ids <= {each.id for each in self._scene.executions() if each.ended}
+
+        await until("the workers to catch up", handled, step=0.1)
 
     def _handled(self, since: float) -> float:
         ended = [each.ended for each in self._scene.executions() if each.ended]
@@ -82,15 +106,15 @@ async def test_a_killed_postgres_is_waited_for_and_nothing_is_lost(
     with private_server(tmp_path) as server, scene_on(tmp_path, seed, url=server.url, schema="faults") as scene:
         workers = await scene.workers(2, concurrency=20)
         async with scene.publishing() as app, scene.load(app, _RATE):
-            rates = _Rates(scene)
+            rates = _Rates(scene, large)
             await rates.baseline()
             chatter = _Chatter(workers)
             for _ in range(outages):
                 await asyncio.to_thread(server.kill)
                 await asyncio.sleep(scene.chance.uniform(0.5, 2.5))
                 await asyncio.to_thread(server.start)
-                await rates.recovery(time.monotonic())
-        await scene.drained(60)
+                await rates.recovery()
+        await scene.drained()
 
         found = scene.judge(outages * len(workers), concurrency=20)
         report(
@@ -101,7 +125,7 @@ async def test_a_killed_postgres_is_waited_for_and_nothing_is_lost(
         )
         assert all(worker.alive for worker in workers)
         assert found.flawless, found
-        assert rates.recovered, rates
+        assert rates.recovered or not large, rates
         assert chatter.bounded, chatter
 
 
@@ -110,7 +134,7 @@ async def test_terminated_backends_are_replaced_and_nothing_is_lost(scene: Scene
     seconds, terminated = 60 if large else 4, 0
     workers = await scene.workers(2, concurrency=20)
     async with scene.publishing() as app, scene.load(app, _RATE):
-        rates = _Rates(scene)
+        rates = _Rates(scene, large)
         await rates.baseline()
         chatter, began = _Chatter(workers), time.monotonic()
         with psycopg.connect(scene.plan.url, autocommit=True, application_name="judge") as connection:
@@ -122,8 +146,8 @@ async def test_terminated_backends_are_replaced_and_nothing_is_lost(scene: Scene
                 assert row is not None
                 terminated += row[0]
                 await asyncio.sleep(0.2)
-        await rates.recovery(time.monotonic())
-    await scene.drained(60)
+        await rates.recovery()
+    await scene.drained()
 
     found = scene.judge(len(workers), concurrency=20)
     report(
@@ -135,5 +159,5 @@ async def test_terminated_backends_are_replaced_and_nothing_is_lost(scene: Scene
     assert all(worker.alive for worker in workers)
     assert terminated >= 5
     assert found.flawless, found
-    assert rates.recovered, rates
+    assert rates.recovered or not large, rates
     assert chatter.bounded, chatter

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.faults.proxy import Proxy, proxy_to
+from tests.faults.waiting import PATIENCE
 
 _TABLE = "proxied"
 
@@ -76,4 +77,4 @@ async def test_a_cut_resets_every_connection(connection: asyncpg.Connection, pro
     proxy.cut()
 
     with pytest.raises((asyncpg.PostgresConnectionError, ConnectionError, asyncpg.InterfaceError)):
-        await asyncio.wait_for(connection.fetchval("SELECT 1"), 5)
+        await asyncio.wait_for(connection.fetchval("SELECT 1"), PATIENCE)

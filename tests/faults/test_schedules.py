@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,23 +28,17 @@ async def _victim(table: Timetable, n: int) -> Member:
     """Wait for the moment of the nth kill, and choose whom it hits.
 
     Everything happens at whole seconds: a kill at any time would nearly always hit who has nothing to do. So one in
-    three hits a process that holds deliveries, one whoever it is just as all of them look, and one anybody any time.
+    three hits a process in the midst of a run, one whoever it is just as all of them look, and one anybody any time.
     """
     scene = table.scene
-    members = scene.fleet.members
     if n % 3 == 0:
-        holders: set[int] = set()
-
-        def holding() -> bool:
-            holders.update(table.holders().intersection(member.pid for member in members))
-            return bool(holders)
-
-        await until("somebody to hold something", holding, 30, step=0.005)
-        return scene.chance.choice([member for member in members if member.pid in holders])
+        # What begins from now on is held: it still runs when its process is killed.
+        scene.plan.hold.touch()
+        return await scene.running(since=time.monotonic())
     if n % 3 == 1:
         to_the_second = 1 - table.now() % MICROS / MICROS
         await asyncio.sleep(to_the_second + scene.chance.uniform(0.0, _LOOKS))
-    return scene.chance.choice(members)
+    return scene.chance.choice(scene.fleet.members)
 
 
 async def _kill_at_random(
@@ -61,6 +56,7 @@ async def _kill_at_random(
         await asyncio.sleep(max(0.0, moment - time.monotonic()))
         victim = await _victim(table, n)
         scene.kill(victim)
+        scene.plan.hold.unlink(missing_ok=True)
         scene.fleet.replace(victim)
     await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
     end = table.now()
@@ -85,7 +81,7 @@ async def test_every_occurrence_is_published_once_while_workers_are_killed(
         f"killed-at-work={hits}",
     )
     assert found.flawless, found
-    assert hits, "no kill hit a running handler: the test proves nothing"
+    assert hits >= kills // 3
     assert len(table.entries) == 200
     assert found.expected > 20 * seconds, "too few were due for the test to prove anything"
 
@@ -107,15 +103,20 @@ async def test_every_occurrence_is_published_once_on_one_sqlite_file(
             f"killed-at-work={hits}",
         )
         assert found.flawless, found
-        assert hits, "no kill hit a running handler: the test proves nothing"
+        assert hits >= kills // 3
 
 
 async def test_clocks_an_hour_wrong_let_no_schedule_be_early_or_late(scene: Scene, report: Report, large: bool) -> None:
-    seconds = 60.0 if large else 4.0
+    seconds = 60.0 if large else 3.0
+    # Few hands that are full for a while: nobody can take all there is before another comes.
+    scene.plan = replace(scene.plan, concurrency=1, nap=0.1)
     table = Timetable(scene, coded=mixed(40, groups=4))
     # The first to start makes the rows: it is one that is wrong.
     wrong = [*await table.workers(1, skew=_HOUR), *await table.workers(1, skew=-_HOUR)]
     await table.workers(1)
+    assert all("the clock is wrong by" in member.said() for member in wrong)
+    pids = {member.pid for member in wrong}
+    await until("each that is wrong to have worked", lambda: pids <= {each.pid for each in scene.executions()})
     await asyncio.sleep(seconds)
     scene.kill(wrong[0])
     scene.fleet.replace(wrong[0])
@@ -124,10 +125,7 @@ async def test_clocks_an_hour_wrong_let_no_schedule_be_early_or_late(scene: Scen
     await table.passed(end)
 
     found = table.judge(end, kills=1)
-    by = {each.pid for each in scene.executions()}
     report("schedules, clocks ±1 h", f"seed={scene.seed} processes=3 kills=1 seconds={1.25 * seconds:g}", found.line())
-    assert all("the clock is wrong by" in member.said() for member in wrong)
-    assert {member.pid for member in wrong} <= by
     assert found.flawless, found
 
 
@@ -135,13 +133,13 @@ async def _leader_killed(table: Timetable) -> None:
     scene = table.scene
     (leader,) = await table.workers(1, bug="leader")
     await scene.workers(2, bug="follower")
-    await until("the leader to fire", lambda: any(line.fired for line in table.lines().values()), 20)
+    await until("the leader to fire", lambda: any(line.fired for line in table.lines().values()))
     scene.kill(leader)
     # However quickly a process starts: one that is due while there is no leader is one that nobody fires.
-    await until("an occurrence to pass", lambda: any(_is_due(line, table.now()) for line in table.lines().values()), 20)
+    await until("an occurrence to pass", lambda: any(_is_due(line, table.now()) for line in table.lines().values()))
     await scene.fleet.ready(scene.fleet.replace(leader))
     # By now the new one has reckoned every next time from its own beginning.
-    await until("it to go on", lambda: not any(_is_due(line, table.now()) for line in table.lines().values()), 20)
+    await until("it to go on", lambda: not any(_is_due(line, table.now()) for line in table.lines().values()))
 
 
 def _is_due(line: Line, now: int) -> bool:
@@ -167,7 +165,7 @@ async def test_an_advance_without_lock_and_guard_is_reported_as_doubled(scene: S
     await table.workers(3, bug=bug)
 
     # They wake at the same instants: it takes a few of those until two have read the same row.
-    await until("a judgement", lambda: table.judge(table.now()).doubled, 30, step=0.5)
+    await until("a judgement", lambda: table.judge(table.now()).doubled, step=0.5)
 
     found = table.judge(table.now())
     report("teeth: an advance without lock and guard", f"seed={scene.seed}", found.line(), "(must be doubled>0)")

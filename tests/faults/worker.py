@@ -49,6 +49,10 @@ def build(plan: Plan) -> Mainspring:
         from tests.faults import joining
 
         joining.declare(app, effects)
+    if plan.bank:
+        from tests.faults import banking
+
+        banking.declare(app, plan, effects)
     return app
 
 
@@ -72,8 +76,9 @@ async def _act(plan: Plan, job: Job, *, first: bool) -> None:
         case "nap":
             await asyncio.sleep(job.seconds if first or job.again is None else job.again)
         case "hold" if first:
-            # Ended by the clock, so that a process that was frozen meanwhile goes on to settle at once.
-            await asyncio.sleep(job.seconds)
+            # It is over while the process is frozen, which then goes on to settle at once.
+            while not plan.frozen.exists():
+                await asyncio.sleep(_STEP)
         case "hang" if first:
             await asyncio.Event().wait()
         case "hold" | "hang":

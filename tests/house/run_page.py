@@ -9,6 +9,8 @@ A service (`mainspring worker`) is told to stop when it has said every line that
 where the page shows none, and must then end in good order.
 The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands, and SQL is
 run there, each block as one script.
+Commands are typed into a shell. With PAGE_FORKS=1 and a page that has many, this is so for the first two only: the
+others are forked, since a process that starts anew takes longer to import the package than to do what the page says.
 """
 
 import ast
@@ -16,19 +18,24 @@ import asyncio
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
 import types
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
+from itertools import count
 from pathlib import Path
 
 from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
+from tests.services.forks import forks
 
 _ENDLESS = re.compile(r"\b(mainspring (worker|dashboard|top)|mainspring_worker)\b")
 _FILE = re.compile(r"# ((?:\w+/)*\w+\.(?:py|toml))\n")
-_PATIENCE = 60.0
+_PATIENCE = 100.0
+_TYPED, _MANY = 2, 10
+_PLAIN = re.compile(r"(?P<settings>(?:[A-Z_]+=\S+ )*)mainspring (?P<words>[^|<>&;$`]*)")
 
 
 def main(page: Path) -> None:
@@ -37,6 +44,9 @@ def main(page: Path) -> None:
     sys.modules["page"] = module
     sys.path.insert(0, "")
     server = os.environ.get("PAGE_POSTGRES", PLACEHOLDER)
+    many = sum(len(dialogue(block)) for block in blocks(page) if block.excuse is None) >= _MANY
+    forked_from = _TYPED if many and os.environ.get("PAGE_FORKS") else sys.maxsize
+    typed = count()
     with asyncio.Runner() as runner:
         for written in blocks(page):
             if written.excuse is not None:
@@ -52,7 +62,12 @@ def main(page: Path) -> None:
                 _query(block, page, server)
             else:
                 for command, answer in dialogue(block):
-                    status = _serve(command, answer) if _ENDLESS.search(command) else _type(command)
+                    if _ENDLESS.search(command):
+                        status = _serve(command, answer)
+                    elif next(typed) >= forked_from and (plain := _PLAIN.fullmatch(command)):
+                        status = _fork(command, plain["settings"], plain["words"])
+                    else:
+                        status = _type(command)
                     if status != 0:
                         sys.exit(f"{page}:{block.line}: `{command}` ended with {status}")
 
@@ -90,6 +105,18 @@ def _query(block: Block, page: Path, server: str) -> None:
 def _type(command: str) -> int:
     print(f"$ {command}", flush=True)
     return subprocess.run(command, shell=True, check=False, timeout=_PATIENCE).returncode
+
+
+def _fork(command: str, settings: str, words: str) -> int:
+    print(f"$ {command}", flush=True)
+    said = forks().run(
+        shlex.split(words, comments=True),
+        directory=Path.cwd(),
+        environment={**os.environ, **dict(each.split("=", 1) for each in shlex.split(settings))},
+        patience=_PATIENCE,
+    )
+    print(said.out + said.err, end="", flush=True)
+    return said.code
 
 
 def _serve(command: str, answer: list[str]) -> int:

@@ -29,7 +29,7 @@ def _run(page: str, folder: Path, **settings: str) -> "subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, "-m", "tests.house.run_page", ROOT / page],
         cwd=folder,
-        env={**unmeasured(), "PATH": path, "PYTHONPATH": str(ROOT), **settings},
+        env={**unmeasured(), "PATH": path, "PYTHONPATH": str(ROOT), "PAGE_FORKS": "1", **settings},
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -6,6 +6,7 @@ its programs that `nobody` can reach; no permission outside the cluster's own di
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,7 +22,7 @@ import psutil
 SHARED = {"fsync": "off", "full_page_writes": "off", "max_connections": "300"}
 DURABLE = {"fsync": "on", "max_connections": "100"}
 
-_PATIENCE = 60.0
+_PATIENCE = 100.0
 _STEP = 0.02
 
 
@@ -44,6 +45,7 @@ class Cluster:
         self.port = free_port()
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
+        self._was_ready = False
         self._programs = _programs(home)
         self._make()
 
@@ -71,6 +73,9 @@ class Cluster:
                 what = "did not start"
                 raise ServerFailedError(what, self.log)
             time.sleep(0.1)
+            if not self._was_ready:
+                self.port = free_port()  # somebody may have been faster
+        self._was_ready = True
 
     def stop(self) -> None:
         """Stop in good order: sessions are ended, everything is written."""
@@ -210,7 +215,12 @@ def is_root() -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has, for a server that is about to start.
+
+    It is none of those that systems give to connections: before the server has it, one of them could.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -15,7 +15,7 @@ from tests.services.cluster import ServerFailedError, as_servant, free_port
 from tests.services.needs import need
 from tests.services.watch import watch, watched_home
 
-_PATIENCE = 15.0
+_PATIENCE = 60.0
 
 
 @contextmanager

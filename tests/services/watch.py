@@ -22,7 +22,7 @@ from tests.services.cluster import SHARED, Cluster, end, new_home
 from tests.services.unmeasured import unmeasured
 
 _ROOT = Path(__file__).parents[2]
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 Task = Literal["keep", "serve"]
 
