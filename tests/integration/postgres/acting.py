@@ -22,6 +22,11 @@ DRIVERS: tuple[DriverName, ...] = ("asyncpg", "psycopg")
 HOLD = timedelta(seconds=30)
 TOPIC = "orders.placed"
 
+SESSIONS = """
+    SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mainspring' ORDER BY pid
+"""
+"""Sessions of ours in this database."""
+
 
 def draft(topic: str = TOPIC, **options: Any) -> Draft:
     return Draft(**{"id": uuid4(), "topic": topic, "payload": b"{}", **options})

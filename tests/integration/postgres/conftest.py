@@ -1,5 +1,7 @@
 """A migrated schema of the test's own, and plain connections beside it."""
 
+import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 
 import asyncpg
@@ -7,7 +9,7 @@ import pytest
 
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
-from tests.integration.postgres.acting import Connection
+from tests.integration.postgres.acting import SESSIONS, Connection
 
 
 @pytest.fixture
@@ -17,8 +19,19 @@ def driver() -> DriverName:
 
 
 @pytest.fixture
+async def alone(postgres_url: str) -> None:
+    """Nobody else of ours is connected: an app that an earlier test let go of, unclosed, is closed by now."""
+    connection = await asyncpg.connect(postgres_url)
+    async with asyncio.timeout(60):
+        while await connection.fetch(SESSIONS):
+            gc.collect()
+            await asyncio.sleep(0.01)
+    await connection.close(timeout=5)
+
+
+@pytest.fixture
 async def make(
-    postgres_url: str, postgres_schema: str, driver: DriverName
+    alone: None, postgres_url: str, postgres_schema: str, driver: DriverName
 ) -> AsyncIterator[Callable[[], PostgresStorage]]:
     """Opens one more storage on the test's schema; all of them are closed afterwards."""
     made: list[PostgresStorage] = []

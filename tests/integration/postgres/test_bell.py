@@ -9,13 +9,10 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
-from tests.integration.postgres.acting import DRIVERS, Connection, declare, draft, publish, until
+from tests.integration.postgres.acting import DRIVERS, SESSIONS, Connection, declare, draft, publish, until
 
 pytestmark = pytest.mark.parametrize("driver", DRIVERS)
 
-SESSIONS = (
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mainspring'"
-)
 LISTENING = """
     SELECT pid FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'mainspring' AND query LIKE '%pg_notify%'
@@ -139,12 +136,12 @@ async def test_everyone_is_woken_by_a_ring_for_all(
 async def test_who_only_publishes_holds_no_connection_for_a_bell(
     storage: PostgresStorage, connection: Connection
 ) -> None:
-    before = await connection.fetchval(SESSIONS)
+    before = len(await connection.fetch(SESSIONS))
 
     await publish(storage)
 
     assert storage.doorbell.mode == "poll"
-    assert await connection.fetchval(SESSIONS) == before + 1
+    assert len(await connection.fetch(SESSIONS)) == before + 1
 
 
 async def test_a_bell_that_nobody_would_hear_is_not_armed(
@@ -175,7 +172,7 @@ async def test_closing_ends_the_bell_and_everything_else(storage: PostgresStorag
     await storage.close()
 
     async with asyncio.timeout(60):
-        while await connection.fetchval(SESSIONS):
+        while await connection.fetch(SESSIONS):
             await asyncio.sleep(0.01)
     assert storage.doorbell.mode == "poll"
     with pytest.raises(StorageUnavailable, match="closed"):

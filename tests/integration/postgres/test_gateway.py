@@ -16,16 +16,23 @@ from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
 from tests.faults.proxy import proxy_to
-from tests.integration.postgres.acting import DRIVERS, TOPIC, Connection, blocked, claim, declare, draft, publish
+from tests.integration.postgres.acting import (
+    DRIVERS,
+    SESSIONS,
+    TOPIC,
+    Connection,
+    blocked,
+    claim,
+    declare,
+    draft,
+    publish,
+)
 from tests.services.pgbouncer import pgbouncer
 from tests.services.postgres import private_server
 
 pytestmark = pytest.mark.parametrize("driver", DRIVERS)
 
 HASTE = timedelta(seconds=3)
-SESSIONS = """
-    SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mainspring' ORDER BY pid
-"""
 
 
 @pytest.fixture

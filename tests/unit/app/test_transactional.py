@@ -34,7 +34,7 @@ def _refused(function: Any, **options: Any) -> str:
     ("function", "given", "said"),
     [
         (handler, 5, "transactional=5 is neither: write True for a connection of the app's own, or what makes sess"),
-        (handler, "default", "transactional='default' is the alias of no database of Django's here: write True fo"),
+        (handler, "nowhere", "transactional='nowhere' is the alias of no database of Django's here: write True fo"),
         (handler, sessionmaker(ENGINE), "transactional=sessionmaker blocks, and tests.unit.app.test_transactional.han"),
         (handler, ENGINE.begin, "transactional=Engine.begin blocks, and tests.unit.app.test_transactional.handler i"),
         (plain, async_sessionmaker(ASYNC), "transactional=async_sessionmaker is asyncio's, and tests.unit.app.test_tr"),
