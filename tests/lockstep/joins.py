@@ -1,5 +1,6 @@
 """Histories of joins: opened, sent again, their members handled, cancelled, retired and revived, and looked after."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -154,7 +155,8 @@ class Joined(Twins):
 
     @invariant()
     def everything_to_be_seen_agrees(self) -> None:
-        self.alike(_everything)
+        ids = self.met(*MEMBERS, *JOINS)
+        self.alike(lambda storage: _everything(storage, ids))
 
 
 def _leave(_due: Due, _now: object) -> None:
@@ -170,7 +172,7 @@ async def _members(storage: Storage, join: JoinView) -> Any:
     return alike.listing(members[::-1])
 
 
-async def _everything(storage: Storage) -> dict[str, Any]:
+async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
     ledger = storage.ledger
     joins = await ledger.joins(None, 1000)
     return {
@@ -178,5 +180,5 @@ async def _everything(storage: Storage) -> dict[str, Any]:
         "oldest": await _members(storage, joins[0]) if joins else None,
         "live": alike.listing(await ledger.browse(Filter(limit=1000))),
         "dead": alike.listing(await ledger.browse(Filter(state="dead", limit=1000))),
-        **{str(each): alike.message(await ledger.find(each)) for each in (*MEMBERS, *JOINS)},
+        **{str(each): alike.message(await ledger.find(each)) for each in ids},
     }

@@ -1,5 +1,6 @@
 """Histories of messages: published, claimed, settled, cancelled, governed and pruned."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
@@ -170,10 +171,11 @@ class Lockstep(Twins):
 
     @invariant()
     def everything_to_be_seen_agrees(self) -> None:
-        self.alike(_everything)
+        ids = self.met(*drawing.IDS)
+        self.alike(lambda storage: _everything(storage, ids))
 
 
-async def _everything(storage: Storage) -> dict[str, Any]:
+async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
     ledger = storage.ledger
     seen = {
         "tally": await ledger.tally(1000),
@@ -183,6 +185,6 @@ async def _everything(storage: Storage) -> dict[str, Any]:
     }
     for state in get_args(Stands):
         seen[state] = alike.listing(await ledger.browse(Filter(state=state, limit=1000)))
-    for message_id in drawing.IDS:
+    for message_id in ids:
         seen[str(message_id)] = alike.message(await ledger.find(message_id))
     return seen

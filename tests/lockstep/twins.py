@@ -30,6 +30,7 @@ class Twins(RuleBasedStateMachine):
         self.runner.run(self.memory.schema.migrate())
         self.claims: list[tuple[Claim, Claim]] = []
         self.new_ids = [UUID(int=number << 64 | 1) for number in range(100, 130)]
+        self._met: set[UUID] = set()
         self.now = START
         self.turn(START)
 
@@ -52,6 +53,17 @@ class Twins(RuleBasedStateMachine):
 
     def both(self, act: Callable[[Storage], Coroutine[Any, Any, T]]) -> tuple[T, T]:
         return self.runner.run(act(self.memory)), self.runner.run(act(self.real))
+
+    def met(self, *ids: UUID) -> list[UUID]:
+        """Those of them that have ever been published. Of all others there is nothing to compare but how slow it is."""
+
+        async def known() -> None:
+            for each in ids:
+                if each not in self._met and await self.memory.ledger.find(each) is not None:
+                    self._met.add(each)
+
+        self.runner.run(known())
+        return [each for each in ids if each in self._met]
 
     def alike(
         self, act: Callable[[Storage], Coroutine[Any, Any, T]], seen: Callable[[T], Any] = lambda answer: answer
