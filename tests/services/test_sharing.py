@@ -15,17 +15,17 @@ import pathlib, pytest
 
 @pytest.mark.parametrize("n", range(8))
 def test_it(n, worker_id):
-    with (pathlib.Path(__file__).parent / "workers.txt").open("a") as seen:
+    with pathlib.Path(__file__).with_suffix(".txt").open("a") as seen:
         seen.write(worker_id + "\\n")
 """
 
 
 def _written(folder: Path, path: str) -> Path:
-    """A file of tests that note in workers.txt who ran them."""
+    """A file of tests that note, in a text of its name, who ran them."""
     file = folder / path
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_PROGRAM)
-    return file.with_name("workers.txt")
+    return file.with_suffix(".txt")
 
 
 def test_a_file_that_is_costly_to_prepare_is_run_by_one_worker(tmp_path: Path) -> None:
