@@ -1,6 +1,5 @@
 """Workers killed −9 and frozen within transactions: every message has one effect, and no money is made or lost."""
 
-import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from mainspring import Mainspring
 from tests.faults.banking import ACCOUNTS, OPENING, TRANSFERS, Transfer, table
+from tests.faults.fleet import Member
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
 from tests.faults.tables import as_uuid
@@ -111,6 +111,17 @@ def bank_of(scene: Scene) -> Iterator[Bank]:
             bank.run(f"DROP TABLE {table(scene.plan, name)}")
 
 
+async def _taken_over(scene: Scene, frozen: Member) -> None:
+    """Wait until somebody else has begun what this one was at; it may be at nothing, having ended just before."""
+    held = {each.id: each.epoch for each in scene.executions() if each.pid == frozen.pid and each.outcome is None}
+
+    def begun_again() -> bool:
+        return any(each.epoch > held.get(each.id, each.epoch) for each in scene.executions())
+
+    if held:
+        await until("somebody to take over from who stands still", begun_again)
+
+
 async def _kill_within(bank: Bank, workers: int, kills: int, freezes: int) -> Books:
     """Kill and freeze whoever is within a transfer, and settle up when all is over."""
     scene = bank.scene
@@ -121,7 +132,7 @@ async def _kill_within(bank: Bank, workers: int, kills: int, freezes: int) -> Bo
             victim = await scene.running()
             if n < freezes:
                 victim.freeze()
-                await asyncio.sleep(1.5 * scene.plan.claim_time)  # whatever it held is taken from it meanwhile
+                await _taken_over(scene, victim)
                 victim.thaw()
             else:
                 scene.kill(victim)

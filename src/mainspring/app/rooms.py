@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mainspring.app.door import Door
-from mainspring.app.queues.queueing import Queueing
 from mainspring.app.registering import Registering
 from mainspring.app.transactions import Transactions
+from mainspring.model.message import Keep
+from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.clock import ReplaceableClock
 
 if TYPE_CHECKING:
     from mainspring.app.inbox import Inbox
     from mainspring.app.leases import Leases
+    from mainspring.app.queues.queue import Queue
     from mainspring.app.queues.queues import Queues
     from mainspring.app.schedules import Schedules
     from mainspring.app.wishes import Wishes
 
 
-class Rooms(Queueing, Registering):
+T = TypeVar("T")
+
+
+class Rooms(Registering):
     """Schedules, inbox, leases and queues of an app. A door belongs to one loop, so each is made twice."""
 
     _door: Door
@@ -35,6 +40,44 @@ class Rooms(Queueing, Registering):
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
         return self._receiving(self._door)
+
+    @overload
+    def queue(
+        self,
+        group: str,
+        *topics: Any,
+        type: type[T],
+        retry: RetryPolicy | str | None = None,
+        keep: Keep | None = None,
+    ) -> Queue[T]: ...
+
+    @overload
+    def queue(
+        self,
+        group: str,
+        *topics: Any,
+        type: Any = None,
+        retry: RetryPolicy | str | None = None,
+        keep: Keep | None = None,
+    ) -> Queue[Any]: ...
+
+    def queue(
+        self,
+        group: str,
+        *topics: Any,
+        type: Any = None,
+        retry: RetryPolicy | str | None = None,
+        keep: Keep | None = None,
+    ) -> Queue[Any]:
+        """A work queue on a group: its deliveries are claimed and settled by code of yours, without a worker.
+
+        It subscribes to the topics, patterns and message types; without any the group must be there. Payloads are read
+        as ``type`` [the one of their topic]; failures are tried again by ``retry`` ["messages"]; ``keep`` is how much
+        history its deliveries leave [the app's].
+        """
+        from mainspring.app.queues.queue import Queue
+
+        return Queue(self._queues.make(group, topics, type, retry, keep))
 
     @functools.cached_property
     def _queues(self) -> Queues:
