@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from mainspring.model.errors import MainspringError
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
-from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.scheduler import Scheduler
@@ -30,7 +30,7 @@ class Closing:
 
     def __init__(
         self,
-        fetcher: Fetcher,
+        fetchers: Fetchers,
         executors: Sequence[Executor],
         settler: Settler,
         keeper: Keeper,
@@ -40,7 +40,7 @@ class Closing:
         bus: Bus,
         grace: timedelta,
     ) -> None:
-        self._fetcher = fetcher
+        self._fetchers = fetchers
         # What runs without the database has the same grace as what was claimed.
         self._executors = [*executors, *scheduler.executors]
         self._settler = settler
@@ -69,7 +69,7 @@ class Closing:
             await self._let_go()
 
     async def _stop_taking(self) -> None:
-        await asyncio.gather(self._fetcher.stop(), self._scheduler.stop())
+        await asyncio.gather(self._fetchers.stop(), self._scheduler.stop())
 
     async def _last_words(self, taking: asyncio.Task[None]) -> None:
         async def orderly() -> None:
@@ -78,6 +78,7 @@ class Closing:
             for executor in self._executors:
                 executor.release_waiting()
             await self._settler.drained()
+            await self._fetchers.last_words()
             await self._scheduler.last_words()
             await self._bus.settled()
 
@@ -85,7 +86,7 @@ class Closing:
             self._name_the_unfinished()
 
     async def _let_go(self) -> None:
-        for loop in (self._fetcher, self._settler, self._janitor, self._scheduler):
+        for loop in (self._fetchers, self._settler, self._janitor, self._scheduler):
             loop.abandon()
         keeping = asyncio.create_task(self._keeper.stop())
         ending = [asyncio.create_task(executor.ended()) for executor in self._executors]

@@ -38,8 +38,9 @@ class Fetcher(Service):
         hold: timedelta,
         complaints: Complaints,
         clock: Clock,
+        name: str = "fetcher",
     ) -> None:
-        super().__init__("fetcher", complaints, clock)
+        super().__init__(name, complaints, clock)
         self._mailbox = mailbox
         self._executors: Mapping[str, Executor] = {each.handler.group: each for each in executors}
         self._marks = {group: Marks() for group in self._executors}
@@ -74,6 +75,11 @@ class Fetcher(Service):
         self._wakeup.stirred()
         self.wake()
 
+    def comes_back(self, delay: timedelta) -> None:
+        """Something of its groups returns after this time (a retry, a snooze), or may be taken then."""
+        self._wakeup.returns(delay)
+        self.wake()
+
     async def take(self, message_id: UUID, group: str) -> bool:
         """Have this one run here, now, whoever else has hands free. False: somebody holds it."""
         sent = self._clock.monotonic()
@@ -94,26 +100,36 @@ class Fetcher(Service):
             return pause
         self._claimed_at = sent = self._clock.monotonic()
         try:
-            claimed = await self._mailbox.claim(wants, self._owner, self._hold)
+            claimed = await self._claim(wants)
         except Exception:
             self._look_everywhere()  # what this claim would have seen is not seen yet
             raise
         short = self._hand_out(wants, claimed, sent)
         if claimed:
             await self._wakeup.worked(sent)
-        if not short:
+        if not short or self._has_more_to_see():
             return 0.0
         pause, look_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
         if look_again:
             self._look_everywhere()
         return pause
 
+    async def _claim(self, wants: Sequence[Want]) -> Sequence[Delivery]:
+        return await self._mailbox.claim(wants, self._owner, self._hold)
+
+    async def _reap_one(self, groups: Sequence[str]) -> Delivery | None:
+        return await self._mailbox.reap(groups, self._owner, self._hold)
+
+    def _has_more_to_see(self) -> bool:
+        """Whether a claim that came back short has not looked at everything."""
+        return False
+
     def _wants(self, now: float) -> tuple[list[Want], float]:
         """What to ask for; where that is nothing, how long to wait for hands."""
         wants: list[Want] = []
         pause = FOREVER
         for group, executor in self._executors.items():
-            hands, free = executor.handler.concurrency, executor.free
+            hands, free = executor.hands, executor.free
             if free <= 0:
                 self._more.add(group)
                 continue
@@ -156,12 +172,20 @@ class Fetcher(Service):
         groups = [group for group, executor in self._executors.items() if executor.free > 0]
         if not groups:
             return
-        self._reaped_at = sent = self._clock.monotonic()
-        suspect = await self._mailbox.reap(groups, self._owner, self._hold)
-        # Where one was found its neighbours wait too: look again as soon as this one is settled.
-        self._found_suspect = suspect is not None
-        if suspect is not None:
-            self._give(suspect.group, [suspect], sent + self._hold.total_seconds())
+        if self._hands.is_reaping:
+            # Another fetcher asks: it is not waited for, its trip may be a long one.
+            self._wakeup.returns(timedelta(seconds=self._reap_every))
+            return
+        self._hands.is_reaping = True
+        try:
+            self._reaped_at = sent = self._clock.monotonic()
+            suspect = await self._reap_one(groups)
+            # Where one was found its neighbours wait too: look again as soon as this one is settled.
+            self._found_suspect = suspect is not None
+            if suspect is not None:
+                self._give(suspect.group, [suspect], sent + self._hold.total_seconds())
+        finally:
+            self._hands.is_reaping = False
 
     def _look_everywhere(self) -> None:
         for marks in self._marks.values():

@@ -12,6 +12,8 @@ class Hands:
     def __init__(self) -> None:
         self._runs: dict[tuple[int, int], Run] = {}
         self._suspect: tuple[int, int] | None = None
+        self.is_reaping: bool = False
+        """Whether somebody asks for a suspect just now: two who ask at once would get one each (invariant 15)."""
 
     def __len__(self) -> int:
         return len(self._runs)

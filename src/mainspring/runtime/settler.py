@@ -64,7 +64,7 @@ class Settler(Service):
         self,
         mailbox: Mailbox,
         hands: Hands,
-        returns: Callable[[timedelta], None],
+        returns: Callable[[str, timedelta], None],
         complaints: Complaints,
         clock: Clock,
         bus: Bus | None = None,
@@ -168,11 +168,11 @@ class Settler(Service):
                 self._tally(group)[0] += 1
             case Retry(delay=delay):
                 self._tally(group)[1] += 1
-                self._returns(delay)
+                self._returns(group, delay)
             case Bury():
                 self._tally(group)[1] += 1
             case Snooze(delay=delay) | Release(delay=delay):
-                self._returns(delay if isinstance(delay, timedelta) else timedelta())
+                self._returns(group, delay if isinstance(delay, timedelta) else timedelta())
             case Cancel():
                 pass
             case _:
@@ -182,7 +182,7 @@ class Settler(Service):
         if run is not None and self._occurred is not None and _ends_an_occurrence(run, settlement.verdict):
             self._occurred()
         if run is not None and run.delivery.suspect:
-            self._returns(timedelta())  # the next suspect may be taken now
+            self._returns("", timedelta())  # the next suspect may be taken now
 
     def _tally(self, group: str) -> list[int]:
         tally = self._tallies.get(group)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
+from typing import Protocol
 
-from mainspring.storage.contract import Doorbell, Mailbox
+from mainspring.storage.contract import Doorbell
 from mainspring.timing.clock import Clock
 
 _WARM = 0.05
@@ -23,6 +24,14 @@ _REARM = 20.0
 _LONGEST_HOLD_OFF = 1.0
 
 
+class Foresees(Protocol):
+    """Whoever knows when something comes due: the mailbox, or who has just asked it."""
+
+    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
+        """See ``Mailbox.upcoming``."""
+        ...
+
+
 class Wakeup:
     """The sleep of a fetcher.
 
@@ -32,7 +41,7 @@ class Wakeup:
 
     def __init__(
         self,
-        mailbox: Mailbox,
+        mailbox: Foresees,
         doorbell: Doorbell,
         longest_poll: timedelta,
         clock: Clock,

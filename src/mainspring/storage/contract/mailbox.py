@@ -9,6 +9,7 @@ from typing import Protocol
 from uuid import UUID
 
 from mainspring.model.join import Join
+from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
@@ -59,6 +60,21 @@ class Mailbox(Protocol):
         ``since`` are not taken. No two callers ever hold the same delivery; rows another caller is taking are
         passed over, not waited for. Paused groups give nothing. ``attempt`` and ``epoch`` grow by one.
         """
+        ...
+
+    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+        """Take due deliveries of a group as far as its limits allow; one call at a time for each group.
+
+        Looked at are the first that are due, as by ``claim``. Where those of some keys stand in the way of others,
+        all keys are gone through as well, some at each call: from ``after`` on, which the last call has answered;
+        and more of the first that are due, for those that have no key.
+        Under an order only the first of a key may be taken, while none of that key is held; with ``on_failure="skip"``
+        those do not count that have failed and wait to be tried again. What is held counts, lapsed or not.
+        """
+        ...
+
+    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+        """``reap`` for a group with limits: it was and stays in hand, but a rate counts it once more."""
         ...
 
     async def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Delivery | None:

@@ -111,6 +111,7 @@ class MemoryControls:
             state.enlist([row.message_id for row in rows], now)
             if not dropped:
                 del state.groups[group]
+                state.limits.forget(group, None)
                 for tally in state.tallies.values():
                     tally.pop(group, None)
             state.note(by, "retire", group, f"{len(dropped)} dropped", now)

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from mainspring.storage.contract import BellMode
-from mainspring.storage.memory.state import Listener, State
+from mainspring.storage.memory.listening import Listener
+from mainspring.storage.memory.state import State
 
 
 class MemoryDoorbell:
@@ -44,7 +45,11 @@ class MemoryDoorbell:
             self._state.ring([""])
 
     async def rouse(self) -> None:
-        """See ``Doorbell.rouse``. Nothing to do: there is no transaction that could commit late."""
+        """See ``Doorbell.rouse``. No transaction commits late here, but limits may have kept something waiting."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            state.ring(group for group, line in state.lines.items() if line.has_due(now))
 
     def hang_up(self) -> None:
         """Call nobody any more who listened here."""

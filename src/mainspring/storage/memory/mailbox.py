@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.join import Join, as_members
+from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import (
     Cancelled,
     Claim,
@@ -21,6 +22,7 @@ from mainspring.model.message import (
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
+from mainspring.storage.memory.limits import Limiting
 from mainspring.storage.memory.publishing import stop, store
 from mainspring.storage.memory.rows import DeliveryRow, JointRow
 from mainspring.storage.memory.state import State
@@ -75,6 +77,30 @@ class MemoryMailbox:
                 claimed.append(_hand_over(row, was_due, now))
         return claimed
 
+    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+        """See ``Mailbox.claim_limited``."""
+        state = self._state
+        with state.lock:
+            line = state.lines.get(want.group)
+            if line is None or _paused(state, want.group):
+                return Ration([], None, None, left=False)
+            now = state.now()
+            limiting = Limiting(state.limits, state.deliveries, want.group, limits, now)
+            chosen, ration = limiting.choose(line, want, after)
+            return ration._replace(deliveries=[self._hold(state.deliveries[seq], owner, hold, now) for seq in chosen])
+
+    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+        """See ``Mailbox.reap_limited``."""
+        if not limits.is_rated:
+            return await self.reap([group], owner, hold)
+        state = self._state
+        with state.lock:
+            line, now = state.lines.get(group), state.now()
+            if line is None or _paused(state, group):
+                return None
+            chosen = Limiting(state.limits, state.deliveries, group, limits, now).choose_lapsed(line)
+            return None if chosen is None else self._suspect(state.deliveries[chosen], owner, hold, now)
+
     async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
         """See ``Mailbox.upcoming``."""
         state = self._state
@@ -90,11 +116,18 @@ class MemoryMailbox:
         with state.lock:
             now = state.now()
             row = state.live.get(message_id, {}).get(group)
-            if row is None or row.held_by is not None:
-                return None
-            was_due = row.due_at
-            state.move(row, now + hold, owner)
-            return _hand_over(row, was_due, now)
+            return None if row is None or row.held_by is not None else self._hold(row, owner, hold, now)
+
+    def _hold(self, row: DeliveryRow, owner: str, hold: timedelta, now: datetime) -> Delivery:
+        was_due = row.due_at
+        self._state.move(row, now + hold, owner)
+        return _hand_over(row, was_due, now)
+
+    def _suspect(self, row: DeliveryRow, owner: str, hold: timedelta, now: datetime) -> Delivery:
+        # Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
+        row.deaths += row.suspect
+        row.suspect = True
+        return self._hold(row, owner, hold, now)
 
     async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
         """See ``Mailbox.reap``."""
@@ -109,12 +142,7 @@ class MemoryMailbox:
             was_due, seq = min(lapsed, default=(now + hold, 0))
             if not lapsed or was_due > now:
                 return None
-            row = state.deliveries[seq]
-            # Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
-            row.deaths += row.suspect
-            row.suspect = True
-            state.move(row, now + hold, owner)
-            return _hand_over(row, was_due, now)
+            return self._suspect(state.deliveries[seq], owner, hold, now)
 
     async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
         """See ``Mailbox.extend``. Nothing is ever busy here: one lock is over everything."""

@@ -141,6 +141,16 @@ class Line:
         del places[first:last]
         return taken
 
+    def first(self, priority: int, since: datetime | None, now: datetime, limit: int) -> list[int]:
+        """The first unheld deliveries of a level, which stay: due, not before ``since``."""
+        places = self.unheld[priority]
+        begin = 0 if since is None else bisect_left(places, (since, 0))
+        return [seq for _, seq in places[begin : min(due(places, now), begin + limit)]]
+
+    def has_due(self, now: datetime) -> bool:
+        """Whether some unheld delivery is due."""
+        return any(due(places, now) for places in self.unheld)
+
     def next_due(self, now: datetime) -> datetime | None:
         """When the next unheld delivery will be due that is not due yet."""
         future = [places[after][0] for places in self.unheld if (after := due(places, now)) < len(places)]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,7 +14,10 @@ from uuid import UUID
 from mainspring.model.inbox import InboxKey, InboxView
 from mainspring.model.schedule import Freeze, Schedule
 from mainspring.model.views import AuditView, GroupView, RunStatus, RunView, WorkerView
+from mainspring.storage.memory.fanout_rows import FanoutTable
 from mainspring.storage.memory.lease_rows import LeaseTable
+from mainspring.storage.memory.limits import LimitTable
+from mainspring.storage.memory.listening import Listener
 from mainspring.storage.memory.progress import ProgressTable
 from mainspring.storage.memory.rows import (
     DeadRow,
@@ -33,35 +35,6 @@ from mainspring.timing.clock import Clock
 T = TypeVar("T")
 Outer = TypeVar("Outer")
 Inner = TypeVar("Inner")
-
-
-class Listener:
-    """One ``rung`` callback and the loop it belongs to. What rings before it is called is said once."""
-
-    def __init__(self, rung: Callable[[str], None], loop: AbstractEventLoop) -> None:
-        self._rung = rung
-        self._loop = loop
-        self._groups: dict[str, None] = {}
-        self._lock = threading.Lock()
-
-    def ring(self, groups: Iterable[str]) -> None:
-        """Have the callback called on its loop, from whatever thread."""
-        with self._lock:
-            waiting = bool(self._groups)
-            self._groups.update(dict.fromkeys(groups))
-            if waiting or not self._groups or self._loop.is_closed():
-                return
-            try:
-                self._loop.call_soon_threadsafe(self._tell)
-            except RuntimeError:  # closed just now: nobody is left to be told
-                self._groups.clear()
-
-    def _tell(self) -> None:
-        with self._lock:
-            groups = list(self._groups)
-            self._groups.clear()
-        for group in groups:
-            self._rung(group)
 
 
 class State:
@@ -94,6 +67,8 @@ class State:
         self.freezes: dict[str, Freeze] = {}
         self.inbox: dict[InboxKey, InboxView] = {}
         self.leases: LeaseTable = LeaseTable()
+        self.limits: LimitTable = LimitTable()
+        self.fanouts: FanoutTable = FanoutTable()
         self.likenesses: dict[bytes, LikenessRow] = {}
         self.audit: list[AuditView] = []
         self.expired_parked = 0
@@ -119,6 +94,7 @@ class State:
         self.deliveries[row.seq] = row
         self.live.setdefault(row.message_id, {})[row.group] = row
         self.lines.setdefault(row.group, Line()).add(row)
+        self.limits.add(row)
         if (schedule := row.message.draft.schedule) is not None:
             self.scheduled.setdefault(schedule, {})[row.seq] = row
 
@@ -126,6 +102,7 @@ class State:
         """Take a delivery away."""
         del self.deliveries[row.seq]
         _forget(self.live, row.message_id, row.group)
+        self.limits.remove(row)
         line = self.lines[row.group]
         line.remove(row)
         if not line.held and not any(line.unheld):

@@ -9,8 +9,9 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mainspring.model.message import Draft, Want
+from mainspring.model.message import Delivery, Draft, Want
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
+from mainspring.storage.script import Row
 
 _NOTHING = timedelta()
 _decode = msgspec.json.Decoder(dict[str, str]).decode
@@ -37,6 +38,13 @@ def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
     """Turn rows into ``width`` columns, also where there is no row."""
     turned = tuple(map(list, zip(*rows, strict=True)))
     return turned or tuple([] for _ in range(width))
+
+
+def with_headers(row: Row) -> Delivery:
+    """A row whose columns are the fields of a delivery, its headers read."""
+    delivery = Delivery(*row)
+    text: Any = delivery.headers
+    return delivery if text is None else delivery._replace(headers=from_json(text))
 
 
 def is_plain(draft: Draft) -> bool:

@@ -59,6 +59,7 @@ class PostgresGateway:
         shared = Lines(partial(self.dial, SHARED_SETTINGS), driver.refusal, pool_size)
         self._lanes: dict[Lane, Lines] = {
             "claim": Lines(reserved, driver.refusal, 1),
+            "limited": Lines(reserved, driver.refusal, 1),
             "settle": Lines(reserved, driver.refusal, 1),
             "write": shared,
             "read": shared,

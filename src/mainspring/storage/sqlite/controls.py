@@ -89,6 +89,7 @@ class SqliteControls:
         else:
             yield sql("group_delete", group)
             yield sql("group_tally_delete", group)
+            yield sql("limited_retire", group)
         yield self._note(at, by, "retire", group, f"{len(dropped)} dropped")
         return len(dropped)
 

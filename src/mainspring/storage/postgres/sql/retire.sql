@@ -74,6 +74,12 @@ uncounted AS (
 silenced AS (
     DELETE FROM mainspring.bell WHERE group_name = (SELECT forgotten.name FROM forgotten)
 ),
+unlimited AS (
+    DELETE FROM mainspring.limits WHERE group_name = (SELECT forgotten.name FROM forgotten)
+),
+unspent AS (
+    DELETE FROM mainspring.spent WHERE group_name = (SELECT forgotten.name FROM forgotten)
+),
 noted AS (
     INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
     SELECT

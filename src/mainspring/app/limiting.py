@@ -1,0 +1,135 @@
+"""Order and limits at the door: the options of a consumer read, and messages refused that would break an order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, cast
+
+from mainspring.app.names import Namespace
+from mainspring.app.options import choice, flag, whole
+from mainspring.model.errors import BadOption
+from mainspring.model.limits import Limits, OnFailure, Rate
+from mainspring.model.message import Draft
+from mainspring.storage.routing import matches
+from mainspring.timing.duration import DurationError, duration, exactly, spell
+
+_MOST = 1_000_000
+_SHORTEST, _LONGEST = timedelta(milliseconds=10), timedelta(days=31)
+_ON_FAILURE = ("block", "skip")
+_BY_KEY = ("ordered", "key_concurrency", "key_rate")
+
+
+def read_limits(options: Mapping[str, Any], name: str, *, keyless: bool) -> Limits | None:
+    """The limits among these options; None where there are none. ``keyless`` says that its messages have no keys."""
+    ordered = flag(options.get("ordered", False), "ordered")
+    if "on_failure" in options and not ordered:
+        raise BadOption(
+            f"on_failure={options['on_failure']!r} says what those behind a failed one do, and {name} has no order: "
+            "add ordered=True, or leave on_failure out"
+        )
+    if keyless and (by_key := [each for each in _BY_KEY if options.get(each)]):
+        raise BadOption(
+            f"{name} has {by_key[0]}=, which goes by the key of a message, and the occurrences of a schedule have none"
+            ": leave it out; overlap= says what happens when one is due while another runs"
+        )
+    limits = Limits(
+        ordered=ordered,
+        on_failure=cast("OnFailure", choice(options.get("on_failure", "block"), _ON_FAILURE, "on_failure")),
+        key_concurrency=_number(options, "key_concurrency"),
+        global_concurrency=_number(options, "global_concurrency"),
+        rate=_rate(options, "rate"),
+        key_rate=_rate(options, "key_rate"),
+    )
+    _refuse_conflicts(limits, name)
+    return None if limits == Limits() else limits
+
+
+def shown(limits: Limits | None) -> dict[str, str]:
+    """As the group declares them."""
+    if limits is None:
+        return {}
+    return {
+        **({"ordered": limits.on_failure} if limits.ordered else {}),
+        **({} if limits.key_concurrency is None else {"key_concurrency": str(limits.key_concurrency)}),
+        **({} if limits.global_concurrency is None else {"global_concurrency": str(limits.global_concurrency)}),
+        **({} if limits.rate is None else {"rate": _spelled(limits.rate)}),
+        **({} if limits.key_rate is None else {"key_rate": _spelled(limits.key_rate)}),
+    }
+
+
+class Orders:
+    """The ordered groups of an app, by their stored names, and what they subscribe to."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def note(self, names: Namespace, group: str, patterns: Iterable[str], limits: Limits | None) -> None:
+        """Let this group be ordered, or no longer. Names as the user wrote them."""
+        stored = names.stored(group)
+        self._groups.pop(stored, None)
+        if limits is not None and limits.ordered:
+            self._groups[stored] = (group, tuple(map(names.stored, patterns)))
+
+    def refuse_later(self, draft: Draft, call: str) -> None:
+        """Raise BadOption for a message of a key that is due later than those behind it."""
+        if draft.key is None or not (draft.delay or draft.at):
+            return
+        for stored, (group, patterns) in self._groups.items():
+            if draft.group == stored or (draft.group is None and any(matches(each, draft.topic) for each in patterns)):
+                raise BadOption(
+                    f"{call} with key={draft.key!r} is for later, and consumer {group!r} is ordered: all that is "
+                    "published under this key afterwards would wait for it. Leave out the key, or delay=, at= or "
+                    "spread=, or publish it to a topic of its own"
+                )
+
+
+def _refuse_conflicts(limits: Limits, name: str) -> None:
+    if limits.ordered and limits.key_concurrency is not None and limits.key_concurrency > 1:
+        raise BadOption(
+            f"{name} has ordered=True, which is one at a time under a key, and key_concurrency="
+            f"{limits.key_concurrency}: leave one of them out"
+        )
+    per_key, overall = limits.key_concurrency, limits.global_concurrency
+    if per_key is not None and overall is not None and per_key > overall:
+        raise BadOption(
+            f"{name} has key_concurrency={per_key}, which its global_concurrency={overall} never lets it reach: lower "
+            "the first or raise the second"
+        )
+    one, all_of_it = limits.key_rate, limits.rate
+    if one is not None and all_of_it is not None and one.per <= all_of_it.per and one.count > all_of_it.count:
+        raise BadOption(
+            f"{name} has key_rate={_spelled(one)!r}, which its rate={_spelled(all_of_it)!r} never lets it reach: lower "
+            "the first or raise the second"
+        )
+
+
+def _number(options: Mapping[str, Any], option: str) -> int | None:
+    value = options.get(option)
+    return None if value is None else whole(value, option, least=1, most=_MOST)
+
+
+def _rate(options: Mapping[str, Any], option: str) -> Rate | None:
+    value = options.get(option)
+    if value is None:
+        return None
+    count, _, per = value.partition("/") if isinstance(value, str) else ("", "", "")
+    number, text = count.strip(), per.strip()
+    try:
+        window = duration(f"1{text}" if text.isalpha() else text, of=option)
+    except DurationError:
+        window = None
+    if window is None or not (number.isascii() and number.isdecimal()):
+        raise BadOption(f"{option}={value!r} is not a rate: write how many in what time, as in '100/1m' or '5/1s'")
+    if not 1 <= int(number) <= _MOST:
+        raise BadOption(f"{option}={value!r} is out of bounds: write how many, from 1 to {_MOST:,}, before the slash")
+    if not _SHORTEST <= window <= _LONGEST:
+        raise BadOption(
+            f"{option}={value!r} is out of bounds: write a time between {spell(_SHORTEST)} and {spell(_LONGEST)} "
+            "after the slash"
+        )
+    return Rate(int(number), window)
+
+
+def _spelled(rate: Rate) -> str:
+    return f"{rate.count}/{exactly(rate.per)}"

@@ -1,0 +1,108 @@
+"""All that fetches in one worker: one loop for the consumers without limits, one for each of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import Executor
+from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.limited_fetcher import LimitedFetcher
+from mainspring.runtime.service import LoopReport
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.runtime.wakeup import Wakeup
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock
+
+
+class Fetchers:
+    """Passes on what concerns a group to whoever fetches for it."""
+
+    def __init__(self, plain: Fetcher, limited: Mapping[str, LimitedFetcher]) -> None:
+        self._plain = plain
+        self._limited = limited
+        self._all: tuple[Fetcher, ...] = (plain, *limited.values())
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        executors: Sequence[Executor],
+        hands: Hands,
+        settings: WorkerSettings,
+        complaints: Complaints,
+        clock: Clock,
+    ) -> Fetchers:
+        """Whoever is needed to fetch for these."""
+        owner, hold, poll = settings.name, settings.claim_time, settings.idle_poll
+        limited = {
+            each.group: LimitedFetcher(
+                storage, each, limits, hands, poll, owner=owner, hold=hold, complaints=complaints, clock=clock
+            )
+            for each in executors
+            if (limits := each.handler.limits) is not None
+        }
+        plain = Fetcher(
+            storage.mailbox,
+            [each for each in executors if each.group not in limited],
+            hands,
+            Wakeup(storage.mailbox, storage.doorbell, poll, clock),
+            owner=owner,
+            hold=hold,
+            complaints=complaints,
+            clock=clock,
+        )
+        return cls(plain, limited)
+
+    def start(self) -> None:
+        """Begin turning, on the running loop."""
+        for each in self._all:
+            each.start()
+
+    async def stop(self) -> None:
+        """Finish the claims on their way and end."""
+        await asyncio.gather(*(each.stop() for each in self._all))
+
+    async def last_words(self) -> None:
+        """All that was in hand is settled: those who wait for it elsewhere may go on."""
+        if self._limited:
+            await next(iter(self._limited.values())).last_words()  # everybody hears it, whatever their groups
+
+    def abandon(self) -> None:
+        """End at once."""
+        for each in self._all:
+            each.abandon()
+
+    def reports(self) -> dict[str, LoopReport]:
+        """How every loop is getting on."""
+        return {each.name: each.report() for each in self._all}
+
+    def nudge(self) -> None:
+        """Something was published in this process."""
+        for each in self._all:
+            each.nudge()
+
+    def rung(self, group: str) -> None:
+        """A bell rang for this group, or for any (the empty string)."""
+        for each in self._all if not group else (self._of(group),):
+            each.rung(group)
+
+    def freed(self, group: str) -> None:
+        """A hand of this group became free, or one of its verdicts was written."""
+        self._of(group).freed(group)
+
+    def comes_back(self, group: str, delay: timedelta) -> None:
+        """Something of this group returns after this time; of any for the empty string."""
+        for each in self._all if not group else (self._of(group),):
+            each.comes_back(delay)
+
+    async def take(self, message_id: UUID, group: str) -> bool:
+        """Have this one run here, now. False: somebody holds it."""
+        return await self._of(group).take(message_id, group)
+
+    def _of(self, group: str) -> Fetcher:
+        return self._limited.get(group, self._plain)

@@ -1,0 +1,168 @@
+"""Claims for a consumer with limits: its own loop, so that those without any are fetched for as ever."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mainspring.model.errors import MainspringError
+from mainspring.model.limits import Limits
+from mainspring.model.message import Delivery, Want
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import Executor
+from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.wakeup import Wakeup
+from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock
+
+_logger = logging.getLogger("mainspring.worker")
+_EVER = timedelta(days=36_500)
+_ROUSE_AFTER = 0.05
+"""Seconds from the end of a run until others are told, who may have waited for it: however many end meanwhile."""
+
+
+class LimitedFetcher(Fetcher):
+    """Fetches for one consumer, as far as its limits allow; the database counts for all workers together."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        executor: Executor,
+        limits: Limits,
+        hands: Hands,
+        longest_poll: timedelta,
+        *,
+        owner: str,
+        hold: timedelta,
+        complaints: Complaints,
+        clock: Clock,
+    ) -> None:
+        self._foresight = _Foresight(clock)
+        super().__init__(
+            storage.mailbox,
+            [executor],
+            hands,
+            Wakeup(self._foresight, storage.doorbell, longest_poll, clock),
+            owner=owner,
+            hold=hold,
+            complaints=complaints,
+            clock=clock,
+            name=f"fetcher of {executor.group}",
+        )
+        self._doorbell = storage.doorbell
+        self._limits = limits
+        self._after: str | None = None
+        self._found = False
+        self._more_to_see = False
+        self._left = False
+        self._is_idle = False
+        self._is_at_limit = False
+        self._has_ended = False
+        self._is_full = False
+        self._is_gathering = False
+        self._rousing: set[asyncio.Task[None]] = set()
+
+    def nudge(self) -> None:
+        """Something was published in this process: no reason to look while the whole group is at its limit."""
+        if not self._is_at_limit:
+            super().nudge()
+
+    def freed(self, group: str) -> None:
+        """A run has ended, so that something may go now that had to wait: here, or at another worker's."""
+        self._has_ended = True
+        if self._left:
+            self.wake()
+        super().freed(group)
+        if not self._is_gathering and not self._stopping:
+            self._is_gathering = True
+            rousing = asyncio.create_task(self._rouse(), name=f"mainspring-rouse-{group}")
+            self._rousing.add(rousing)
+            rousing.add_done_callback(self._rousing.discard)
+
+    async def stop(self) -> None:
+        """Finish the present turn and end."""
+        await super().stop()
+        if self._rousing:
+            for rousing in self._rousing:
+                rousing.cancel()
+            await asyncio.wait(self._rousing)
+
+    async def last_words(self) -> None:
+        """What ran here has ended or was handed back, and others may go on with what had to wait for it."""
+        try:
+            await self._doorbell.rouse()
+        except MainspringError as error:
+            # Only a hint: without it the others look by themselves within seconds.
+            _logger.debug("others were not told that a run has ended: %s", error)
+
+    def abandon(self) -> None:
+        """End at once."""
+        super().abandon()
+        for rousing in self._rousing:
+            rousing.cancel()
+
+    async def _claim(self, wants: Sequence[Want]) -> Sequence[Delivery]:
+        (want,) = wants
+        if self._left and self._limits.is_by_key:
+            # What had to wait stands before the mark, which follows those that had not.
+            want = want._replace(scans=tuple(each._replace(since=None) for each in want.scans))
+        began = self._after
+        asked = self._clock.monotonic()
+        if self._is_idle and await self._has_nothing(want.group, asked):
+            return []
+        self._has_ended = False
+        ration = await self._mailbox.claim_limited(want, self._limits, began, self._owner, self._hold)
+        self._foresight.learn(asked, ration.again_in)
+        self._left = ration.left
+        self._is_idle = not ration.left and not ration.deliveries
+        self._is_at_limit = ration.full
+        self._is_full = len(ration.deliveries) >= want.limit
+        if ration.left and self._has_ended:
+            self.wake()  # while we asked: it may be what those had to wait for
+        self._after = ration.after
+        self._found |= bool(ration.deliveries)
+        # The keys are gone through to their end; and once more from the beginning if that brought something.
+        self._more_to_see = ration.after is not None or (began is not None and self._found)
+        if ration.after is None:
+            self._found = False
+        return ration.deliveries
+
+    async def _has_nothing(self, group: str, asked: float) -> bool:
+        """Whether nothing is due: asked without a turn, for which others would wait, and which is written."""
+        upcoming = await self._mailbox.upcoming([group], _EVER)
+        if upcoming is not None and upcoming <= timedelta():
+            return False
+        self._foresight.learn(asked, upcoming)
+        return True
+
+    async def _reap_one(self, groups: Sequence[str]) -> Delivery | None:
+        (group,) = groups
+        return await self._mailbox.reap_limited(group, self._limits, self._owner, self._hold)
+
+    def _has_more_to_see(self) -> bool:
+        return self._more_to_see
+
+    async def _rouse(self) -> None:
+        await asyncio.sleep(_ROUSE_AFTER)
+        # From here on the end of a run is one that this look may have missed.
+        self._is_gathering = False
+        # Who had hands free and has looked since has taken whatever may go.
+        if self._has_ended or self._is_full:
+            await self.last_words()
+
+
+class _Foresight:
+    """When there is more without anybody doing anything, as the last claim has answered."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at: float | None = None
+
+    def learn(self, asked: float, again_in: timedelta | None) -> None:
+        self._at = None if again_in is None else asked + again_in.total_seconds()
+
+    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:  # noqa: ARG002
+        return None if self._at is None else timedelta(seconds=self._at - self._clock.monotonic())

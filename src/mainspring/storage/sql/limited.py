@@ -1,0 +1,113 @@
+"""Claiming under limits, for every dialect: one after the other, what is there is counted, and what fits is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from mainspring.model.limits import Limits, Ration
+from mainspring.model.message import Delivery, Scan, Want
+from mainspring.storage.limiting import KEYS, Allowance, Candidate, Spent, window
+from mainspring.storage.script import Script
+
+
+class Found(NamedTuple):
+    """What there is of a group."""
+
+    now: datetime
+    due: list[Candidate]
+    """The first that are due, in their order."""
+    held: Mapping[str | None, int]
+    """How many are held under each key, lapsed or not."""
+    next_due: datetime | None
+    """When the first comes due of those that are not."""
+
+
+class Limiting(Protocol):
+    """The statements of one call, under the limits of one group."""
+
+    def turn(self) -> Script[None]:
+        """Wait until it is our turn, and keep it to the end of the transaction. What follows sees what was before."""
+        ...
+
+    def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
+        """What there is; None where the group is paused."""
+        ...
+
+    def lapsed(self) -> Script[tuple[datetime, list[Candidate]]]:
+        """What time it is, and the oldest claims that have lapsed; none where the group is paused."""
+        ...
+
+    def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
+        """The first that are due and have no key, up to ``most``, of the first ``KEYLESS_DEPTH`` of each level."""
+        ...
+
+    def walk(self, after: str) -> Script[list[str]]:
+        """The next ``KEYS`` keys that have deliveries, in their order."""
+        ...
+
+    def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
+        """The first of each key that are due and unheld, up to ``most``; under an order its very first, or none."""
+        ...
+
+    def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
+        """What still counts of what was claimed under these keys; the empty one is the whole group."""
+        ...
+
+    def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
+        """Take these, in this order, and count them where there is a rate. What is not there any more is left out."""
+        ...
+
+
+def claim_limited(step: Limiting, want: Want, limits: Limits, after: str | None) -> Script[Ration]:
+    """See ``Mailbox.claim_limited``."""
+    yield from step.turn()
+    breadth = window(want.limit)
+    found = yield from step.due(want.scans, breadth)
+    if found is None:
+        return Ration([], None, None, left=False)
+    allowance = Allowance(limits, want.limit, found.held, found.now)
+    if not found.due:
+        return allowance.ration([], found.next_due, None)
+    yield from _ask(step, allowance, (each.key for each in found.due))
+    if limits.ordered and not allowance.is_used_up:
+        allowance.offer((yield from _first(step, found.due)))
+    else:
+        allowance.offer(found.due)
+    allowance.left |= len(allowance.chosen) < len(found.due)
+    walked: list[str] = []
+    if limits.is_by_key and not allowance.is_used_up and len(found.due) >= breadth:
+        # Others may stand behind those that have to wait.
+        if after is None:
+            allowance.offer((yield from step.keyless(want.scans, want.limit)))
+        walked = yield from step.walk(after or "")
+        yield from _ask(step, allowance, walked)
+        allowance.offer((yield from step.heads(walked, 1 if limits.ordered else want.limit)))
+    taken = (yield from step.hold(allowance.chosen)) if allowance.chosen else []
+    return allowance.ration(taken, found.next_due, walked[-1] if len(walked) == KEYS else None)
+
+
+def reap_limited(step: Limiting, limits: Limits) -> Script[Delivery | None]:
+    """See ``Mailbox.reap_limited``. It is in hand as it is: of its limits, only the rates have a say."""
+    yield from step.turn()
+    now, lapsed = yield from step.lapsed()
+    allowance = Allowance(Limits(rate=limits.rate, key_rate=limits.key_rate), 1, {}, now)
+    yield from _ask(step, allowance, (each.key for each in lapsed))
+    allowance.offer(lapsed)
+    taken = (yield from step.hold(allowance.chosen, lapsed=True)) if allowance.chosen else []
+    return taken[0] if taken else None
+
+
+def _first(step: Limiting, due: Sequence[Candidate]) -> Script[list[Candidate]]:
+    """In the place of what is due, the first of its key, once (invariant 6); what has no key stays as it is."""
+    keys = list(dict.fromkeys(each.key for each in due if each.key is not None))
+    first = {each.key: each for each in (yield from step.heads(keys, 1))} if keys else {}
+    offered = [each if each.key is None else first.pop(each.key, None) for each in due]
+    return [each for each in offered if each is not None]
+
+
+def _ask(step: Limiting, allowance: Allowance, keys: Iterable[str | None]) -> Script[None]:
+    asked = allowance.asks_for(keys)
+    if asked:
+        allowance.learn(asked, (yield from step.spent(asked)))

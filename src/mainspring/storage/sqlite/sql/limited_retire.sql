@@ -1,0 +1,1 @@
+DELETE FROM mainspring_spent WHERE group_name = ?1

@@ -1,0 +1,305 @@
+"""The fetcher of a consumer with limits, turn by turn: how often it asks, and how long it sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mainspring.model.limits import Limits, Rate, Ration
+from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
+from mainspring.model.verdict import DONE, Failure, Retry, Settlement
+from mainspring.runtime.fetchers import Fetchers
+from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.runtime.worker import Worker
+from mainspring.storage.limiting import KEYS
+from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.memory.mailbox import MemoryMailbox
+from mainspring.timing.backoff import NO_RETRY
+from mainspring.timing.clock import HandClock
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ORDERED = Limits(ordered=True)
+SECOND, MILLISECOND = timedelta(seconds=1), timedelta(milliseconds=1)
+HOUR = timedelta(hours=1)
+TRIP = 2 * MILLISECOND
+"""Less than this there never is between two claims of which the first came back short."""
+
+
+class FarMailbox(MemoryMailbox):
+    """A mailbox whose answers are on their way for a while, and which counts what it is asked."""
+
+    claims = 0
+    on_the_way: asyncio.Event | None = None
+    """Set, it is waited for by every answer to a claim."""
+    answered = asyncio.Event()
+
+    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+        self.claims += 1
+        ration = await super().claim_limited(want, limits, after, owner, hold)
+        self.answered.set()
+        if self.on_the_way is not None:
+            await self.on_the_way.wait()
+        return ration
+
+    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+        await asyncio.sleep(0)
+        return await super().reap_limited(group, limits, owner, hold)
+
+    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+        await asyncio.sleep(0)
+        return await super().reap(groups, owner, hold)
+
+
+class Desk:
+    """A worker that is never started: its fetchers are turned by the test, and both clocks with them."""
+
+    def __init__(self) -> None:
+        self.storage = MemoryStorage()
+        self.mailbox = FarMailbox(self.storage._state)
+        self.mailbox.answered = asyncio.Event()
+        self.storage.mailbox = self.mailbox
+        self.clock = HandClock(NOON)
+        self.storage.now = NOON
+        self.workers: list[Worker] = []
+
+    def fetchers(self, *limits: Limits | None, hands: int = 10) -> Fetchers:
+        """Whoever fetches for groups with these limits, named by their places."""
+
+        async def forever(_: Delivery, __: Run) -> None:
+            await asyncio.Event().wait()
+
+        handlers = [
+            Handler(str(place), forever, NO_RETRY, limits=each, concurrency=hands) for place, each in enumerate(limits)
+        ]
+        worker = Worker(self.storage, handlers, [], WorkerSettings(), self.clock)
+        self.workers.append(worker)
+        return worker._fetchers
+
+    async def put(self, *keys: str | None, group: str = "0") -> list[uuid.UUID]:
+        drafts = [Draft(uuid.uuid4(), "work", b"{}", key=key, group=group) for key in keys]
+        await self.mailbox.publish(drafts)
+        return [each.id for each in drafts]
+
+    async def elsewhere(self, group: str = "0", limit: int = 1, hold: timedelta = HOUR) -> list[Delivery]:
+        """Have another worker hold the first of them."""
+        return await self.mailbox.claim([Want(group, limit, ALL_LEVELS)], "another", hold)
+
+    async def pauses(self, fetchers: Fetchers, turns: int) -> list[float]:
+        """How long it slept after each turn, by clocks that are turned on by as much and by what a claim takes."""
+        slept = []
+        for _ in range(turns):
+            pause = await fetchers._of("0").turn()
+            slept.append(round(pause, 6))
+            self.turn(timedelta(seconds=pause) + TRIP)
+        return slept
+
+    def turn(self, by: timedelta) -> None:
+        self.clock.advance(by)
+        assert self.storage.now is not None
+        self.storage.now += by
+
+    def in_hand(self) -> list[Delivery]:
+        return [run.delivery for worker in self.workers for run in worker._hands.runs()]
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    desk = Desk()
+    yield desk
+    for worker in desk.workers:
+        for executor in worker._executors:
+            executor.close()
+    await asyncio.sleep(0)  # those who were cancelled end
+
+
+async def test_while_all_have_to_wait_it_asks_no_more_often_than_who_has_nothing_to_do(desk: Desk) -> None:
+    await desk.put("a", "a", "a")
+    await desk.elsewhere()
+
+    slept = await desk.pauses(desk.fetchers(ORDERED), 8)
+
+    # It looks, arms the bell, looks once more, and sleeps; at last the bell is armed again before it forgets.
+    assert slept == [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    assert desk.mailbox.claims == 8
+
+
+async def test_many_keys_that_have_to_wait_are_gone_through_once_for_each_look(desk: Desk) -> None:
+    keys = [f"k{n:03}" for n in range(2 * KEYS + 1)]
+    await desk.put(*keys, *keys)
+    await desk.elsewhere(limit=len(keys))
+
+    slept = await desk.pauses(desk.fetchers(ORDERED), 9)
+
+    assert slept == [0.0, 0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.5]
+
+
+async def test_it_sleeps_until_a_rate_has_room_again(desk: Desk) -> None:
+    await desk.put("a", "b", "c")
+
+    slept = await desk.pauses(desk.fetchers(Limits(rate=Rate(1, 100 * MILLISECOND))), 4)
+
+    # A window and a slot after the first; then there is one more.
+    assert slept == [0.0, 0.1, 0.0, 0.1]
+    assert len(desk.in_hand()) == 2
+
+
+async def test_nothing_to_do_is_no_reason_to_wake_for_a_rate(desk: Desk) -> None:
+    await desk.put("a")
+
+    slept = await desk.pauses(desk.fetchers(Limits(rate=Rate(1, 100 * MILLISECOND))), 3)
+
+    assert slept == [0.0, 0.25, 0.5]
+
+
+async def test_with_nothing_there_it_looks_without_asking_for_a_turn(desk: Desk) -> None:
+    fetchers = desk.fetchers(ORDERED)
+    await desk.pauses(fetchers, 5)
+    idle = desk.mailbox.claims
+    await desk.put("a")
+
+    await desk.pauses(fetchers, 1)
+
+    assert (idle, desk.mailbox.claims) == (1, 2)
+    assert len(desk.in_hand()) == 1
+
+
+@pytest.mark.parametrize(("limits", "wakes"), [(Limits(global_concurrency=1), False), (ORDERED, True)])
+async def test_a_publish_is_no_reason_to_look_while_the_whole_group_is_at_its_limit(
+    desk: Desk, limits: Limits, wakes: bool
+) -> None:
+    await desk.put("a", "a")
+    await desk.elsewhere()
+    fetchers = desk.fetchers(limits)
+    await desk.pauses(fetchers, 2)
+
+    fetchers.nudge()
+
+    assert fetchers._of("0")._alarm._set is wakes
+
+
+async def test_it_does_not_sleep_past_the_next_try_of_what_others_wait_for(desk: Desk) -> None:
+    await desk.put("a", "a")
+    [head] = await desk.elsewhere()
+    await desk.mailbox.settle([Settlement(head.claim, Retry(30 * MILLISECOND, Failure("error", "boom")))])
+    fetchers = desk.fetchers(ORDERED)
+
+    assert await desk.pauses(fetchers, 2) == [0.0, 0.028]
+    await fetchers._of("0").turn()
+    assert [each.id for each in desk.in_hand()] == [head.id]
+
+
+async def test_it_is_told_of_what_it_handed_back_itself(desk: Desk) -> None:
+    fetchers = desk.fetchers(ORDERED, None)
+
+    fetchers.comes_back("0", 40 * MILLISECOND)
+
+    assert await desk.pauses(fetchers, 2) == [0.0, 0.038]
+
+
+@pytest.mark.parametrize("behind", [True, False])
+async def test_the_end_of_a_run_wakes_it_if_something_had_to_wait(desk: Desk, behind: bool) -> None:
+    await desk.put(*["a"] * (1 + behind))
+    fetchers = desk.fetchers(ORDERED)
+    fetcher = fetchers._of("0")
+    await desk.pauses(fetchers, 2)
+
+    fetchers.freed("0")
+
+    assert fetcher._alarm._set == behind
+    await fetchers.stop()
+
+
+async def test_what_ends_while_it_asks_is_looked_at_once_more(desk: Desk) -> None:
+    await desk.put("a", "a")
+    [head] = await desk.elsewhere()
+    fetchers = desk.fetchers(ORDERED)
+    fetcher = fetchers._of("0")
+    desk.mailbox.on_the_way = asyncio.Event()
+
+    asking = asyncio.create_task(fetcher.turn())
+    await desk.mailbox.answered.wait()
+    # The answer says that all have to wait, and when it comes that is no longer so.
+    await desk.mailbox.settle([Settlement(head.claim, DONE)])
+    fetchers.freed("0")
+    desk.mailbox.on_the_way.set()
+    await asking
+
+    async with asyncio.timeout(60):
+        assert await fetcher._alarm.sleep(3600.0)
+    desk.turn(TRIP)
+    await fetcher.turn()
+    assert len(desk.in_hand()) == 1
+    await fetchers.stop()
+
+
+async def test_what_had_to_wait_is_found_although_younger_ones_went_before_it(desk: Desk) -> None:
+    await desk.put("a", "a")
+    [head] = await desk.elsewhere()
+    fetchers = desk.fetchers(ORDERED)
+    desk.turn(60 * SECOND)
+    # A stream of work, in which it looks often and not everywhere.
+    for key in ("b", "c"):
+        await desk.put(key)
+        await desk.pauses(fetchers, 1)
+    assert [each.key for each in desk.in_hand()] == ["b", "c"]
+
+    await desk.mailbox.settle([Settlement(head.claim, DONE)])
+    await desk.pauses(fetchers, 1)
+
+    assert [each.key for each in desk.in_hand()] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize(("hands", "told"), [(1, ["0"]), (10, [])])
+async def test_others_are_told_of_an_end_only_where_they_may_be_of_use(
+    desk: Desk, hands: int, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.runtime.limited_fetcher._ROUSE_AFTER", 0.0)
+    await desk.put("a", "a")
+    fetchers = desk.fetchers(ORDERED, hands=hands)
+    fetcher = fetchers._limited["0"]
+    await desk.pauses(fetchers, 1)
+    heard: list[str] = []
+    desk.storage.doorbell.listen(heard.append)
+
+    fetcher.freed("0")
+    rousing = list(fetcher._rousing)
+    # With hands free it looks by itself; what it did not take had to stay.
+    await fetcher.turn()
+    await asyncio.wait(rousing)
+    await asyncio.sleep(0)
+
+    assert heard == told
+    assert not fetcher._rousing
+
+
+async def test_a_process_holds_one_suspect_whoever_fetches_it(desk: Desk) -> None:
+    fetchers = desk.fetchers(None, ORDERED, Limits(rate=Rate(100, HOUR)))
+    for group in ("0", "1", "2"):
+        await desk.put("a", "b", group=group)
+        await desk.elsewhere(group, 2, SECOND)
+    desk.turn(2 * SECOND)
+
+    await asyncio.gather(*(each.turn() for each in fetchers._all))
+    held = desk.in_hand()
+    await asyncio.gather(*(each.turn() for each in fetchers._all))
+
+    assert [each.suspect for each in held] == [True]
+    assert desk.in_hand() == held
+
+
+async def test_what_concerns_one_group_disturbs_no_other_fetcher(desk: Desk) -> None:
+    fetchers = desk.fetchers(None, ORDERED, Limits(global_concurrency=1))
+    for each in fetchers._all:
+        await each._alarm.sleep(0.0)
+
+    fetchers.rung("1")
+    fetchers.comes_back("2", SECOND)
+    fetchers.rung("of another app")
+
+    assert [each.name for each in fetchers._all] == ["fetcher", "fetcher of 1", "fetcher of 2"]
+    assert [each._alarm._set for each in fetchers._all] == [False, True, True]
