@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,8 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Delivery
 from mainspring.model.views import Declaration, RunView
 from mainspring.runtime import offline
-from mainspring.runtime.handler import Run
+from mainspring.runtime.batch import Batch
+from mainspring.runtime.handler import Batching, Run
 from mainspring.runtime.schedules.reconciling import Declared
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.settings import WorkerSettings
@@ -41,12 +42,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def working(
-    stage: Stage, call: Any, *, is_offline: bool = True, grace: timedelta = timedelta(minutes=1)
+    stage: Stage, call: Any, *, is_offline: bool = True, grace: timedelta = timedelta(minutes=1), **options: Any
 ) -> AsyncIterator[Worker]:
     known = {"report": Declared({**OFTEN, "topic": "report"}, offline=is_offline)}
     worker = Worker(
         stage.storage,
-        [stage.handler(call)],
+        [stage.handler(call, **options)],
         [Declaration("work", "app", ("work",), "a test")],
         WorkerSettings(name="node-7", grace=grace),
         scheduling=Scheduling("app", known),
@@ -113,6 +114,32 @@ async def test_a_handler_knows_its_schedule_and_a_failure_is_told_afterwards(
     assert reported[0].status == "failed"
     assert reported[0].error == "ValueError: no luck for report"
     assert any("runs were made while the database was away" in line for line in caplog.messages)
+
+
+async def test_for_a_batch_consumer_it_is_a_batch_of_one(stage: Stage, faulty: Faulty) -> None:
+    sizes: list[int] = []
+
+    async def fails(delivery: Delivery, run: Run) -> list[Exception | None]:
+        assert isinstance(run, Batch)
+        if delivery.id < 0:
+            sizes.append(len(run.runs))
+        return [ValueError("no luck") for _ in run.runs]
+
+    async def around(run: Run, perform: Callable[[], Awaitable[object]]) -> object:
+        assert isinstance(run, Batch)
+        return await perform()
+
+    async with working(stage, fails, batching=Batching(10, 0.05), around=around):
+        await stage.until(lambda: bool(stage.calls))
+        gone(faulty)
+        await stage.until(lambda: len(sizes) >= 2)
+        faulty.faults.clear()
+        async with asyncio.timeout(60):
+            while not (reported := await runs(stage)):
+                await asyncio.sleep(0.01)
+
+    assert set(sizes) == {1}
+    assert {(run.status, run.error) for run in reported} == {("failed", "ValueError: no luck")}
 
 
 async def test_a_schedule_that_is_not_marked_waits_for_the_database(stage: Stage, faulty: Faulty) -> None:

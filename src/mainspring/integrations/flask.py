@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from mainspring.app import runner
 from mainspring.app.announcing import again, announced, log_to_stderr, refused_count, say
 from mainspring.app.app import Mainspring
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.config import AppOptions
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware
@@ -60,9 +61,16 @@ class FlaskContext(Middleware):
 
     def calling(self, ctx: Context) -> AbstractContextManager[object]:
         """See ``Middleware.calling``."""
+        return self._around(ctx.group)
+
+    def calling_batch(self, ctx: BatchContext) -> AbstractContextManager[object]:
+        """See ``Middleware.calling_batch``."""
+        return self._around(ctx.group)
+
+    def _around(self, group: str) -> AbstractContextManager[object]:
         if self.application is None:
             raise Misuse(
-                f"{ctx.group} runs where no Flask application is known: call spring.init_app(app) first, or start the "
+                f"{group} runs where no Flask application is known: call spring.init_app(app) first, or start the "
                 "worker by `flask mainspring worker`"
             )
         return self.application.app_context()

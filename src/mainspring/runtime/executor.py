@@ -51,6 +51,7 @@ class Executor:
     ) -> None:
         self.handler: Handler = handler
         self.group: str = handler.group
+        self.hands: int = handler.concurrency
         self._settler = settler
         self._hands = hands
         self._freed = freed
@@ -78,7 +79,7 @@ class Executor:
         A verdict on its way to the database does not occupy a hand, but what is in hand altogether never exceeds
         twice the concurrency: that is the bound on duplicates when the process is killed (invariant 4).
         """
-        hands = self.handler.concurrency
+        hands = self.hands
         begun = len(self._queue) + len(self._running)
         free = min(hands - begun, 2 * hands - begun - self._unsettled)
         if self.fuse is None:
@@ -142,11 +143,11 @@ class Executor:
             await self.handler.ended()
 
     def _wake_one(self) -> None:
-        if self._idle:
-            waiter = self._idle.pop()
-            if not waiter.done():
+        while self._idle:
+            if not (waiter := self._idle.pop()).done():  # else its worker was cancelled there, and waits elsewhere
                 waiter.set_result(None)
-        elif len(self._workers) < self.handler.concurrency:
+                return
+        if len(self._workers) < self.handler.concurrency:
             worker = asyncio.create_task(self._work(), name=f"mainspring-{self.group}")
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
@@ -166,13 +167,15 @@ class Executor:
             await self._serve(run, task, loop)
             served += 1
             if served % _TURNS_BEFORE_YIELD == 0:
-                await asyncio.sleep(0)  # handlers that never wait must not starve the loop
+                await self._unless_cancelled(asyncio.sleep(0), task)  # who never waits must not starve the loop
 
     async def _rest(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-        waiter = loop.create_future()
-        self._idle.append(waiter)
+        self._idle.append(waiter := loop.create_future())
+        await self._unless_cancelled(waiter, task)
+
+    async def _unless_cancelled(self, wait: Awaitable[None], task: asyncio.Task[None]) -> None:
         try:
-            await waiter
+            await wait
         except asyncio.CancelledError:
             # A handler that cancelled its own task and returned before noticing must not end this worker.
             if self._closing:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from mainspring.model.join import is_member
+from mainspring.model.limits import Limits
 from mainspring.model.message import Delivery, Keep
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Settlement, Verdict
@@ -72,6 +73,12 @@ class Run:
                 self._stopped.set()
         return self._stopped
 
+    def lend(self, handle: object, since: float | None) -> None:
+        """It is in this transaction, open since then; None: that is closed."""
+        self.tx, self.tx_since = handle, since
+        if handle is not None:
+            self.posted = False
+
     def report(self, progress: object) -> None:
         """Say how far it is, from any thread. It waits for nothing, and whatever it is given fails no run."""
         try:
@@ -118,13 +125,22 @@ Call = Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], 
 
 
 @dataclass(frozen=True, slots=True)
+class Batching:
+    """How many messages a handler is given at once, and for how many seconds the first of them may wait for others."""
+
+    size: int
+    linger: float
+
+
+@dataclass(frozen=True, slots=True)
 class Handler:
     """A consumer as the runtime sees it: everything compiled, nothing left to look up.
 
     ``call`` decodes and runs. For an async handler it returns an awaitable; with ``threaded`` it is called in a
     thread and returns the result itself. It raises ``Unreadable`` when the stored bytes do not fit. With a
     ``program`` it is called in a process that can be killed, and not here. For a transactional consumer it also opens
-    the transaction, settles and commits; ``bare`` is what is called within.
+    the transaction, settles and commits; ``bare`` is what is called within. With ``batching`` the run that it is
+    called with is a ``Batch``, and what it returns speaks of each message in it.
     """
 
     group: str
@@ -139,9 +155,12 @@ class Handler:
     around: Around | None = None
     breaker: Breaker | None = None
     program: Program | None = None
+    limits: Limits | None = None
+    """What all workers together may have in hand of it, in which order and how often."""
     bare: Call | None = None
     ended: Callable[[], Awaitable[None]] | None = None
     """Lets go of what its calls have opened, at the end of the worker."""
+    batching: Batching | None = None
 
     def settlement(self, delivery: Delivery, verdict: Verdict, took: timedelta) -> Settlement:
         """The verdict on one of its deliveries, ready to be written."""

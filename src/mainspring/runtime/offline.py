@@ -12,9 +12,10 @@ from mainspring.model.message import Delivery
 from mainspring.model.schedule import SCHEDULE_HEADER, Rewrite, Schedule
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import RunStatus, RunView
+from mainspring.runtime.batch_executor import BatchExecutor
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.executor import Executor
-from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.handler import Batching, Handler, Run
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.schedules.deciding import occurrence
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
@@ -58,9 +59,7 @@ class Offline:
         self._declared = {name: each for name, each in scheduling.declared.items() if each.offline}
         groups = {each.definition["group"] for each in self._declared.values()}
         self._executors = {
-            each.group: Executor(each, self, self._hands, threads, _nobody, 1, failures, bus)
-            for each in handlers
-            if each.group in groups
+            each.group: self._executor(each, threads, failures, bus) for each in handlers if each.group in groups
         }
         self._plans: dict[str, Plan] = {}
         self._since: datetime | None = None
@@ -145,6 +144,13 @@ class Offline:
         raise AssertionError(f"{origin.group} has settled {settlement.claim} in a database that is away")
 
     # --- the house -------------------------------------------------------------------------------------------
+
+    def _executor(self, handler: Handler, threads: Threads, failures: Complaints, bus: Bus) -> Executor:
+        if handler.batching is None:
+            return Executor(handler, self, self._hands, threads, _nobody, 1, failures, bus)
+        # An occurrence comes alone, and waits for no other.
+        alone = replace(handler, batching=Batching(1, 0.0))
+        return BatchExecutor(alone, self, self._hands, threads, _nobody, 1, failures, bus)
 
     def _fire(self, name: str, now: datetime) -> float | None:
         declared = self._declared[name]

@@ -14,10 +14,11 @@ from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, Stor
 from mainspring.model.message import Claim
 from mainspring.model.views import Beat, Declaration
 from mainspring.runtime import child
+from mainspring.runtime.batch_executor import BatchExecutor
 from mainspring.runtime.closing import Closing
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
-from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
 from mainspring.runtime.hands import Hands
 from mainspring.runtime.janitor import Janitor
@@ -29,7 +30,6 @@ from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
-from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import Clock, SystemClock
@@ -61,27 +61,19 @@ class Worker:
         self._settings = settings
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
-        self._wakeup = Wakeup(storage.mailbox, storage.doorbell, settings.idle_poll, clock)
         self._settler = Settler(
             storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining, self._occurred
         )
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers", apart=True)
         self._executors = [
-            Executor(handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures, bus)
+            (BatchExecutor if handler.batching else Executor)(
+                handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures, bus
+            )
             for handler in handlers
         ]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
-        self._fetcher = Fetcher(
-            storage.mailbox,
-            self._executors,
-            hands,
-            self._wakeup,
-            owner=settings.name,
-            hold=settings.claim_time,
-            complaints=complaints,
-            clock=clock,
-        )
+        self._fetchers = Fetchers.of(storage, self._executors, hands, settings, complaints, clock)
         self._keeper = Keeper(
             storage,
             hands,
@@ -95,7 +87,7 @@ class Worker:
         self._scheduler = Scheduler(
             storage,
             scheduling,
-            self._fetcher.nudge,
+            self._fetchers.nudge,
             settings.idle_poll,
             complaints,
             clock,
@@ -103,7 +95,7 @@ class Worker:
         )
         self._janitor = Janitor(storage.upkeep, self._beat, settings.retention, complaints, clock)
         self._closing = Closing(
-            self._fetcher,
+            self._fetchers,
             self._executors,
             self._settler,
             self._keeper,
@@ -149,9 +141,9 @@ class Worker:
         except RuntimeError:
             here = False
         if here:
-            self._fetcher.nudge()
+            self._fetchers.nudge()
         else:
-            loop.call_soon_threadsafe(self._fetcher.nudge)
+            loop.call_soon_threadsafe(self._fetchers.nudge)
 
     def serves(self, group: str) -> bool:
         """Whether it is at work and has this group's consumer."""
@@ -161,8 +153,8 @@ class Worker:
         """Have a delivery run here, now. False: somebody else holds it. From any loop."""
         loop = self._loop
         if loop is None or loop is asyncio.get_running_loop():
-            return await self._fetcher.take(message_id, group)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._fetcher.take(message_id, group), loop))
+            return await self._fetchers.take(message_id, group)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._fetchers.take(message_id, group), loop))
 
     def reschedule(self) -> None:
         """A schedule was changed in this process. Safe from any thread."""
@@ -186,8 +178,8 @@ class Worker:
 
     def progress(self) -> Mapping[str, LoopReport]:
         """How every loop is getting on."""
-        loops = (self._fetcher, self._settler, self._keeper, self._janitor, self._scheduler)
-        return {loop.name: loop.report() for loop in loops}
+        loops = (self._settler, self._keeper, self._janitor, self._scheduler)
+        return {**self._fetchers.reports(), **{loop.name: loop.report() for loop in loops}}
 
     def pauses(self) -> Mapping[str, timedelta]:
         """The groups whose breakers are open here, and for how long still."""
@@ -201,7 +193,7 @@ class Worker:
         self._settler.start()
         self._keeper.start()
         self._janitor.start()
-        self._fetcher.start()
+        self._fetchers.start()
         self._scheduler.start()
         self._started = True
 
@@ -250,14 +242,14 @@ class Worker:
         )
 
     def _rung(self, group: str) -> None:
-        self._fetcher.rung(group)
+        self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
             if len(self._hands):
                 self._keeper.poke()
 
     def _freed(self, group: str) -> None:
-        self._fetcher.freed(group)
+        self._fetchers.freed(group)
 
     def _occurred(self) -> None:
         self._scheduler.freed()
@@ -265,9 +257,8 @@ class Worker:
     def _joining(self) -> None:
         self._scheduler.wake()  # its join may be complete by that
 
-    def _comes_back(self, delay: timedelta) -> None:
-        self._wakeup.returns(delay)
-        self._fetcher.wake()
+    def _comes_back(self, group: str, delay: timedelta) -> None:
+        self._fetchers.comes_back(group, delay)
 
     def _lost(self, claim: Claim) -> None:
         run = self._hands.get(claim)

@@ -100,22 +100,25 @@ def test_options_are_written_as_django_writes_settings(tmp_path: Path) -> None:
     assert said == "shop 0:00:07\n"
 
 
-@pytest.mark.parametrize(
-    ("settings", "url"),
-    [
-        ({"NAME": "shop"}, "postgresql:///shop"),
-        ({"NAME": "shop", "HOST": "db", "PORT": 5433, "USER": "me"}, "postgresql://me@db:5433/shop"),
-        ({"NAME": "a b", "HOST": "::1", "USER": "m/e", "PASSWORD": "p@:?"}, "postgresql://m%2Fe:p%40%3A%3F@[::1]/a%20b"),
-        ({"NAME": "shop", "HOST": "/var/run"}, "postgresql:///shop?host=%2Fvar%2Frun"),
-        ({"NAME": "shop", "HOST": "db", "OPTIONS": {"sslmode": "require", "pool": True}}, "postgresql://db/shop?sslmode=require"),
-    ],
-)  # fmt: skip
-def test_a_database_of_djangos_has_a_url(tmp_path: Path, settings: dict[str, Any], url: str) -> None:
-    project = new_project(tmp_path, {"default": {"ENGINE": "django.db.backends.postgresql", **settings}})
+def test_a_database_of_djangos_has_a_url(tmp_path: Path) -> None:
+    urls: dict[str, dict[str, Any]] = {
+        "postgresql:///shop": {"NAME": "shop"},
+        "postgresql://me@db:5433/shop": {"NAME": "shop", "HOST": "db", "PORT": 5433, "USER": "me"},
+        "postgresql://m%2Fe:p%40%3A%3F@[::1]/a%20b": {"NAME": "a b", "HOST": "::1", "USER": "m/e", "PASSWORD": "p@:?"},
+        "postgresql:///shop?host=%2Fvar%2Frun": {"NAME": "shop", "HOST": "/var/run"},
+        "postgresql://db/shop?sslmode=require": {
+            "NAME": "shop", "HOST": "db", "OPTIONS": {"sslmode": "require", "pool": True}
+        },
+    }  # fmt: skip
+    databases = dict(zip(("default", "two", "three", "four", "five"), urls.values(), strict=True))
+    engine = {"ENGINE": "django.db.backends.postgresql"}
+    project = new_project(tmp_path, {alias: engine | given for alias, given in databases.items()})
 
     said = project.script("""
+        from django.conf import settings
         from mainspring.integrations.django.databases import Location
-        print(Location("default")())
+        for alias in settings.DATABASES:
+            print(Location(alias)())
     """)
 
-    assert said == f"{url}\n"
+    assert said.splitlines() == list(urls)

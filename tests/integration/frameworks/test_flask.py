@@ -76,6 +76,29 @@ def test_a_plain_function_and_a_coroutine_have_an_application_context(spring: Fl
     assert sorted(torn_down) == ["one", "one", "two", "two"]
 
 
+def test_a_batch_has_one_application_context(spring: FlaskMainspring) -> None:
+    app = _application(spring)
+    torn_down: list[int] = []
+
+    @app.teardown_appcontext
+    def tear_down(_: BaseException | None) -> None:
+        torn_down.append(g.pop("orders"))
+
+    @spring.consumer("orders.placed", batch=3)
+    def plain(orders: list[str]) -> None:
+        g.orders = len(orders)
+
+    @spring.consumer("orders.placed", batch=3)
+    async def coroutine(orders: list[str]) -> None:
+        g.orders = -len(orders)
+
+    with spring.testing() as kit:
+        spring.sync.publish_many([("orders.placed", "one"), ("orders.placed", "two")])
+        kit.sync.drain()
+
+    assert sorted(torn_down) == [-2, 2]
+
+
 async def test_a_session_of_the_handlers_thread_is_removed_in_that_thread(spring: FlaskMainspring) -> None:
     app = _application(spring)
     engine = create_engine("sqlite://")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import cast
 from uuid import UUID
 
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context, Publishing
 from mainspring.app.firm import Firm
 from mainspring.app.names import Namespace, check_headers
@@ -53,11 +54,23 @@ class Middleware:
         """Around one attempt: what it returns or raises is the attempt's outcome. The payload is not read yet."""
         return await call_next()
 
+    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:  # noqa: ARG002
+        """Around one call of a batch consumer, in place of ``handling``.
+
+        What it returns or raises is the outcome of its messages. Whoever has one for single messages needs this or
+        ``calling_batch``, too.
+        """
+        return await call_next()
+
     def calling(self, ctx: Context) -> AbstractContextManager[object]:
         """A context manager right around the handler, where it runs: a plain function's is entered in its thread.
 
         For what belongs to a thread or must be there synchronously. Not in the processes of ``cpu=True``.
         """
+        return nullcontext(ctx)
+
+    def calling_batch(self, ctx: BatchContext) -> AbstractContextManager[object]:
+        """A context manager right around the handler of a batch, where it runs, in place of ``calling``."""
         return nullcontext(ctx)
 
 
@@ -120,11 +133,22 @@ def inside(middleware: Sequence[Middleware], app: Publishing, call: Call, *, thr
     if not chain:
         return call
 
-    def entered(delivery: Delivery, run: Run) -> ExitStack:
+    def managers(delivery: Delivery, run: Run) -> Iterator[AbstractContextManager[object]]:
         context = Context(app, delivery, run)
+        return (each.calling(context) for each in chain)
+
+    return entering(managers, call, threaded=threaded)
+
+
+def entering(
+    managers: Callable[[Delivery, Run], Iterator[AbstractContextManager[object]]], call: Call, *, threaded: bool
+) -> Call:
+    """The handler's call within these, each made when those before it are entered."""
+
+    def entered(delivery: Delivery, run: Run) -> ExitStack:
         with ExitStack() as stack:
-            for each in chain:
-                stack.enter_context(Firm(each.calling(context)))
+            for each in managers(delivery, run):
+                stack.enter_context(Firm(each))
             return stack.pop_all()
 
     def called(delivery: Delivery, run: Run) -> object:

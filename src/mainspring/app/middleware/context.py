@@ -5,23 +5,26 @@ from __future__ import annotations
 import logging
 from contextvars import ContextVar
 
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
 
-_current: ContextVar[Context | None] = ContextVar("mainspring_context", default=None)
+_current: ContextVar[Context | BatchContext | None] = ContextVar("mainspring_context", default=None)
 
 
 class LogContext(Middleware):
     """Lets log records know the message that is being handled, in coroutines and in threads.
 
     ``LogContext.filter`` goes onto a logging handler. It gives every record ``group``, ``topic``, ``message_id``,
-    ``attempt`` and ``correlation_id``; they are None outside a handler.
+    ``attempt`` and ``correlation_id``; they are None outside a handler, and
+    all but the group are None in that of a batch.
     """
 
     class _Filter(logging.Filter):
         def filter(self, record: logging.LogRecord) -> bool:
-            ctx = _current.get()
-            record.group = None if ctx is None else ctx.group
+            current = _current.get()
+            record.group = None if current is None else current.group
+            ctx = current if isinstance(current, Context) else None
             record.topic = None if ctx is None else ctx.topic
             record.message_id = None if ctx is None else str(ctx.message_id)
             record.attempt = None if ctx is None else ctx.attempt
@@ -33,6 +36,13 @@ class LogContext(Middleware):
 
     async def handling(self, ctx: Context, call_next: Next) -> object:
         """See ``Middleware.handling``."""
+        return await self._known(ctx, call_next)
+
+    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
+        """See ``Middleware.handling_batch``."""
+        return await self._known(ctx, call_next)
+
+    async def _known(self, ctx: Context | BatchContext, call_next: Next) -> object:
         token = _current.set(ctx)
         try:
             return await call_next()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
 
@@ -17,7 +18,9 @@ class ReportErrors(Middleware):
     """Calls ``report(error, ctx)`` for every exception a handler raises, and lets it go on as it was.
 
     ``report`` may be async. What it raises itself is logged: a reporter that is away must not fail anyone's work. The
-    first attempts of a message may be left out by ``from_attempt``.
+    first attempts of a message may be left out by ``from_attempt``. What the handler of a batch raises is reported
+    once, with the context of the first message in it; what it returns for a message, or why one cannot be read, with
+    that message's own.
     """
 
     def __init__(self, report: Callable[[BaseException, Context], object], *, from_attempt: int = 1) -> None:
@@ -34,6 +37,25 @@ class ReportErrors(Middleware):
             if ctx.attempt >= self._from_attempt:
                 await self._tell(error, ctx)
             raise
+
+    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
+        """See ``Middleware.handling_batch``."""
+        try:
+            result = await call_next()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            first = [(each, error) for each in ctx.contexts if each.attempt >= self._from_attempt][:1]
+            await self._tell_all([*ctx.unread, *first])
+            raise
+        said = zip(ctx.contexts, result, strict=False) if isinstance(result, list | tuple) else ()
+        await self._tell_all([*ctx.unread, *said])
+        return result
+
+    async def _tell_all(self, said: Iterable[tuple[Context, object]]) -> None:
+        for ctx, outcome in said:
+            if isinstance(outcome, Exception) and ctx.attempt >= self._from_attempt:
+                await self._tell(outcome, ctx)
 
     async def _tell(self, error: Exception, ctx: Context) -> None:
         try:

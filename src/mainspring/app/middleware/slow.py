@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
 from mainspring.app.options import length
@@ -16,7 +17,10 @@ _logger = logging.getLogger("mainspring.slow")
 
 
 class SlowHandlers(Middleware):
-    """Times every attempt: tells ``report`` how long it took, and warns of those slower than ``over``."""
+    """Times every attempt: tells ``report`` how long it took, and warns of those slower than ``over``.
+
+    Each message of a batch took as long as the batch.
+    """
 
     def __init__(
         self, over: Duration | None = "10s", *, report: Callable[[Context, timedelta], object] | None = None
@@ -34,6 +38,18 @@ class SlowHandlers(Middleware):
             self._tell(ctx, took)
             if self._over is not None and took > self._over:
                 _logger.warning("%s took %s for message %s", ctx.group, spell(took), ctx.message_id)
+
+    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
+        """See ``Middleware.handling_batch``."""
+        began, contexts = time.perf_counter(), ctx.contexts
+        try:
+            return await call_next()
+        finally:
+            took = timedelta(seconds=time.perf_counter() - began)
+            for each in contexts:
+                self._tell(each, took)
+            if self._over is not None and took > self._over:
+                _logger.warning("%s took %s for a batch of %d messages", ctx.group, spell(took), len(contexts))
 
     def _tell(self, ctx: Context, took: timedelta) -> None:
         if self._report is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mainspring.app.registration import Registration
 from mainspring.app.storages import lent_in_place
@@ -26,10 +26,12 @@ from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import HandClock
 
+T = TypeVar("T")
+
 OWNER = "testing"
-_HOLD = timedelta(days=36_500)
+HOLD = timedelta(days=36_500)
 """Nobody else is there to take over, however far the clock is turned."""
-_DEATHS = 3
+DEATHS = 3
 _PACKAGE = str(Path(__file__).parents[2])
 
 
@@ -61,6 +63,7 @@ class Attempts:
         self._bus = bus
         self._savepoint = savepoint
         self._tx = tx
+        self._again: dict[str, datetime] = {}
         self.running: Run | None = None
         """What runs now."""
         self.ending: Ending = _nothing
@@ -70,10 +73,23 @@ class Attempts:
         __tracebackhide__ = True
         if not await self._still_ready(view):
             return None
-        want = Want(view.group, 1, (Scan(view.priority, None),))
-        for delivery in await self._storage.mailbox.claim([want], OWNER, _HOLD):
+        for delivery in await self._claim(Want(view.group, 1, (Scan(view.priority, None),)), handler):
             return await self._serve(delivery, consumer, handler, calls)
-        return None  # its group is paused
+        return None  # its group is paused, or its limits let none go
+
+    def next_in(self) -> timedelta | None:
+        """How long until a rate lets more go; None: none is waited for."""
+        waits = (at - self._clock.now() for at in self._again.values())
+        return min((wait for wait in waits if wait > timedelta()), default=None)
+
+    async def _claim(self, want: Want, handler: Handler) -> Sequence[Delivery]:
+        if handler.limits is None:
+            return await self._storage.mailbox.claim([want], OWNER, HOLD)
+        ration = await self._storage.mailbox.claim_limited(want, handler.limits, None, OWNER, HOLD)
+        self._again.pop(want.group, None)
+        if ration.again_in is not None:
+            self._again[want.group] = self._clock.now() + ration.again_in
+        return ration.deliveries
 
     def elapse(self, span: timedelta) -> None:
         """Let time pass for what runs: past its time limit it is told to stop, and a coroutine is cancelled."""
@@ -98,7 +114,7 @@ class Attempts:
         run.tx = self._lent(consumer)
         began, began_at = self._clock.monotonic(), self._clock.now()
         exception: BaseException | None = None
-        verdict = judgement.without_running(delivery, _DEATHS)
+        verdict = judgement.without_running(delivery, DEATHS)
         if verdict is None:
             run.started = began
             run.deadline = None if handler.timeout is None else began + handler.timeout.total_seconds()
@@ -127,24 +143,29 @@ class Attempts:
 
     async def _attempt(self, run: Run, calls: Calls) -> tuple[Verdict, BaseException | None]:
         __tracebackhide__ = True
-        error = await self._performed(run, calls)
+        answer = await self._performed(run, calls, judgement.of_result)
+        if isinstance(answer, BaseException):
+            return self._failed(run, answer), answer
+        return answer, None
+
+    async def _performed(self, run: Run, calls: Calls, read: Callable[[object], T]) -> T | BaseException:
+        """What the handler's answer means, or what it raised, after its savepoint has seen it; or that it was late."""
+        __tracebackhide__ = True
+        answer = await self._answered(run, calls, read)
         if run.stop_reason == "timeout" or (run.deadline is not None and self._clock.monotonic() >= run.deadline):
             assert run.handler.timeout is not None, "only a timeout can have passed"
             late: BaseException = judgement.overdue(run.handler.timeout)
-            late.__cause__ = error if isinstance(error, Exception) else None
-            return self._failed(run, late), late
-        if isinstance(error, BaseException):
-            return self._failed(run, error), error
-        return error, None
+            late.__cause__ = answer if isinstance(answer, Exception) else None
+            return late
+        return answer
 
-    async def _performed(self, run: Run, calls: Calls) -> Verdict | BaseException:
-        """What the handler's answer means, or what it raised, after its savepoint has seen it."""
+    async def _answered(self, run: Run, calls: Calls, read: Callable[[object], T]) -> T | BaseException:
         __tracebackhide__ = True
         sent, undoes = len(self._book.sent), None
         task, asked = _task(), _asked(_task())
         try:
             async with self._savepoint() as undoes:
-                return judgement.of_result(await calls.call(run.handler, run))
+                return read(await calls.call(run.handler, run))
         except asyncio.CancelledError as error:
             if _asked(task) > asked:
                 raise  # somebody stops the test

@@ -11,7 +11,8 @@ from mainspring.app.consumers import Consumers
 from mainspring.app.names import Namespace
 from mainspring.app.post import Post
 from mainspring.app.registration import Registration
-from mainspring.app.testing.attempts import OWNER, Attempts
+from mainspring.app.testing.attempts import OWNER
+from mainspring.app.testing.batch_attempts import BatchAttempts
 from mainspring.app.testing.book import ALL, Book, in_order
 from mainspring.app.testing.calling import Calls
 from mainspring.app.testing.fuses import Fuses
@@ -43,7 +44,7 @@ class Course:
     def __init__(
         self,
         storage: Storage,
-        attempts: Attempts,
+        attempts: BatchAttempts,
         book: Book,
         clock: HandClock,
         consumers: Consumers,
@@ -142,11 +143,12 @@ class Course:
             await self.prepare()
             more = await self._occurrences.look()
             for view in await self._due():
-                ran = await self._attempt(view, calls)
-                if ran is None:
+                made = await self._attempt(view, calls)
+                if not made:
                     continue
-                if ran.outcome == "dead":
-                    died(ran)
+                for ran in made:
+                    if ran.outcome == "dead":
+                        died(ran)
                 if enough is not None and await enough():
                     return True
                 if len(self._book.runs) - first >= self._limit:
@@ -154,15 +156,21 @@ class Course:
             if len(self._book.runs) == before and not more:
                 return False
 
-    async def _attempt(self, view: DeliveryView, calls: Calls) -> Ran | None:
+    async def _attempt(self, view: DeliveryView, calls: Calls) -> list[Ran]:
         __tracebackhide__ = True
         group = view.group
-        if not self._fuses.allow(group):
-            return None
-        ran = await self._attempts.make(view, self._declared[group], self._handlers[group], calls)
-        if ran is not None:
-            self._fuses.note(group, ran.outcome)
-        return ran
+        consumer, handler = self._declared[group], self._handlers[group]
+        room = self._fuses.room(group, 1 if handler.batching is None else handler.batching.size)
+        if room <= 0:
+            return []
+        if handler.batching is not None:
+            made = await self._attempts.make_all(view, room, consumer, handler, calls)
+        else:
+            ran = await self._attempts.make(view, consumer, handler, calls)
+            made = [] if ran is None else [ran]
+        for each in made:
+            self._fuses.note(group, each.outcome)
+        return made
 
     async def _due(self) -> list[DeliveryView]:
         ready = await self._storage.ledger.browse(Filter(state="ready", limit=ALL))
@@ -171,7 +179,7 @@ class Course:
     async def _next(self) -> timedelta | None:
         """How long until something comes due; None: never."""
         upcoming = await self._storage.mailbox.upcoming(list(self._declared))
-        waits = (upcoming, self._fuses.next(), self._occurrences.next_in)
+        waits = (upcoming, self._fuses.next(), self._occurrences.next_in, self._attempts.next_in())
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _report(self, runs: Sequence[Ran]) -> None:

@@ -28,10 +28,10 @@ class Fuses:
             if handler.breaker is not None:
                 self._circuits[group] = Circuit(handler.breaker)
 
-    def allow(self, group: str) -> bool:
-        """Whether one more of this group may run now."""
+    def room(self, group: str, most: int) -> int:
+        """How many more of this group may run now, ``most`` at the most."""
         circuit = self._circuits.get(group)
-        return circuit is None or circuit.allows(self._clock.monotonic(), 1) > 0
+        return most if circuit is None else circuit.allows(self._clock.monotonic(), most)
 
     def note(self, group: str, outcome: Outcome) -> None:
         """Count an attempt."""

@@ -21,6 +21,7 @@ from mainspring.storage.contract import (
     BellMode,
     Controls,
     Doorbell,
+    Fanouts,
     Inbox,
     Leases,
     Ledger,
@@ -37,6 +38,7 @@ from mainspring.storage.sql import (
     Lane,
     Scripts,
     SqlControls,
+    SqlFanouts,
     SqlInbox,
     SqlLeases,
     SqlLedger,
@@ -121,6 +123,7 @@ class JoinedStorage:
         self.controls: Controls = SqlControls(scripts.controls, gateway, self)
         self.upkeep: Upkeep = SqlUpkeep(scripts.upkeep, gateway, self)
         self.leases: Leases = SqlLeases(scripts.leases, gateway, self)
+        self.fanouts: Fanouts = SqlFanouts(scripts.fanouts, gateway, self)
         self.timetable: Timetable = SqlTimetable(scripts.timetable, gateway, self)
         self.inbox: Inbox = SqlInbox(scripts.inbox, gateway, self)
         self.schema: Schema = scripts.schema(gateway)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -118,6 +118,10 @@ class NotedScripts:
         published = yield from self._scripts.join(join, members, now)
         self._book.note_sent(members, published.stored)
         return published
+
+    def pending(self, limits: Mapping[str, int], now: Now) -> Script[Mapping[str, int]]:
+        """See ``Posting.pending``."""
+        return self._scripts.pending(limits, now)
 
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
         """See ``Posting.cancel``."""

@@ -16,7 +16,8 @@ from mainspring.app.door import Door, StandIn
 from mainspring.app.post import Post
 from mainspring.app.storages import hand_turned
 from mainspring.app.testing import savepoints
-from mainspring.app.testing.attempts import Attempts, Savepoint
+from mainspring.app.testing.attempts import Savepoint
+from mainspring.app.testing.batch_attempts import BatchAttempts
 from mainspring.app.testing.book import Book
 from mainspring.app.testing.course import Course
 from mainspring.app.testing.fuses import Fuses
@@ -75,7 +76,9 @@ class Stage:
         self.book: Book = book
         self.clock: HandClock = clock
         self.ground: Ground = ground
-        self.attempts: Attempts = Attempts(ground.storage, book, clock, house.bus, ground.savepoint, ground.tx)
+        self.attempts: BatchAttempts = BatchAttempts(
+            ground.storage, book, clock, house.bus, ground.savepoint, ground.tx
+        )
         occurrences = Occurrences(
             ground.storage.timetable,
             clock,

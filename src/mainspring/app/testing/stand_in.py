@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
@@ -110,6 +110,11 @@ class Beside:
     def join(self, join: Join, members: Sequence[Draft], _now: Now) -> Script[Published]:
         """See ``Posting.join``."""
         return at_once(lambda: self._stand_in.publisher.join(join, members))
+        yield  # type: ignore[unreachable]
+
+    def pending(self, limits: Mapping[str, int], _now: Now) -> Script[Mapping[str, int]]:
+        """See ``Posting.pending``."""
+        return at_once(lambda: self._stand_in.storage.ledger.pending(limits))
         yield  # type: ignore[unreachable]
 
     def cancel(self, which: UUID | Keyed, reason: str, _now: Now) -> Script[Cancelled]:

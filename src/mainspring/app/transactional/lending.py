@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.app.transactional.sources import Source
-from mainspring.app.transactional.within import Within
+from mainspring.app.transactional.within import Succeeding, Within
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Lender
@@ -21,7 +21,9 @@ class Lending:
     lender: Lender
     now: Callable[[], datetime | None]
 
-    def around(self, source: Source, group: str, concurrency: int, *, threaded: bool) -> Within:
+    def around(
+        self, source: Source, group: str, concurrency: int, *, threaded: bool, succeeding: Succeeding | None = None
+    ) -> Within:
         """What goes around the calls of this consumer. Raises BadOption where it could not be served."""
         if self.transactions.engine == "memory":
             raise BadOption(
@@ -35,4 +37,5 @@ class Lending:
                 f"lower the concurrency, or raise {'handler_pool of Mainspring(…)' if source.is_ours else 'the pool'}"
             )
         begin = source.begin(self.transactions, self.lender, blocking=threaded)
-        return Within(begin, self.transactions, self.now, self.transactions.told, pins=not source.is_ours)
+        told = self.transactions.told
+        return Within(begin, self.transactions, self.now, told, pins=not source.is_ours, succeeding=succeeding)

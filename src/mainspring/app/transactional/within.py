@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from mainspring.app.transactional import conflicts
+from mainspring.app.transactional.settlements import concluding, parts, pinning, settlements
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadHandle, ClaimLost, StorageUnavailable
 from mainspring.model.message import Delivery
-from mainspring.model.verdict import Settlement
-from mainspring.runtime import judgement
-from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
+from mainspring.model.verdict import Done, Settlement
+from mainspring.runtime.batch import Batch, Undone
+from mainspring.runtime.executor import STOP_LOST
 from mainspring.runtime.handler import Call, Run
+from mainspring.storage.script import Script
 
 _PATIENCE = 30.0
 """Seconds that a coroutine's verdict may take to be written: a network that is down must not keep it for ever."""
-_NEVER_COMMITTED = (STOP_LOST, STOP_TIMEOUT)
-"""Why a run that was told to stop, and returned all the same, is undone. One that was only asked to may finish."""
+
+
+Succeeding = Callable[[Delivery, datetime | None], Script[object]]
+"""What else becomes of a delivery that is done, as part of its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Within:
     """Hears of a commit in which something was published."""
     pins: bool
     """Whether it may be above READ COMMITTED: only a factory of the user's can make it so."""
+    succeeding: Succeeding | None = None
+    """What is written with a success, before it is settled."""
 
     async def call(self, bare: Call, delivery: Delivery, run: Run) -> object:
         """Call a coroutine function in a transaction, again where it collides with another."""
@@ -68,36 +74,47 @@ class Within:
         with _closing(run) as failing:
             async with begin() as handle:
                 with failing:
-                    _open(run, handle)
+                    run.lend(handle, time.monotonic())
                     if self.pins:
-                        await join(handle, scripts.pin(delivery.claim))
+                        await join(handle, pinning(scripts, run))
                     result = await cast("Awaitable[object]", bare(delivery, run))
-                    settlement = _settlement(run, result)
+                    settled = settlements(run, result)
                     with _settling(run):
                         async with asyncio.timeout(_PATIENCE):
-                            ours = await join(handle, scripts.conclude(settlement, self.now()))
+                            for script in self._besides(settled):
+                                await join(handle, script)
+                            ours = await join(handle, concluding(scripts, settled.values(), self.now()))
                     _refuse_lost(run, ours=ours)
-        self._done(run, settlement)
+        self._done(run, settled)
         return result
 
     def _once_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractContextManager[Any]]", self.begin)
         join, scripts = self.transactions.run_blocking, self.transactions.dialect.mailbox
         with _closing(run) as failing, begin() as handle, failing:
-            _open(run, handle)
+            run.lend(handle, time.monotonic())
             if self.pins:
-                join(handle, scripts.pin(delivery.claim))
+                join(handle, pinning(scripts, run))
             result = bare(delivery, run)
-            settlement = _settlement(run, result)
+            settled = settlements(run, result)
             with _settling(run):
-                ours = join(handle, scripts.conclude(settlement, self.now()))
+                for script in self._besides(settled):
+                    join(handle, script)
+                ours = join(handle, concluding(scripts, settled.values(), self.now()))
             _refuse_lost(run, ours=ours)
-        self._done(run, settlement)
+        self._done(run, settled)
         return result
 
-    def _done(self, run: Run, settlement: Settlement) -> None:
-        run.settled = settlement
-        if run.posted:
+    def _besides(self, settled: Mapping[Run, Settlement]) -> Iterator[Script[object]]:
+        if self.succeeding is not None:
+            for run, settlement in settled.items():
+                if isinstance(settlement.verdict, Done):
+                    yield self.succeeding(run.delivery, self.now())
+
+    def _done(self, run: Run, settled: Mapping[Run, Settlement]) -> None:
+        for each, settlement in settled.items():
+            each.settled = settlement
+        if any(each.posted for each in parts(run)):
             self.committed()
 
 
@@ -106,10 +123,6 @@ def within(bare: Call, around: Within, *, threaded: bool) -> Call:
     if threaded:
         return lambda delivery, run: around.call_blocking(bare, delivery, run)
     return lambda delivery, run: around.call(bare, delivery, run)
-
-
-def _open(run: Run, handle: object) -> None:
-    run.tx, run.tx_since, run.posted = handle, time.monotonic(), False
 
 
 class _Failing:
@@ -133,7 +146,7 @@ def _closing(run: Run) -> Iterator[_Failing]:
     try:
         yield failing
     finally:
-        run.tx = run.tx_since = None
+        run.lend(None, None)
     if failing.raised is not None:
         raise failing.raised
 
@@ -151,17 +164,11 @@ def _settling(run: Run) -> Iterator[None]:
         ) from error
 
 
-def _settlement(run: Run, result: object) -> Settlement:
-    """The verdict to be committed with it; raises where there must be no commit."""
-    if run.stop_reason in _NEVER_COMMITTED:
-        raise ClaimLost(f"the transaction of message {run.delivery.message_id} is undone: {run.stop_reason}")
-    took = timedelta(seconds=time.monotonic() - (run.started or 0.0))
-    return run.handler.settlement(run.delivery, judgement.of_result(result), took)
-
-
 def _refuse_lost(run: Run, *, ours: bool) -> None:
     if ours:
         return
+    if isinstance(run, Batch):
+        raise Undone("a claim in the batch was lost: its transaction is undone")
     # Whoever has it now decides: for this run there is no verdict any more.
     run.ask_to_stop(STOP_LOST)
     raise ClaimLost(f"the claim on message {run.delivery.message_id} was lost: its transaction is undone")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from asgiref.sync import sync_to_async
 from django.db import connections
 
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
 
@@ -24,7 +25,7 @@ class FreshConnections(Middleware):
     """
 
     @contextmanager
-    def calling(self, ctx: Context) -> Iterator[None]:  # noqa: ARG002
+    def calling(self, ctx: Context | BatchContext) -> Iterator[None]:  # noqa: ARG002
         """See ``Middleware.calling``."""
         if _on_loop():
             yield
@@ -37,7 +38,7 @@ class FreshConnections(Middleware):
         finally:
             close_old()
 
-    async def handling(self, ctx: Context, call_next: Next) -> object:  # noqa: ARG002
+    async def handling(self, ctx: Context | BatchContext, call_next: Next) -> object:  # noqa: ARG002
         """See ``Middleware.handling``."""
         told: list[bool] = []
         token = _in_thread.set(told)
@@ -47,6 +48,14 @@ class FreshConnections(Middleware):
             _in_thread.reset(token)
             if not told:
                 await sync_to_async(close_old)()
+
+    def calling_batch(self, ctx: BatchContext) -> AbstractContextManager[None]:
+        """See ``Middleware.calling_batch``."""
+        return self.calling(ctx)
+
+    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
+        """See ``Middleware.handling_batch``."""
+        return await self.handling(ctx, call_next)
 
 
 def close_old() -> None:

@@ -1,0 +1,174 @@
+"""Batch consumers: their options and signatures read, and the call that hands them a list."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from mainspring.app import signature
+from mainspring.app.advancing import Advancing
+from mainspring.app.batch_context import BatchContext
+from mainspring.app.context import Context, Publishing
+from mainspring.app.middleware.chain import Middleware
+from mainspring.app.options import length, whole
+from mainspring.app.parameters import UNTYPED, alone
+from mainspring.app.signature import Shape
+from mainspring.model.errors import BadOption, BadSignature, Misuse
+from mainspring.model.message import Delivery
+from mainspring.runtime.batch import Batch
+from mainspring.runtime.handler import Batching, Call, Run
+from mainspring.storage.codec import Decode
+from mainspring.timing.duration import spell
+
+if TYPE_CHECKING:
+    from mainspring.app.registration import Registration
+
+BATCH_CONCURRENCY: Final = 10
+"""How many batches run at once in one process, unless the consumer says so."""
+_LARGEST = 1_000
+_LINGER = timedelta(milliseconds=50)
+_LONGEST_LINGER = timedelta(minutes=1)
+_MOST_IN_HAND = 10_000
+"""Messages that one consumer may hold in one process: so many are delivered again when it dies."""
+
+
+def read(options: Mapping[str, Any], shape: Shape, name: str, *, cpu: bool) -> tuple[Shape, Batching | None]:
+    """What the options say of batches, and the shape with the type of one message in place of the list's."""
+    if "batch" not in options:
+        if "linger" in options:
+            raise BadOption(
+                f"linger={options['linger']!r} is how long the first message of a batch waits for others, and {name} "
+                "takes one at a time: give it batch=…, too, or leave linger out"
+            )
+        _refuse_contexts(shape, BatchContext, "which only consumers with batch=… have: write Context")
+        return shape, None
+    size = whole(options["batch"], "batch", least=1, most=_LARGEST)
+    linger = length(options.get("linger", _LINGER), "linger", most=_LONGEST_LINGER)
+    if cpu:
+        raise BadOption(
+            f"{name} has batch= and cpu=True, whose processes are sent one message at a time: drop one of them"
+        )
+    if shape.plan is not None and shape.plan.resolves:
+        raise BadSignature(
+            f"{name} takes batches, and the scopes of the app's resolver are of one message: let it have what it needs "
+            "by Annotated[…, Depends(provider)]"
+        )
+    item = _item(shape, name, size)
+    _refuse_contexts(shape, Context, "and is called with many messages: write BatchContext")
+    return replace(shape, annotation=item), Batching(size, linger.total_seconds())
+
+
+def check(batching: Batching, concurrency: int, middleware: Sequence[Middleware], handler: str) -> None:
+    """Refuse one that could hold more than is good for anyone, or is surrounded by what knows of no batches."""
+    if concurrency * batching.size > _MOST_IN_HAND:
+        raise BadOption(
+            f"concurrency={concurrency} with batch={batching.size} would hold {concurrency * batching.size:,} messages "
+            f"in one process, and {_MOST_IN_HAND:,} is the most: lower one of them, since concurrency counts batches"
+        )
+    for each in middleware:
+        kind = type(each)
+        if isinstance(each, Advancing):
+            raise BadOption(f"{handler} has batch=, and the slices of a fan-out are taken one at a time: drop batch")
+        single = [name for name in ("handling", "calling") if getattr(kind, name) is not getattr(Middleware, name)]
+        batched = any(
+            getattr(kind, name) is not getattr(Middleware, name) for name in ("handling_batch", "calling_batch")
+        )
+        if single and not batched:
+            # It may be what sets a tenant, or checks a permission: to leave it out silently could do harm.
+            twin = (
+                "`async def handling_batch(self, ctx: BatchContext, call_next)`"
+                if single[0] == "handling"
+                else "`def calling_batch(self, ctx: BatchContext)`"
+            )
+            raise BadOption(
+                f"{kind.__qualname__}.{single[0]} stands around one message, and {handler} takes batches: write "
+                f"{twin} in {kind.__qualname__}, too"
+            )
+
+
+def compile_call(shape: Shape, decode: Decode, app: Publishing) -> Call:
+    """What the runtime calls with a batch: it reads the messages, and hands over those that can be read."""
+    inner = signature.compile_call(shape, _as_it_is, app, BatchContext)
+
+    def begun(batch: Batch) -> object:
+        messages = batch.read(decode)
+        return inner(cast("Delivery", _Read(messages)), batch) if messages else None
+
+    def call(_: Delivery, run: Run) -> object:
+        return begun(cast("Batch", run))
+
+    async def awaited(_: Delivery, run: Run) -> object:
+        called = begun(cast("Batch", run))
+        return None if called is None else await cast("Awaitable[object]", called)
+
+    return call if shape.threaded else awaited
+
+
+def shown(batching: Batching | None) -> dict[str, str]:
+    """What the database is told of it."""
+    if batching is None:
+        return {}
+    return {"batch": str(batching.size), "linger": spell(timedelta(seconds=batching.linger))}
+
+
+class _Read(NamedTuple):
+    """Stands where a delivery does, for a call that is given what was read already."""
+
+    payload: list[Any]
+    content_type: str = ""
+
+
+def _as_it_is(payload: Any, _: str) -> Any:
+    return payload
+
+
+def _item(shape: Shape, name: str, size: int) -> Any:
+    """The type of one message, where the payload is a list of them."""
+    payload = next((each for each in shape.arguments if each.source == "payload"), None)
+    if payload is None:
+        raise BadSignature(
+            f"{name} has batch={size} and takes no payload: write `messages: list[YourMessage]` as its first parameter"
+        )
+    written = payload.annotation
+    origin, parts = typing.get_origin(written), typing.get_args(written)
+    if origin in (list, Sequence) and len(parts) == 1:
+        return parts[0]
+    is_said = written is not UNTYPED and origin is None and isinstance(written, type) and written not in (list, tuple)
+    said = "has no type" if written is UNTYPED else f"is {_name(written)}"
+    raise BadSignature(
+        f"{name} has batch={size}, and its payload {payload.name!r} {said}: it is given a list, so write "
+        f"`{payload.name}: list[{_name(written) if is_said else 'YourMessage'}]`"
+    )
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+
+
+def _refuse_contexts(shape: Shape, kind: type, why: str) -> None:
+    for asker, annotation in _contexts(shape):
+        asked = alone(annotation)
+        if isinstance(asked, type) and issubclass(asked, kind):
+            raise BadSignature(f"{asker} asks for a {kind.__name__}, {why} there")
+
+
+def _contexts(shape: Shape) -> Iterator[tuple[str, Any]]:
+    if shape.plan is not None:
+        yield from shape.plan.contexts
+        return
+    name = signature.handler_name(shape.function)
+    yield from ((name, each.annotation) for each in shape.arguments if each.source == "context")
+
+
+def lone(registration: Registration, payload: object) -> object:
+    """The payload of one message: a batch is made by the worker, and whoever sends a list is told so."""
+    batching, item = registration.batching, registration.shape.annotation
+    if batching is None or not isinstance(payload, list) or item is Any or typing.get_origin(item) or item is list:
+        return payload
+    raise Misuse(
+        f"{registration.name} is sent a list: send it one message at a time, or several by app.publish_many([…]), and "
+        "batches are made of what waits"
+    )

@@ -1,0 +1,252 @@
+"""Runs deliveries in batches: gathers them for a moment, hands them over together, judges each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from itertools import repeat
+from typing import cast
+
+from mainspring.model.verdict import Release, Verdict
+from mainspring.runtime import judgement
+from mainspring.runtime.batch import Answer, Batch, Undone
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
+from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.settler import Settles
+from mainspring.runtime.telling import complain
+from mainspring.runtime.threads import Threads
+from mainspring.telemetry.bus import Bus
+
+_SLACK = 0.001
+"""Seconds by which a timer may come early."""
+
+Judged = tuple[Run, Verdict | None]
+
+
+class BatchExecutor(Executor):
+    """The hands of one batch consumer: at most ``concurrency`` batches at a time.
+
+    A batch is taken when it is full, or when its first message has waited for as long as it may *linger*. Hands are
+    counted in messages, so what is in hand is bounded as for any other consumer. What need not run, or cannot be read,
+    is judged alone, and a suspect runs alone (invariant 15).
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        settler: Settles,
+        hands: Hands,
+        threads: Threads,
+        freed: Callable[[str], None],
+        deaths: int,
+        failures: Complaints,
+        bus: Bus,
+    ) -> None:
+        super().__init__(handler, settler, hands, threads, freed, deaths, failures, bus)
+        assert handler.batching is not None, "others are run one by one"
+        self._size = handler.batching.size
+        self._linger = handler.batching.linger
+        self.hands: int = handler.concurrency * self._size
+        self._stopping = False
+        self._arrived: deque[float] = deque()
+        """When each of the queue came."""
+        self._ripening: asyncio.TimerHandle | None = None
+        self._batches: dict[Run, Batch] = {}
+        self._told: tuple[Exception, judgement.Reported] | None = None
+
+    def put(self, runs: list[Run]) -> None:
+        """Take deliveries to be run."""
+        now = time.monotonic()
+        for run in runs:
+            # A suspect runs alone, so it waits for no batch to fill: the next one is reaped only when it is settled.
+            (self._queue.appendleft if run.delivery.suspect else self._queue.append)(run)
+            (self._arrived.appendleft if run.delivery.suspect else self._arrived.append)(now)
+        self._quiet.clear()
+        if self.fuse is not None and self.fuse.paused_for is not None:
+            self._hand_back()  # claimed while the breaker opened
+        else:
+            self._stir()
+
+    def release_waiting(self) -> None:
+        """Hand back what has not started, because the worker stops: from now on nothing waits for a batch to fill."""
+        self._stopping = True
+        self._hand_back()
+
+    def _hand_back(self) -> None:
+        self._arrived.clear()
+        self._rest_easy()
+        super().release_waiting()
+
+    def running(self) -> list[Run]:
+        """The batches that run now."""
+        return list(dict.fromkeys(self._batches.values()))
+
+    def interrupt(self, run: Run, reason: str) -> None:
+        """Ask a batch to stop, or one of its messages: its handler goes on for as long as one of them is wanted."""
+        batch = self._batches.get(run)
+        if batch is None:
+            super().interrupt(run, reason)  # a batch itself, or what has not started
+            return
+        run.ask_to_stop(reason)
+        if reason == STOP_SHUTDOWN or all(each.stop_reason is not None for each in batch.runs):
+            super().interrupt(batch, reason)
+
+    def close(self) -> None:
+        """End the workers, whatever they are at."""
+        self._rest_easy()
+        super().close()
+
+    def _stir(self) -> None:
+        """Have what is ripe taken; what is not is looked at again when it will be."""
+        if not self._queue:
+            return
+        left = self._left()
+        if left <= _SLACK:
+            self._wake_one()
+        elif self._ripening is None:
+            self._ripening = asyncio.get_running_loop().call_later(left, self._ripened)
+
+    def _ripened(self) -> None:
+        self._ripening = None
+        self._stir()  # the one it was set for may be gone, and the next in line younger
+
+    def _rest_easy(self) -> None:
+        if self._ripening is not None:
+            self._ripening.cancel()
+            self._ripening = None
+
+    def _left(self) -> float:
+        """Seconds until the first of the queue has waited long enough."""
+        if self._stopping or len(self._queue) >= self._size or self._queue[0].delivery.suspect:
+            return 0.0
+        return self._arrived[0] + self._linger - time.monotonic()
+
+    def _take(self) -> list[Run]:
+        taken = [self._next()]
+        if not taken[0].delivery.suspect:
+            while self._queue and len(taken) < self._size and not self._queue[0].delivery.suspect:
+                taken.append(self._next())
+        self._running.update(taken)
+        return taken
+
+    def _next(self) -> Run:
+        self._arrived.popleft()
+        return self._queue.popleft()
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        while True:
+            while not self._queue or self._left() > _SLACK:
+                await self._rest(loop, task)
+            runs = self._take()
+            self._stir()
+            await self._serve_all(runs, task, loop)
+            await self._unless_cancelled(asyncio.sleep(0), task)  # who never waits must not starve the loop
+
+    async def _serve_all(self, runs: Sequence[Run], task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
+        """Judge what need not run, run the rest as one, report each."""
+        started = time.monotonic()
+        alone: list[Judged] = []
+        wanted: list[Run] = []
+        for run in runs:
+            run.started = started
+            if run.stop_reason is not None:
+                alone.append((run, self._after_stop(run, None)))  # told to stop before it began
+            elif (verdict := judgement.without_running(run.delivery, self._deaths)) is not None:
+                alone.append((run, verdict))
+            else:
+                wanted.append(run)
+        self._conclude(alone, started)
+        if wanted:
+            self._conclude(await self._attempt_all(Batch(wanted, self.handler), task, loop), started)
+
+    def _conclude(self, judged: Sequence[Judged], started: float) -> None:
+        took, tripped = time.monotonic() - started, False
+        for run, verdict in judged:
+            self._running.discard(run)
+            if self.fuse is not None and self.fuse.judge(verdict, run.started):
+                tripped = True
+            if run.settled is not None:
+                self._settler.written(self, run.settled)
+            elif verdict is None:
+                self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
+            else:
+                self._settle(run, verdict, took)
+        if tripped:
+            self._hand_back()
+        self._freed(self.group)
+        self._settle_quiet()
+
+    async def _attempt_all(
+        self, batch: Batch, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop
+    ) -> Sequence[Judged]:
+        batch.task, timer = task, None
+        self._batches.update(zip(batch.runs, repeat(batch), strict=False))
+        if self._limit is not None:
+            batch.limit(time.monotonic() + self._limit)
+            timer = loop.call_later(self._limit, self._overrun, batch)
+        try:
+            answers = await self._perform_all(batch, task)
+        finally:
+            batch.task = None
+            if timer is not None:
+                timer.cancel()
+            for run in batch.runs:
+                del self._batches[run]
+        judged = [(run, self._judged(run, answer)) for run, answer in answers]
+        self._told = None
+        return judged
+
+    async def _perform_all(self, batch: Batch, task: asyncio.Task[None]) -> Sequence[Answer]:
+        try:
+            perform, around = partial(self._call, batch), self.handler.around
+            return batch.answered(await (perform() if around is None else around(batch, perform)))
+        except asyncio.CancelledError as error:
+            if self._closing:
+                raise
+            while task.cancelling():
+                task.uncancel()  # the handler was cancelled, not this worker
+            return batch.failed(judgement.uncalled_for(error))
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
+            if batch.runs[0].settled is not None:
+                self._failures.say(
+                    logging.WARNING, "%s: a batch was committed, and what came after it failed: %s", self.group, error
+                )
+            return batch.failed(error)
+
+    def _judged(self, run: Run, answer: object) -> Verdict | None:
+        """The verdict on one of a batch, by what its handler has said of it."""
+        if run.settled is not None:
+            complain(self._failures, run.delivery, run.settled.verdict)
+            return run.settled.verdict  # committed with it, whatever was asked meanwhile
+        if isinstance(answer, Undone):
+            return Release() if run.stop_reason is None else self._after_stop(run, None)
+        if isinstance(answer, asyncio.CancelledError):
+            return self._broken(run, judgement.uncalled_for(answer))
+        if isinstance(answer, Exception):
+            return self._broken(run, answer)
+        try:
+            verdict = judgement.of_result(answer)
+        except Exception as error:  # noqa: BLE001 - as where a handler returns it for its only message
+            return self._broken(run, error)
+        return verdict if run.stop_reason is None else self._after_stop(run, verdict)
+
+    def _failed(self, run: Run, error: Exception) -> Verdict:
+        policy, elapsed = self.handler.retry, timedelta(seconds=time.monotonic() - (run.started or 0.0))
+        shared: Exception = error
+        if not policy.retry_on and not policy.give_up_on:
+            # What it is does not matter then: a traceback is put into words once, not for every message.
+            if self._told is None or self._told[0] is not error:
+                self._told = error, judgement.Reported(judgement.failure_of(error), ())
+            shared = self._told[1]
+        verdict = judgement.of_error(shared, run.delivery, policy, elapsed)
+        complain(self._failures, run.delivery, verdict)
+        return verdict
