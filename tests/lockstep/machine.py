@@ -180,6 +180,7 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
     seen = {
         "tally": await ledger.tally(1000),
         "upcoming": await storage.mailbox.upcoming(drawing.GROUPS),
+        "pending": await ledger.pending(dict.fromkeys(drawing.GROUPS, 3)),
         "roster": alike.roster(await ledger.roster()),
         "audit": alike.audit(await ledger.audit(None, 1000)),
     }

@@ -13,9 +13,11 @@ from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
 from mainspring.storage.sqlite import SqliteStorage
+from tests.lockstep.fanouts import Fanned
 from tests.lockstep.inboxes import Inboxes
 from tests.lockstep.joins import Joined
 from tests.lockstep.leases import Leased
+from tests.lockstep.limits import Limited
 from tests.lockstep.machine import Lockstep
 from tests.lockstep.timetables import Timetabled
 from tests.lockstep.twins import Twins
@@ -24,7 +26,7 @@ from tests.lockstep.twins import Twins
 pytestmark = [pytest.mark.no_cover, pytest.mark.timeout(7200)]
 
 CI = settings(
-    max_examples=25,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
@@ -68,7 +70,7 @@ def size(large: bool) -> settings:
     return LARGE if large else CI
 
 
-@pytest.fixture(params=[Lockstep, Timetabled, Joined, Leased, Inboxes])
+@pytest.fixture(params=[Lockstep, Timetabled, Joined, Leased, Inboxes, Limited, Fanned])
 def histories(request: pytest.FixtureRequest) -> type[Twins]:
     made: type[Twins] = request.param
     return made
@@ -77,7 +79,7 @@ def histories(request: pytest.FixtureRequest) -> type[Twins]:
 def test_sqlite_keeps_step_with_memory(tmp_path: Path, histories: type[Twins], size: settings) -> None:
     here = type("Here", (OnSqlite, histories), {"directory": tmp_path})
 
-    # A history in a file takes a fifth of the time that it takes on a server.
+    # A history in a file takes a third of the time that it takes on a server.
     run_state_machine_as_test(here, settings=settings(size, max_examples=3 * size.max_examples))
 
 

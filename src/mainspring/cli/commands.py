@@ -16,6 +16,7 @@ from mainspring.cli import (
     declare,
     demonstrate,
     doctor,
+    fanout,
     groups,
     health,
     inbox,
@@ -87,6 +88,7 @@ def _commands() -> App:
     app.command(joins.app)
     app.command(inbox.app)
     app.command(schedules.app)
+    app.command(fanout.app)
     app.command(leases.app)
     app.command(cron.cron)
     app.command(purge.purge)

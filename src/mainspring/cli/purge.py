@@ -99,6 +99,7 @@ def _counted(removed: Pruned, kept: Retention) -> list[tuple[int, str, str]]:
         (removed.schedules, "schedules of one time that is over", write_age(kept.done)),
         (removed.inbox, "messages of the inbox", write_age(kept.inbox)),
         (removed.leases, "leases that nobody holds", write_age(kept.leases)),
+        (removed.cursors, "cursors of shards that are gone", write_age(kept.cursors)),
         (removed.progress, "reports of progress", "while they run"),
         (removed.likenesses, "likenesses of unique messages", "1h, or their window"),
     ]

@@ -6,6 +6,7 @@ The storage's clock decides every due time, claim and expiry (invariant 7); ``St
 
 from mainspring.storage.contract.controls import Controls
 from mainspring.storage.contract.doorbell import BellMode, Doorbell
+from mainspring.storage.contract.fanouts import Fanouts
 from mainspring.storage.contract.inbox import Inbox
 from mainspring.storage.contract.leases import Leases
 from mainspring.storage.contract.ledger import Ledger
@@ -19,6 +20,7 @@ __all__ = [
     "BellMode",
     "Controls",
     "Doorbell",
+    "Fanouts",
     "Inbox",
     "Keyed",
     "Leases",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 from uuid import UUID
 
@@ -53,6 +53,10 @@ class Ledger(Protocol):
 
     async def members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
         """The members of a join that have not ended, by ``seq``; ``after`` is the last one of the page before."""
+        ...
+
+    async def pending(self, limits: Mapping[str, int]) -> dict[str, int]:
+        """How many deliveries of each group wait, due or not, and nobody holds; each counted up to its limit."""
         ...
 
     async def roster(self) -> Roster:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mainspring.storage.contract.controls import Controls
 from mainspring.storage.contract.doorbell import Doorbell
+from mainspring.storage.contract.fanouts import Fanouts
 from mainspring.storage.contract.inbox import Inbox
 from mainspring.storage.contract.leases import Leases
 from mainspring.storage.contract.ledger import Ledger
@@ -46,6 +47,7 @@ class Storage(Protocol):
     timetable: Timetable
     inbox: Inbox
     leases: Leases
+    fanouts: Fanouts
     doorbell: Doorbell
     schema: Schema
 

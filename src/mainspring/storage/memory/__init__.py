@@ -5,9 +5,21 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
-from mainspring.storage.contract import Controls, Doorbell, Inbox, Leases, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.contract import (
+    Controls,
+    Doorbell,
+    Fanouts,
+    Inbox,
+    Leases,
+    Ledger,
+    Mailbox,
+    Schema,
+    Timetable,
+    Upkeep,
+)
 from mainspring.storage.memory.controls import MemoryControls
 from mainspring.storage.memory.doorbell import MemoryDoorbell
+from mainspring.storage.memory.fanouts import MemoryFanouts
 from mainspring.storage.memory.inbox import MemoryInbox
 from mainspring.storage.memory.leases import MemoryLeases
 from mainspring.storage.memory.ledger import MemoryLedger
@@ -40,6 +52,7 @@ class MemoryStorage:
         self.timetable: Timetable = MemoryTimetable(state)
         self.inbox: Inbox = MemoryInbox(state)
         self.leases: Leases = MemoryLeases(state)
+        self.fanouts: Fanouts = MemoryFanouts(state)
         self._bell = MemoryDoorbell(state)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = MemorySchema(state)

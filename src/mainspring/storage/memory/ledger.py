@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Literal
@@ -220,6 +220,12 @@ class MemoryLedger:
             correlation_id=None if first is None else first.correlation_id,
             oldest=next(iter(self._members(join.id, None, 1)), None),
         )
+
+    async def pending(self, limits: Mapping[str, int]) -> dict[str, int]:
+        """See ``Ledger.pending``."""
+        with self._state.lock:
+            lines = {group: self._state.lines.get(group, Line()) for group in limits}
+            return {group: min(sum(map(len, line.unheld)), limits[group]) for group, line in lines.items()}
 
     async def roster(self) -> Roster:
         """See ``Ledger.roster``."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from mainspring.model.views import Kind, Pruned, Retention, RunView
 from mainspring.storage.ages import STATUSES, Ages
+from mainspring.storage.memory.fanouts import prune_cursors
 from mainspring.storage.memory.leases import prune_leases
 from mainspring.storage.memory.rows import EndedRow
 from mainspring.storage.memory.state import State
@@ -32,8 +33,11 @@ def prune(state: State, retention: Retention, limit: int, topic: str | None) -> 
     inbox = pruning.inbox(retention.inbox)
     leases = prune_leases(state, retention.leases, limit)
     progress = state.progress.prune(state.deliveries, limit)
+    state.limits.prune(state.now())
     likenesses = prune_likenesses(state, limit)
-    return Pruned(messages, runs, dead, parked, workers, audit, schedules, inbox, leases, progress, likenesses)
+    cursors = prune_cursors(state, retention.cursors, limit)
+    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors)
+    return Pruned(messages, runs, dead, parked, *told)
 
 
 class _Pruning:

@@ -6,7 +6,18 @@ import time
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Controls, Doorbell, Inbox, Leases, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.contract import (
+    Controls,
+    Doorbell,
+    Fanouts,
+    Inbox,
+    Leases,
+    Ledger,
+    Mailbox,
+    Schema,
+    Timetable,
+    Upkeep,
+)
 from mainspring.storage.postgres.ddl import ddl
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
@@ -19,6 +30,7 @@ from mainspring.storage.sql import (
     MailboxScripts,
     Scripts,
     SqlControls,
+    SqlFanouts,
     SqlInbox,
     SqlLeases,
     SqlLedger,
@@ -78,6 +90,7 @@ class PostgresStorage:
         self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, clock)
         self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, clock)
         self.leases: Leases = SqlLeases(self.operations.leases, gateway, clock)
+        self.fanouts: Fanouts = SqlFanouts(self.operations.fanouts, gateway, clock)
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import assert_never
 from uuid import UUID
 
@@ -102,6 +102,11 @@ class PostgresLedger:
         """See ``Ledger.members``."""
         rows = yield Statement(self._sql("joint_members"), (join_id, after or 0, limit, now))
         return [DeliveryView(*row) for row in rows]
+
+    def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
+        """See ``Ledger.pending``."""
+        rows = yield Statement(self._sql("pending"), (list(limits), list(limits.values())))
+        return {group: count for group, count in rows}  # noqa: C416 - a row is no pair to a type checker
 
     def roster(self, now: Now) -> Script[Roster]:
         """See ``Ledger.roster``."""

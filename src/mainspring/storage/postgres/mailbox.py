@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join
+from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Done, Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.fan_in import open_join
+from mainspring.storage.postgres.limits import PostgresLimiting
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.unique import publish_unique
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now
+from mainspring.storage.sql.limited import claim_limited, reap_limited
 
 _HEADERS = Delivery._fields.index("headers")
 
@@ -53,19 +56,34 @@ class PostgresMailbox:
         rows = yield Statement(self._sql("claim"), (*columns.of_wants(wants), owner, hold, now))
         return [
             # The columns are the fields in their order: nothing is cheaper than taking the row as it is.
-            tuple.__new__(Delivery, row) if row[_HEADERS] is None else _with_headers(row)
+            tuple.__new__(Delivery, row) if row[_HEADERS] is None else columns.with_headers(row)
             for row in rows
         ]
+
+    def claim_limited(
+        self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta, now: Now
+    ) -> Script[Ration]:
+        """See ``Mailbox.claim_limited``."""
+        limiting = PostgresLimiting(self._names, want.group, limits, owner, hold, now)
+        return claim_limited(limiting, want, limits, after)
+
+    def reap_limited(
+        self, group: str, limits: Limits, owner: str, hold: timedelta, now: Now
+    ) -> Script[Delivery | None]:
+        """See ``Mailbox.reap_limited``."""
+        if not limits.is_rated:
+            return self.reap([group], owner, hold, now)
+        return reap_limited(PostgresLimiting(self._names, group, limits, owner, hold, now), limits)
 
     def take(self, message_id: UUID, group: str, owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
         """See ``Mailbox.take``."""
         rows = yield Statement(self._sql("take"), (message_id, group, owner, hold, now))
-        return _with_headers(rows[0]) if rows else None
+        return columns.with_headers(rows[0]) if rows else None
 
     def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
         rows = yield Statement(self._sql("reap"), (list(groups), owner, hold, now))
-        return _with_headers(rows[0]) if rows else None
+        return columns.with_headers(rows[0]) if rows else None
 
     def upcoming(self, groups: Sequence[str], now: Now, back: timedelta = timedelta()) -> Script[timedelta | None]:
         """See ``Mailbox.upcoming``."""
@@ -111,6 +129,11 @@ class PostgresMailbox:
             cancelled += stopped
         return Cancelled(cancelled, asked)
 
+    def pending(self, limits: Mapping[str, int], now: Now) -> Script[dict[str, int]]:  # noqa: ARG002 - no clock decides
+        """See ``Ledger.pending``."""
+        rows = yield Statement(self._sql("pending"), (list(limits), list(limits.values())))
+        return {group: count for group, count in rows}  # noqa: C416 - a row is no pair to a type checker
+
     def pin(self, claim: Claim) -> Script[None]:
         """See ``MailboxScripts.pin``."""
         yield Statement(self._sql("pin"), (claim.id, claim.epoch))
@@ -119,12 +142,6 @@ class PostgresMailbox:
         """See ``MailboxScripts.conclude``."""
         answer = yield from self.settle([settlement], now)
         return not (answer.lost or answer.gone)
-
-
-def _with_headers(row: Row) -> Delivery:
-    delivery = Delivery(*row)
-    text: Any = delivery.headers
-    return delivery if text is None else delivery._replace(headers=columns.from_json(text))
 
 
 def _claims(rows: Sequence[Row], what: str) -> frozenset[Claim]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.fanouts import PostgresFanouts
 from mainspring.storage.postgres.inbox import PostgresInbox
 from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.postgres.ledger import PostgresLedger
@@ -31,6 +32,7 @@ def scripts(schema: str) -> Scripts:
         PostgresTimetable(names, mailbox),
         PostgresInbox(names),
         PostgresLeases(names),
+        PostgresFanouts(names, mailbox),
         ping,
         lambda gateway: JoinedSchema(gateway, names),
     )

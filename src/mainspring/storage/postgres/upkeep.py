@@ -119,14 +119,17 @@ class PostgresUpkeep:
         if topic is not None:
             return Pruned(runs=runs, dead=dead, parked=parked)
         workers, audit, schedules = yield from self._prune_house(retention, limit, now)
-        inbox = leases = 0
+        inbox = leases = cursors = 0
         if retention.inbox is not None:
             inbox = _count((yield Statement(self._sql("prune_inbox"), (retention.inbox, limit, now))))
         if retention.leases is not None:
             leases = _count((yield Statement(self._sql("prune_leases"), (retention.leases, limit, now))))
+        if retention.cursors is not None:
+            cursors = _count((yield Statement(self._sql("prune_cursors"), (retention.cursors, limit, now))))
         progress = _count((yield Statement(self._sql("prune_progress"), (limit,))))
         likenesses = _count((yield Statement(self._sql("likeness_prune"), (limit, LEAST, now))))
-        return Pruned(messages, runs, dead, parked, workers, audit, schedules, inbox, leases, progress, likenesses)
+        told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors)
+        return Pruned(messages, runs, dead, parked, *told)
 
     def _prune_kind(self, kind: Kind, ages: Ages, limit: int, now: Now, *of: list[str]) -> Script[int]:
         """What is of a topic: everything at once where all are kept alike, else topic by topic."""
@@ -153,6 +156,7 @@ class PostgresUpkeep:
         if retention.done is not None:
             schedules = _count((yield Statement(self._sql("prune_schedules"), (retention.done, limit, now))))
         yield Statement(self._sql("prune_bells"), (now,))
+        yield Statement(self._sql("prune_spent"), (limit, now))
         return len(silent), audit, schedules
 
 

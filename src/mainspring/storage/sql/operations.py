@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
 from mainspring.model.join import Join, JoinView, Recount
+from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import (
     Cancelled,
     Claim,
@@ -83,6 +84,15 @@ class SqlMailbox(_Operations):
         """See ``Mailbox.claim``."""
         return await self._run(self._scripts.claim(wants, owner, hold, self._owner.now), "claim")
 
+    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+        """See ``Mailbox.claim_limited``."""
+        script = self._scripts.claim_limited(want, limits, after, owner, hold, self._owner.now)
+        return await self._run(script, "limited")
+
+    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+        """See ``Mailbox.reap_limited``."""
+        return await self._run(self._scripts.reap_limited(group, limits, owner, hold, self._owner.now), "limited")
+
     async def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Delivery | None:
         """See ``Mailbox.take``."""
         return await self._run(self._scripts.take(message_id, group, owner, hold, self._owner.now), "claim")
@@ -148,6 +158,10 @@ class SqlLedger(_Operations):
     async def members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
         """See ``Ledger.members``."""
         return await self._run(self._scripts.members(join_id, after, limit, self._owner.now), "read")
+
+    async def pending(self, limits: Mapping[str, int]) -> dict[str, int]:
+        """See ``Ledger.pending``."""
+        return await self._run(self._scripts.pending(limits), "read")
 
     async def roster(self) -> Roster:
         """See ``Ledger.roster``."""

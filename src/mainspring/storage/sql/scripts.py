@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar
 from uuid import UUID
 
+from mainspring.model.fanout import Batch, Choose, CursorKey, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView
 from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
 from mainspring.model.join import Join, JoinView, Recount
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
+from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import (
     Cancelled,
     Claim,
@@ -45,8 +47,9 @@ from mainspring.storage.script import Script
 
 T = TypeVar("T")
 Now = datetime | None
-Lane = Literal["claim", "settle", "write", "read"]
-"""Which connection: claiming and settling have their own, so that nothing lent to others can stop them."""
+Lane = Literal["claim", "limited", "settle", "write", "read"]
+"""Which connection: claiming and settling have their own, so that nothing lent to others can stop them. So have claims
+under limits, which wait for each other."""
 
 
 class Gateway(Protocol):
@@ -60,21 +63,30 @@ class Gateway(Protocol):
 class MailboxScripts(Protocol):
     """The mailbox of one dialect. ``now`` is None in production: the database owns the clock.
 
-    ``pin`` and ``conclude`` are for the transaction of a handler, and run on its connection only. ``pin`` is its first
-    statement: whatever isolation it has, nobody's heartbeat may keep it from settling at its end. ``conclude`` is its
-    last: it settles, and answers False where the claim is no longer ours to settle, so that all of it must be undone.
+    ``pending`` is ``Ledger.pending`` for a transaction that is about to publish: what it reads may not keep it from
+    writing. ``pin`` and ``conclude`` are for the transaction of a handler, and run on its connection only. ``pin`` is
+    its first statement: whatever isolation it has, nobody's heartbeat may keep it from settling at its end.
+    ``conclude`` is its last: it settles, and answers False where the claim is no longer ours to settle, so that all of
+    it must be undone.
     """
 
     def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]: ...
     def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]: ...
     def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]: ...
     def claim(self, wants: Sequence[Want], owner: str, hold: timedelta, now: Now) -> Script[list[Delivery]]: ...
+    def claim_limited(
+        self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta, now: Now
+    ) -> Script[Ration]: ...
+    def reap_limited(
+        self, group: str, limits: Limits, owner: str, hold: timedelta, now: Now
+    ) -> Script[Delivery | None]: ...
     def take(self, message_id: UUID, group: str, owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]: ...
     def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]: ...
     def upcoming(self, groups: Sequence[str], now: Now, back: timedelta = timedelta()) -> Script[timedelta | None]: ...
     def extend(self, claims: Sequence[Claim], hold: timedelta, now: Now) -> Script[Extended]: ...
     def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]: ...
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]: ...
+    def pending(self, limits: Mapping[str, int], now: Now) -> Script[dict[str, int]]: ...
     def pin(self, claim: Claim) -> Script[None]: ...
     def conclude(self, settlement: Settlement, now: Now) -> Script[bool]: ...
 
@@ -92,6 +104,7 @@ class LedgerScripts(Protocol):
     def joins(self, after: UUID | None, limit: int, now: Now) -> Script[list[JoinView]]: ...
     def find_join(self, id: UUID, now: Now) -> Script[JoinView | None]: ...
     def members(self, join_id: UUID, after: int | None, limit: int, now: Now) -> Script[list[DeliveryView]]: ...
+    def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]: ...
     def roster(self, now: Now) -> Script[Roster]: ...
     def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]: ...
 
@@ -159,6 +172,22 @@ class LeasesScripts(Protocol):
     def revoke(self, name: str, by: str, reason: str, now: Now) -> Script[bool]: ...
 
 
+class FanoutsScripts(Protocol):
+    """Fan-out in one dialect."""
+
+    def plan(self, batch: Batch, choose: Choose, now: Now) -> Script[Published | None]: ...
+    def advance(self, key: CursorKey, window: datetime, now: Now) -> Script[bool]: ...
+    def edit(
+        self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note, now: Now
+    ) -> Script[FanoutPolicy]: ...
+    def reset(self, topic: str, work: str, shard: str, note: Note, now: Now) -> Script[bool]: ...
+    def policies(self, topic: str, work: str, after: str | None, limit: int) -> Script[Sequence[FanoutPolicyView]]: ...
+    def cursors(
+        self, topic: str, work: str, after: str | None, limit: int, *, behind: bool
+    ) -> Script[Sequence[CursorView]]: ...
+    def tally(self, topic: str | None, work: str | None) -> Script[Sequence[CursorTally]]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Scripts:
     """Every operation of one dialect, for whoever brings a gateway to run them on."""
@@ -170,6 +199,7 @@ class Scripts:
     timetable: TimetableScripts
     inbox: InboxScripts
     leases: LeasesScripts
+    fanouts: FanoutsScripts
     ping: Callable[[], Script[object]]
     schema: Callable[[Gateway], Schema]
     """The tables as they are seen through a gateway within a transaction of somebody else's."""

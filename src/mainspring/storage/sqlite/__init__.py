@@ -9,11 +9,23 @@ import time
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Controls, Doorbell, Inbox, Leases, Ledger, Mailbox, Schema, Timetable, Upkeep
+from mainspring.storage.contract import (
+    Controls,
+    Doorbell,
+    Fanouts,
+    Inbox,
+    Leases,
+    Ledger,
+    Mailbox,
+    Schema,
+    Timetable,
+    Upkeep,
+)
 from mainspring.storage.sql import (
     MailboxScripts,
     Scripts,
     SqlControls,
+    SqlFanouts,
     SqlInbox,
     SqlLeases,
     SqlLedger,
@@ -78,6 +90,7 @@ class SqliteStorage:
         self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, _shared)
         self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, _shared)
         self.leases: Leases = SqlLeases(self.operations.leases, gateway, _shared)
+        self.fanouts: Fanouts = SqlFanouts(self.operations.fanouts, gateway, _shared)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = SqliteSchema(gateway, sql)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from mainspring.storage import continuations
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.deliveries import dead, ended, live, parked
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.publishing import pending
 from mainspring.storage.sqlite.values import (
     instant,
     instant_or_none,
@@ -150,6 +151,10 @@ class SqliteLedger:
         at = yield from self._sql.read_clock(now)
         rows = yield self._sql("joint_members", join_id.bytes, after or 0, limit)
         return [live(row, at) for row in rows]
+
+    def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
+        """See ``Ledger.pending``."""
+        return pending(self._sql, limits)
 
     def roster(self, now: datetime | None) -> Script[Roster]:
         """See ``Ledger.roster``."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.join import Join
+from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
-from mainspring.storage.script import Row, Script
+from mainspring.storage.script import Script
+from mainspring.storage.sql.limited import claim_limited, reap_limited
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import open_join
-from mainspring.storage.sqlite.publishing import publish
+from mainspring.storage.sqlite.limits import SqliteLimiting
+from mainspring.storage.sqlite.publishing import pending, publish
+from mainspring.storage.sqlite.taking import taken
 from mainspring.storage.sqlite.unique import publish_unique
 from mainspring.storage.sqlite.values import (
     after,
@@ -22,8 +26,6 @@ from mainspring.storage.sqlite.values import (
     micros,
     names,
     numbers,
-    read_mapping,
-    uuid_or_none,
 )
 from mainspring.storage.sqlite.verdicts import settle
 from mainspring.storage.sqlite.withdrawing import withdraw
@@ -32,8 +34,8 @@ from mainspring.storage.sqlite.withdrawing import withdraw
 class SqliteMailbox:
     """``MailboxScripts`` for SQLite. Each script runs under the one write lock: what it reads, it may rely on.
 
-    ``publish``, ``publish_unique``, ``join``, ``settle`` and ``cancel`` may be part of a caller's transaction, so their
-    first statement takes the lock.
+    ``publish``, ``publish_unique``, ``join``, ``settle``, ``cancel`` and ``pending`` may be part of a caller's
+    transaction, so their first statement takes the lock.
     """
 
     def __init__(self, sql: Dialect) -> None:
@@ -74,9 +76,23 @@ class SqliteMailbox:
                     yield from sql.mark_clock(at, now)
                 # Held at once, not at the end: the same level may be looked at again in this very call.
                 yield sql("claim_hold", numbers(row[0] for row in rows), owner, until)
-                claimed += [_delivery(row, at, claimed_at) for row in rows]
+                claimed += [taken(row, at, claimed_at) for row in rows]
                 room -= len(rows)
         return claimed
+
+    def claim_limited(
+        self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta, now: datetime | None
+    ) -> Script[Ration]:
+        """See ``Mailbox.claim_limited``."""
+        return claim_limited(SqliteLimiting(self._sql, want.group, limits, owner, hold, now), want, limits, after)
+
+    def reap_limited(
+        self, group: str, limits: Limits, owner: str, hold: timedelta, now: datetime | None
+    ) -> Script[Delivery | None]:
+        """See ``Mailbox.reap_limited``."""
+        if not limits.is_rated:
+            return self.reap([group], owner, hold, now)
+        return reap_limited(SqliteLimiting(self._sql, group, limits, owner, hold, now), limits)
 
     def upcoming(
         self, groups: Sequence[str], now: datetime | None, back: timedelta = timedelta()
@@ -97,7 +113,7 @@ class SqliteMailbox:
             return None
         yield from sql.mark_clock(at, now)
         yield sql("claim_hold", numbers([rows[0][0]]), owner, after(at, hold))
-        return _delivery(rows[0], at, instant(at))
+        return taken(rows[0], at, instant(at))
 
     def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: datetime | None) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
@@ -109,8 +125,8 @@ class SqliteMailbox:
         yield from sql.mark_clock(at, now)
         ((*columns, suspect),) = rows
         yield sql("reap_hold", columns[0], owner, after(at, hold))
-        taken = _delivery(columns, at, instant(at))
-        return taken._replace(deaths=taken.deaths + suspect, suspect=True)
+        delivery = taken(columns, at, instant(at))
+        return delivery._replace(deaths=delivery.deaths + suspect, suspect=True)
 
     def extend(self, claims: Sequence[Claim], hold: timedelta, now: datetime | None) -> Script[Extended]:
         """See ``Mailbox.extend``. Nothing is ever busy here: there is one write lock, and this holds it."""
@@ -144,6 +160,11 @@ class SqliteMailbox:
             parked = yield sql("cancel_parked_id", which.bytes)
         return (yield from withdraw(sql, found, parked, reason, at))
 
+    def pending(self, limits: Mapping[str, int], now: datetime | None) -> Script[dict[str, int]]:
+        """See ``Ledger.pending``."""
+        yield from self._sql.turn_clock(now)
+        return (yield from pending(self._sql, limits))
+
     def pin(self, claim: Claim) -> Script[None]:  # noqa: ARG002 - one for every dialect
         """See ``MailboxScripts.pin``. It locks nothing, but a handle that commits by itself is refused by it."""
         yield self._sql("pin")
@@ -154,54 +175,3 @@ class SqliteMailbox:
         yield self._sql("conclude_lock", *settlement.claim)
         answer = yield from settle(self._sql, [settlement], now)
         return not (answer.lost or answer.gone)
-
-
-def _delivery(row: Row, at: int, claimed_at: datetime) -> Delivery:
-    """A row of ``claim_scan`` as its new holder sees it: in a new epoch, at its next attempt."""
-    (
-        seq,
-        epoch,
-        raw,
-        group,
-        topic,
-        payload,
-        content_type,
-        headers,
-        key,
-        correlation_id,
-        causation_id,
-        priority,
-        attempt,
-        deaths,
-        due,
-        asked,
-        published,
-        expires,
-        cancel_asked,
-    ) = row
-    due_at = instant(due)
-    # Nearly always one instant is all three.
-    scheduled_for = due_at if asked == due else instant(asked)
-    return Delivery(
-        seq,
-        epoch + 1,
-        UUID(bytes=raw),
-        group,
-        topic,
-        payload,
-        content_type,
-        None if headers is None else read_mapping(headers),
-        key,
-        correlation_id,
-        uuid_or_none(causation_id),
-        priority,
-        attempt + 1,
-        deaths,
-        due_at,
-        scheduled_for,
-        due_at if published == due else instant(published),
-        expires is not None and expires <= at,
-        bool(cancel_asked),
-        suspect=False,
-        claimed_at=claimed_at,
-    )

@@ -35,8 +35,11 @@ def prune(
     inbox = yield from pruning.inbox(retention.inbox)
     leases = yield from pruning.leases(retention.leases)
     progress = yield from pruning.progress()
+    yield sql("prune_spent", at, limit)
     likenesses = yield from prune_likenesses(sql, at, limit)
-    return Pruned(messages, runs, dead, parked, workers, audit, schedules, inbox, leases, progress, likenesses)
+    cursors = yield from pruning.cursors(retention.cursors)
+    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors)
+    return Pruned(messages, runs, dead, parked, *told)
 
 
 def farewell(sql: Dialect, worker: str) -> Script[None]:
@@ -163,6 +166,14 @@ class _Pruning:
         if age is None:
             return 0
         yield self._sql("prune_leases", before(self._at, age), self._limit)
+        ((removed,),) = yield self._sql("changes")
+        return int(removed)
+
+    def cursors(self, age: timedelta | None) -> Script[int]:
+        """Forget the cursors of shards that nobody has named for so long."""
+        if age is None:
+            return 0
+        yield self._sql("prune_cursors", before(self._at, age), self._limit)
         ((removed,),) = yield self._sql("changes")
         return int(removed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -85,6 +85,14 @@ def _publish_many(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -
     yield from sql.many("publish_delivery", [row for copies, _ in kept for row in copies])
     yield from sql.many("publish_parked", [row for _, parked in kept for row in parked])
     return Published(frozenset(fresh[raw].id for raw in stored))
+
+
+def pending(sql: Dialect, limits: Mapping[str, int]) -> Script[dict[str, int]]:
+    """Count what waits for each group and nobody holds, up to its limit."""
+    counted: dict[str, int] = {}
+    for group, limit in limits.items():
+        ((counted[group],),) = yield sql("pending", group, limit)
+    return counted
 
 
 def routed(sql: Dialect, topics: Collection[str]) -> Script[Routes]:

@@ -6,6 +6,7 @@ from mainspring.storage.script import Row, Script
 from mainspring.storage.sql import Scripts
 from mainspring.storage.sqlite.controls import SqliteControls
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.fanouts import SqliteFanouts
 from mainspring.storage.sqlite.inbox import SqliteInbox
 from mainspring.storage.sqlite.leases import SqliteLeases
 from mainspring.storage.sqlite.ledger import SqliteLedger
@@ -31,6 +32,7 @@ def scripts(sql: Dialect) -> Scripts:
         SqliteTimetable(sql, mailbox),
         SqliteInbox(sql),
         SqliteLeases(sql),
+        SqliteFanouts(sql, mailbox),
         ping,
         lambda gateway: SqliteSchema(gateway, sql),
     )

@@ -70,6 +70,11 @@ def names(values: Iterable[str]) -> str:
     return _encode(list(values)).decode()
 
 
+def pairs(values: Iterable[tuple[str, str]]) -> str:
+    """Rows of two texts for ``json_each``."""
+    return _encode(list(values)).decode()
+
+
 def told(rows: Iterable[tuple[int, int, str]]) -> str:
     """Rows of two numbers and a text for ``json_each``, which has no NUL."""
     return _encode([(id, epoch, str(storable(text)).replace("\x00", "\\x00")) for id, epoch, text in rows]).decode()

@@ -1,0 +1,276 @@
+"""The coordinator of a fan-out: asks the planner for shards, a chunk at a time, and publishes those that are due."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+from mainspring.app.context import Context
+from mainspring.app.door import Door
+from mainspring.app.envelope import Envelope
+from mainspring.app.leases import Leases, Wait
+from mainspring.app.names import Namespace
+from mainspring.model.errors import BadOption, LeaseLost
+from mainspring.model.fanout import (
+    SLICE_HEADER,
+    Batch,
+    Candidate,
+    CursorKey,
+    Planning,
+    Slice,
+    identity,
+    share,
+    slice_id,
+    subject,
+)
+from mainspring.model.lease import Hold
+from mainspring.model.message import Draft
+from mainspring.model.schedule import Note
+from mainspring.runtime.holding import TAKEN
+
+T = TypeVar("T")
+Skipped = Literal["planned", "unfinished", "early", "disabled"]
+"""Why a shard gets no slice: this window or a later one is planned already; the slice before is on its way; its policy
+wants more time between; its policy has it stand still."""
+Named = tuple[str, str]
+"""(work, shard), as a planner has named it and it was checked."""
+
+CHUNK = 500
+"""How many shards are in hand at a time, whatever their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWindow:
+    """What became of one window: how many slices were published, and how many shards were skipped, and why."""
+
+    topic: str
+    work: str | None
+    window: datetime
+    published: int = 0
+    skipped: dict[Skipped, int] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        """For people, and for the history of the coordinator's runs."""
+        said = ", ".join(f"{count:,} {why}" for why, count in sorted(self.skipped.items()))
+        slices = f"{self.published:,} slice{'' if self.published == 1 else 's'}"
+        return f"{slices}; skipped: {said}" if said else slices
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One window to be planned, of a fan-out or of one shard of it."""
+
+    topic: str
+    work: str | None
+    lease: str
+    ttl: timedelta
+    jitter: timedelta
+    window: datetime
+    shards: Callable[[], Any]
+    """Calls the planner."""
+    read: Callable[[object], Named]
+    """Checks what it has named."""
+    threaded: bool
+    shard: str | None = None
+    """The only one that is meant."""
+    by_hand: bool = False
+    """Somebody wants it now: nothing is put off by jitter, and a single shard is not too early."""
+    cause: UUID | None = None
+    consumers: Mapping[str, str] = field(default_factory=dict)
+    """The group that does a work, where this process knows it."""
+    note: Note | None = None
+    """Who wants it, for the audit log."""
+
+
+class Coordinator:
+    """Plans windows, each under the lease of its fan-out, in bounded memory.
+
+    Every chunk is one transaction, fenced by the lease. Who dies or is fenced in between is followed by another with
+    the same window: what was planned is passed over, and the rest is planned.
+    """
+
+    def __init__(
+        self, door: Door, leases: Leases, envelope: Envelope, names: Namespace, wake: Callable[[], None]
+    ) -> None:
+        self._door = door
+        self._leases = leases
+        self._envelope = envelope
+        self._names = names
+        self._wake = wake
+
+    async def plan(self, asking: Asking, ctx: Context | None = None, wait: Wait = None) -> PlannedWindow:
+        """Plan the window. Raises LeaseHeld where somebody else is at it, LeaseLost where somebody took over."""
+        storage = await self._door.storage("planning a fan-out")
+        if self._door.stand_in is not None:
+            asking = replace(asking, threaded=False)  # in a test a planner may use what belongs to the test's thread
+        published, counts, met = 0, Counter[Skipped](), False
+        topic = self._names.stored(asking.topic)
+        consumers = {work: self._names.stored(group) for work, group in asking.consumers.items()}
+        about = subject(topic, asking.work, asking.shard)
+        async with self._leases.hold(asking.lease, asking.ttl, wait=wait) as lease:
+            hold = Hold(self._names.stored(asking.lease), lease.epoch)
+            async with aclosing(_chunks(asking)) as chunks:
+                async for chunk in chunks:
+                    note = None if met else asking.note  # once, with the first
+                    met = True
+                    drafting = _Drafting(asking, self._envelope, self._names)
+                    batch = Batch(topic, asking.window, chunk, hold, consumers, note, about)
+                    answer = await storage.fanouts.plan(batch, drafting)
+                    if answer is None:
+                        raise LeaseLost(lease.name, lease.epoch, TAKEN)
+                    published += len(answer.stored)
+                    counts.update(drafting.skipped)
+                    self._wake()
+                    if ctx is not None:
+                        ctx.progress(f"{published:,} slices, {counts.total():,} shards skipped")
+        if asking.shard is not None and not met:
+            of = asking.topic if asking.work is None else f"{asking.topic} {asking.work}"
+            raise BadOption(
+                f"the planner of {of} names no shard {asking.shard!r}: it may be spelled otherwise, or gone"
+            )
+        return PlannedWindow(asking.topic, asking.work, asking.window, published, dict(counts))
+
+
+class _Drafting:
+    """``Choose`` for one chunk: the slices that are due, and a count of the shards that are not."""
+
+    def __init__(self, asking: Asking, envelope: Envelope, names: Namespace) -> None:
+        self._asking = asking
+        self._envelope = envelope
+        self._names = names
+        self.skipped: Counter[Skipped] = Counter()
+
+    def __call__(self, candidates: Sequence[Candidate]) -> list[Planning]:
+        asking = self._asking
+        self.skipped.clear()
+        due: list[Planning] = []
+        for each in candidates:
+            why = skipped(each, asking.window, any_time=asking.by_hand and asking.shard is not None)
+            if why is None:
+                due.append(Planning(each.work, each.shard, self._draft(each)))
+            else:
+                self.skipped[why] += 1
+        return due
+
+    def _draft(self, each: Candidate) -> Draft:
+        asking = self._asking
+        name = identity(CursorKey(self._names.stored(asking.topic), each.work, each.shard), asking.window)
+        id, topic = slice_id(name), slices_topic(asking.topic, each.work)
+        jitter = asking.jitter if each.policy.jitter is None else each.policy.jitter
+        body, content_type = self._envelope.encode(
+            Slice(asking.topic, each.work, each.shard, asking.window, each.completed), topic
+        )
+        return Draft(
+            id,
+            self._names.stored(topic),
+            body,
+            content_type,
+            headers={SLICE_HEADER: name},
+            key=each.shard,
+            at=asking.window if asking.by_hand else asking.window + jitter * share(id),
+            causation_id=asking.cause,
+        )
+
+
+def slices_topic(topic: str, work: str) -> str:
+    """The topic on which the slices of a work are published."""
+    return f"fanout:{topic}:{work}"
+
+
+def skipped(candidate: Candidate, window: datetime, *, any_time: bool = False) -> Skipped | None:
+    """Why this shard gets no slice in this window; None: it is due."""
+    policy, completed, planned = candidate.policy, candidate.completed, candidate.planned
+    if policy.enabled is False:
+        return "disabled"
+    if (planned is not None and planned >= window) or (completed is not None and completed >= window):
+        return "planned"
+    # A slice that has advanced its cursor is done, though its message may not be settled yet.
+    if candidate.unfinished and planned is not None and (completed is None or completed < planned):
+        return "unfinished"
+    if policy.every and completed is not None and window - completed < policy.every and not any_time:
+        return "early"
+    return None
+
+
+async def _chunks(asking: Asking) -> AsyncGenerator[list[Named], None]:
+    """What the planner names, each once in a chunk. What comes again in another is known there as planned.
+
+    However it ends, the planner is closed: it may have a connection open between two chunks.
+    """
+    apart = _Apart(threaded=asking.threaded)
+    answer: Any = None
+    try:
+        answer = await _called(asking, apart)
+        if hasattr(answer, "__aiter__"):
+            async with aclosing(answer) if hasattr(answer, "aclose") else nullcontext():
+                chunk: dict[Named, None] = {}
+                async for each in answer:
+                    _take(chunk, asking, [each])
+                    if len(chunk) >= CHUNK:
+                        yield list(chunk)
+                        chunk.clear()
+                if chunk:
+                    yield list(chunk)
+            return
+        shards = iter(_iterable(answer, asking))
+        while named := await apart(lambda: list(islice(shards, CHUNK))):
+            found: dict[Named, None] = {}
+            _take(found, asking, named)
+            if found:
+                yield list(found)
+    finally:
+        apart.end(answer.close if inspect.isgenerator(answer) else None)
+
+
+async def _called(asking: Asking, apart: _Apart) -> Any:
+    answer = await apart(asking.shards)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+class _Apart:
+    """Where a plain planner may block: in a thread, the same from its first line to its last.
+
+    What it opens may belong to the thread, as connections of ``sqlite3`` do.
+    """
+
+    def __init__(self, *, threaded: bool) -> None:
+        self._thread = ThreadPoolExecutor(1, "planner") if threaded else None
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, copy_context().run, work)
+
+    def end(self, close: Callable[[], None] | None) -> None:
+        """Close the planner where it ran. Nobody waits for it: it may be blocked at this moment."""
+        if self._thread is not None:
+            if close is not None:
+                self._thread.submit(close)
+            self._thread.shutdown(wait=False)
+        elif close is not None:
+            close()
+
+
+def _take(chunk: dict[Named, None], asking: Asking, named: Iterable[object]) -> None:
+    for each in named:
+        work, shard = asking.read(each)
+        if asking.shard in (None, shard) and asking.work in (None, work):
+            chunk[work, shard] = None
+
+
+def _iterable(answer: object, asking: Asking) -> Iterator[object]:
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise BadOption(
+            f"the planner of {asking.topic} returned {answer!r}: it yields its shards, or returns a list of them"
+        )
+    return iter(answer)

@@ -1,0 +1,252 @@
+"""``mainspring fanout``: how far every shard has come, planning now, and how shards are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from mainspring.app.fanouts import FanoutView
+from mainspring.cli.details import heading
+from mainspring.cli.failures import Refused
+from mainspring.cli.messages import Limit, check_limit
+from mainspring.cli.tables import Column, print_facts, print_json, print_table, say
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.cli.words import many, plain, when
+from mainspring.model.errors import LeaseHeld
+from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView
+from mainspring.timing.duration import spell
+
+app: App = App(name="fanout", help="List and show fan-outs, plan one now, and change how shards are planned.")
+
+Topic = Annotated[str, Parameter(name="TOPIC", help="The topic of the fan-out.")]
+Work = Annotated[str, Parameter(name="WORK", help="The work, as `fanout list` shows it.")]
+MaybeWork = Annotated[str | None, Parameter(name="WORK", help="The work, where the fan-out has one.")]
+Shard = Annotated[str | None, Parameter(metavar="SHARD", help="Only this shard.")]
+_POLICIES = 20
+"""So many policies of shards are shown."""
+
+_COLUMNS = (
+    Column("topic", elastic=True),
+    Column("work", elastic=True),
+    Column("rhythm"),
+    Column("next", right=True),
+    Column("shards", right=True),
+    Column("completed", right=True),
+    Column("behind", right=True),
+    Column("last window", right=True),
+    Column("oldest", right=True, spare=True),
+    Column("note", elastic=True, spare=True),
+)
+_CURSOR_COLUMNS = (
+    Column("shard", elastic=True),
+    Column("completed", right=True),
+    Column("planned", right=True),
+    Column("note", elastic=True),
+)
+
+
+@app.command(name="list")
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+    """List every work of every fan-out: when it is planned next, and how far its shards have come."""
+    async with target.opened() as opened:
+        found = await opened.fanouts.list()
+    if json:
+        print_json(found)
+        return 0
+    if not found:
+        say("There is no fan-out: a worker declares those of its code when it starts.")
+        return 0
+    print_table(_COLUMNS, [_row(each) for each in found])
+    return 0
+
+
+@app.command
+async def show(
+    topic: Topic,
+    work: MaybeWork = None,
+    /,
+    *,
+    behind: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only shards whose latest window is not completed.")
+    ] = False,
+    limit: Limit = 50,
+    after: Annotated[str | None, Parameter(metavar="SHARD", help="Only those behind this one: the next page.")] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Show one work of a fan-out: its rhythm, its policies, who plans it now, and the cursors of its shards."""
+    check_limit(limit)
+    async with target.opened() as opened:
+        view = await opened.fanouts.show(topic, work)
+        cursors: Sequence[CursorView] = []
+        policies: Sequence[FanoutPolicyView] = []
+        if work is not None:
+            cursors = await opened.fanouts.cursors(topic, work, behind=behind, after=after, limit=limit)
+            policies = await opened.fanouts.policies(topic, work, limit=_POLICIES)
+    if json:
+        lists = {"cursors": [plain(each) for each in cursors], "policies": [plain(each) for each in policies]}
+        print_json({**plain(view), **lists})
+        return 0
+    _print_fanout(view, policies)
+    if cursors:
+        heading("Shards")
+        print_table(_CURSOR_COLUMNS, [_cursor_row(each) for each in cursors])
+    if len(cursors) == limit:
+        say(f"There may be more: add --after {cursors[-1].shard}", style="dim")
+    return 0
+
+
+@app.command
+async def run(
+    topic: Topic,
+    work: MaybeWork = None,
+    /,
+    *,
+    shard: Shard = None,
+    wait: Annotated[
+        str | None, Parameter(metavar="DURATION", help="How long to wait for a coordinator that plans it now.")
+    ] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Plan a fan-out now, with now as the window: what is due by its policies gets a slice. Needs --app."""
+    if target.app is None:
+        raise Refused("planning calls the planner, which is in the code of the application: give --app MODULE:APP")
+    async with target.opened() as opened:
+        try:
+            planned = await opened.fanouts.run(topic, work, shard, wait=wait, by=operator())
+        except LeaseHeld as error:
+            raise Refused(
+                f"{error.holder or 'somebody'} plans it at this moment: try again later, or add --wait 1m"
+            ) from error
+    if json:
+        print_json(planned)
+    else:
+        say(f"{topic if work is None else f'{topic} {work}'}: {planned}")
+    return 0
+
+
+@app.command
+async def edit(
+    topic: Topic,
+    work: Work,
+    /,
+    *,
+    shard: Shard = None,
+    every: Annotated[
+        str | None, Parameter(metavar="DURATION", help="The least time between two windows of a shard; 0s: none.")
+    ] = None,
+    jitter: Annotated[
+        str | None, Parameter(metavar="DURATION", help="Over how much time the slices of a window are spread.")
+    ] = None,
+    enabled: Annotated[
+        bool | None, Parameter(negative="--disabled", help="Whether it gets slices at all.", show_default=False)
+    ] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Change how the shards of a work are planned, or one of them, from the next window on."""
+    if every is None and jitter is None and enabled is None:
+        raise Refused("there is nothing to set: give --every, --jitter, --enabled or --disabled")
+    async with target.opened() as opened:
+        policy = await opened.fanouts.edit(
+            topic, work, shard, every=every, jitter=jitter, enabled=enabled, by=operator()
+        )
+    if json:
+        print_json({"topic": topic, "work": work, "shard": shard, **plain(policy)})
+    else:
+        say(f"{_subject(topic, work, shard)}: {_described(policy)}")
+    return 0
+
+
+@app.command
+async def reset(
+    topic: Topic, work: Work, /, *, shard: Shard = None, target: Target = UNNAMED, json: Json = False
+) -> int:
+    """Remove what `fanout edit` has set for a work, or for one of its shards."""
+    async with target.opened() as opened:
+        removed = await opened.fanouts.reset(topic, work, shard, by=operator())
+    if json:
+        print_json({"topic": topic, "work": work, "shard": shard, "reset": removed})
+    else:
+        subject = _subject(topic, work, shard)
+        say(
+            f"{subject} follows {'its work' if shard else 'the code'} again"
+            if removed
+            else f"Nothing is set for {subject}"
+        )
+    return 0
+
+
+def _row(each: FanoutView) -> tuple[str, ...]:
+    return (
+        each.topic,
+        each.work or "",
+        each.rhythm or "",
+        when(each.next_window),
+        f"{each.shards:,}",
+        f"{each.completed:,}",
+        f"{each.behind:,}",
+        when(each.last_window),
+        when(each.oldest),
+        _note(each),
+    )
+
+
+def _note(each: FanoutView) -> str:
+    if each.rhythm is None:
+        return "no code declares it"
+    stands = [word for word, true in (("paused", each.paused), ("disabled", not each.enabled)) if true]
+    return ", ".join([*stands, *([f"planned by {each.coordinator}"] if each.coordinator else [])])
+
+
+def _cursor_row(each: CursorView) -> tuple[str, ...]:
+    return each.shard, _stamp(each.completed), _stamp(each.planned), "behind" if each.is_behind else ""
+
+
+def _print_fanout(view: FanoutView, policies: Sequence[FanoutPolicyView]) -> None:
+    print_facts(
+        (
+            ("topic", view.topic),
+            ("work", view.work or "as its planner names them"),
+            ("schedule", view.schedule),
+            ("rhythm", view.rhythm or "no code declares it"),
+            ("next", "paused" if view.paused else _stamp(view.next_window)),
+            ("jitter", "" if view.jitter is None else spell(view.jitter)),
+            ("every", "each window" if view.every is None else f"{spell(view.every)} at least"),
+            ("enabled", "yes" if view.enabled else "no"),
+            ("coordinator", view.coordinator or "nobody plans it now"),
+            ("last window", _stamp(view.last_window)),
+            ("completed", f"{view.completed:,} of {many(view.shards, 'shard')}"),
+            ("behind", f"{view.behind:,}"),
+            ("oldest", _stamp(view.oldest)),
+        )
+    )
+    own = [each for each in policies if each.shard is not None]
+    if own:
+        heading("Policies of shards")
+        print_facts((each.shard or "", f"{_described(each.policy)}, by {each.edited_by}") for each in own)
+
+
+def _stamp(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} ({when(moment)})"
+
+
+def _described(policy: FanoutPolicy) -> str:
+    told = (
+        None if policy.enabled is None else ("enabled" if policy.enabled else "disabled"),
+        _length("every", policy.every),
+        _length("jitter", policy.jitter),
+    )
+    return ", ".join(each for each in told if each is not None)
+
+
+def _length(name: str, length: timedelta | None) -> str | None:
+    return None if length is None else f"{name} {spell(length)}"
+
+
+def _subject(topic: str, work: str, shard: str | None) -> str:
+    return f"{topic} {work}" if shard is None else f"{topic} {work}, shard {shard}"

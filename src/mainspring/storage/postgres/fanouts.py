@@ -1,0 +1,95 @@
+"""Fan-out in SQL: a batch is planned in one transaction, a cursor is advanced by one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mainspring.model.fanout import (
+    SEEN_EVERY,
+    Batch,
+    Candidate,
+    Choose,
+    CursorKey,
+    CursorTally,
+    CursorView,
+    FanoutPolicy,
+    FanoutPolicyView,
+    subject,
+)
+from mainspring.model.message import Published
+from mainspring.model.schedule import Note
+from mainspring.storage.postgres.columns import clean, columns
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.script import Script, Statement
+from mainspring.storage.sql import Now
+
+
+class PostgresFanouts:
+    """``FanoutsScripts`` for PostgreSQL."""
+
+    def __init__(self, names: Names, mailbox: PostgresMailbox) -> None:
+        self._sql = names.sql
+        self._mailbox = mailbox
+
+    def plan(self, batch: Batch, choose: Choose, now: Now) -> Script[Published | None]:
+        """See ``Fanouts.plan``."""
+        topic = batch.topic
+        # From here on nobody else acquires the lease until this is committed.
+        if not (yield Opening(self._sql("lease_confirm"), (*batch.hold, now))):
+            return None
+        if batch.note is not None:
+            said = (clean(batch.note.by), batch.note.action, clean(batch.note.detail))
+            yield Statement(self._sql("timetable_note"), ([batch.subject], *said, now))
+        named = columns(((work, shard, batch.consumers.get(work)) for work, shard in batch.shards), 3)
+        rows = yield Statement(self._sql("fanout_candidates"), (topic, *named, SEEN_EVERY, now))
+        candidates = [Candidate(row[0], row[1], FanoutPolicy(*row[2:5]), *row[5:8]) for row in rows]
+        chosen = choose(candidates)
+        published = yield from self._mailbox.publish([each.draft for each in chosen], now)
+        # Sorted, because rows are locked in this order by whoever writes several.
+        planned = sorted((each.work, each.shard, each.draft.id) for each in chosen)
+        if planned:
+            yield Statement(self._sql("fanout_planned"), (topic, *columns(planned, 3), batch.window, now))
+        due = {(each.work, each.shard) for each in chosen}
+        # Also where its slice is on its way, since that may take longer than cursors are kept.
+        seen = sorted((row[0], row[1]) for row in rows if row[8] and (row[0], row[1]) not in due)
+        if seen:
+            yield Statement(self._sql("fanout_seen"), (topic, *columns(seen, 2), now))
+        return published
+
+    def advance(self, key: CursorKey, window: datetime, now: Now) -> Script[bool]:
+        """See ``Fanouts.advance``."""
+        return bool((yield Statement(self._sql("fanout_advance"), (*key, window, now))))
+
+    def edit(
+        self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note, now: Now
+    ) -> Script[FanoutPolicy]:
+        """See ``Fanouts.edit``."""
+        said = (clean(note.by), note.action, subject(topic, work, shard), clean(note.detail))
+        wanted = (policy.enabled, policy.every, policy.jitter)
+        rows = yield Statement(self._sql("fanout_edit"), (topic, work, shard, *wanted, *said, now))
+        return FanoutPolicy(*rows[0])
+
+    def reset(self, topic: str, work: str, shard: str, note: Note, now: Now) -> Script[bool]:
+        """See ``Fanouts.reset``."""
+        said = (clean(note.by), note.action, subject(topic, work, shard), clean(note.detail))
+        return bool((yield Statement(self._sql("fanout_reset"), (topic, work, shard, *said, now))))
+
+    def policies(self, topic: str, work: str, after: str | None, limit: int) -> Script[Sequence[FanoutPolicyView]]:
+        """See ``Fanouts.policies``."""
+        rows = yield Statement(self._sql("fanout_policies"), (topic, work, after, limit))
+        return [FanoutPolicyView(row[0], row[1], row[2], FanoutPolicy(*row[3:6]), row[6], row[7]) for row in rows]
+
+    def cursors(
+        self, topic: str, work: str, after: str | None, limit: int, *, behind: bool
+    ) -> Script[Sequence[CursorView]]:
+        """See ``Fanouts.cursors``."""
+        rows = yield Statement(self._sql("fanout_cursors"), (topic, work, after, limit, behind))
+        return [CursorView(*row) for row in rows]
+
+    def tally(self, topic: str | None, work: str | None) -> Script[Sequence[CursorTally]]:
+        """See ``Fanouts.tally``."""
+        rows = yield Statement(self._sql("fanout_tally"), (topic, work))
+        return [CursorTally(*row) for row in rows]

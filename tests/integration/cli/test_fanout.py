@@ -1,0 +1,92 @@
+"""`fanout`: how far every shard has come, planning now, and how shards are planned."""
+
+import pytest
+
+from tests.integration.cli.shell import Shell
+
+ETL = """
+from mainspring import Mainspring, Slice
+
+app = Mainspring("sqlite:///etl.db", name="etl")
+
+
+@app.fanout("etl", "payments", cron="0 2 * * *", jitter="1m")
+def tenants():
+    yield from ("acme", "globex", "initech")
+
+
+@tenants.slices()
+async def load(part: Slice) -> None: ...
+"""
+APP = ("--app", "etl:app")
+
+
+@pytest.fixture
+def etl(shell: Shell) -> Shell:
+    """A directory with an app that has a fan-out, declared."""
+    (shell.directory / "etl.py").write_text(ETL)
+    assert shell("declare", "etl:app").code == 0
+    return shell
+
+
+def test_a_fan_out_is_planned_listed_and_shown(etl: Shell) -> None:
+    before, run, again, listed, shown, page = etl.several(
+        ("fanout", "list", "--json", *APP),
+        ("fanout", "run", "etl", "payments", *APP),
+        ("fanout", "run", "etl", "payments", "--shard", "acme", "--json", *APP),
+        ("fanout", "list", "--url", "sqlite:///etl.db"),
+        ("fanout", "show", "etl", "payments", "--json", *APP),
+        ("fanout", "show", "etl", "payments", "--behind", "--limit", 1, "--after", "acme", *APP),
+    )
+
+    [view] = before.json
+    assert (view["topic"], view["work"], view["rhythm"], view["shards"]) == ("etl", "payments", "0 2 * * *", 0)
+    assert run.out == "etl payments: 3 slices\n"
+    assert (again.json["published"], again.json["skipped"]) == (0, {"unfinished": 1})
+    header, row = listed.out.splitlines()
+    assert header.split()[:7] == ["TOPIC", "WORK", "RHYTHM", "NEXT", "SHARDS", "COMPLETED", "BEHIND"]
+    assert row.split()[:2] == ["etl", "payments"]
+    assert (shown.json["behind"], shown.json["jitter"], shown.json["coordinator"]) == (3, 60.0, None)
+    assert [each["shard"] for each in shown.json["cursors"]] == ["acme", "globex", "initech"]
+    assert "nobody plans it now" in page.out
+    assert page.out.splitlines()[-1] == "There may be more: add --after globex"
+    assert "initech" not in page.out
+
+
+def test_policies_are_edited_shown_and_reset(etl: Shell) -> None:
+    work, shard, shown, reset, nothing, audit = etl.several(
+        ("fanout", "edit", "etl", "payments", "--every", "1d", *APP),
+        ("fanout", "edit", "etl", "payments", "--shard", "acme", "--disabled", "--jitter", "5m", "--json", *APP),
+        ("fanout", "show", "etl", "payments", *APP),
+        ("fanout", "reset", "etl", "payments", "--shard", "acme", *APP),
+        ("fanout", "reset", "etl", "payments", "--shard", "acme", "--json", *APP),
+        ("fanout", "show", "etl", "payments", "--json", *APP),
+    )
+
+    assert work.out == "etl payments: every 1d\n"
+    assert (shard.json["shard"], shard.json["enabled"], shard.json["jitter"]) == ("acme", False, 300.0)
+    assert "1d at least" in shown.out
+    assert "disabled, jitter 5m, by " in shown.out
+    assert reset.out == "etl payments, shard acme follows its work again\n"
+    assert nothing.json["reset"] is False
+    assert [each["shard"] for each in audit.json["policies"]] == [None]
+
+
+def test_what_cannot_be_done_says_what_to_do_instead(etl: Shell) -> None:
+    nowhere, unknown, nobody, empty, missing = etl.several(
+        ("fanout", "run", "etl", "payments", "--url", "sqlite:///etl.db"),
+        ("fanout", "show", "etl", "paymnts", *APP),
+        ("fanout", "run", "etl", "payments", "--shard", "acmee", *APP),
+        ("fanout", "edit", "etl", "payments", *APP),
+        ("fanout", "run", "elt", "payments", *APP),
+    )
+
+    assert nowhere.complaint.endswith("in the code of the application: give --app MODULE:APP")
+    assert "there is no fan-out 'etl paymnts'. Did you mean 'etl payments'?" in unknown.complaint
+    assert "names no shard 'acmee'" in nobody.complaint
+    assert empty.complaint.endswith("nothing to set: give --every, --jitter, --enabled or --disabled")
+    assert "no planner here names the shards of 'elt payments'. Did you mean 'etl payments'?" in missing.complaint
+
+
+def test_no_fan_outs_are_no_error(shell: Shell) -> None:
+    assert shell("fanout", "list", "--app", "shop:app").out.startswith("There is no fan-out")
