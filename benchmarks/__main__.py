@@ -7,7 +7,7 @@ import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from operator import truediv
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import uvloop
 
 from benchmarks import backlog, bell, dispatch, drain, handles, lateness, raw_loop
 from benchmarks import options as consumer_options
+from benchmarks.options import Rates
 from benchmarks.server import postgres
 
 WANTED_SHARE = 0.25
@@ -130,16 +131,26 @@ async def calls(_url: str, options: argparse.Namespace) -> None:
 async def each_option(url: str, options: argparse.Namespace) -> None:
     """Every option of a consumer and a plain consumer, in turns, with the same hands."""
     count = max(options.messages // 10, 500)
-    rates: dict[str, list[float]] = {each.name: [] for each in (consumer_options.PLAIN, *consumer_options.OPTIONS)}
+    every = (consumer_options.PLAIN, *consumer_options.OPTIONS)
+    rates: dict[str, list[Rates]] = {each.name: [] for each in every}
     for number in range(options.rounds):
-        for each in (consumer_options.PLAIN, *consumer_options.OPTIONS):
-            rates[each.name].append(await consumer_options.drain(url, f"bench_option_{number}", each, count))
+        for each in every:
+            rates[each.name].append(await consumer_options.measure(url, f"bench_option_{number}", each, count))
     plain = rates.pop("plain")
     hands = f"plain, {consumer_options.CONCURRENCY} hands"
-    print(f"  {hands:<30} {statistics.median(plain):>10,.0f} msg/s (median)")
+    published, handled = (statistics.median(each) for each in zip(*plain, strict=True))
+    print(f"  {hands:<30} published {published:>7,.0f} msg/s        handled {handled:>7,.0f} msg/s")
     for name, found in rates.items():
-        share = statistics.median(map(truediv, found, plain))
-        print(f"  {name:<30} {statistics.median(found):>10,.0f} msg/s, {share:.2f} of plain")
+        published, handled = (statistics.median(each) for each in zip(*found, strict=True))
+        shares = [statistics.median(map(truediv, mine, theirs)) for mine, theirs in _columns(found, plain)]
+        print(
+            f"  {name:<30} published {published:>7,.0f} msg/s, {shares[0]:.2f}  handled {handled:>7,.0f} msg/s, "
+            f"{shares[1]:.2f} of plain"
+        )
+
+
+def _columns(found: Sequence[Rates], plain: Sequence[Rates]) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
+    return zip(zip(*found, strict=True), zip(*plain, strict=True), strict=True)
 
 
 async def _drop(url: str, schema: str) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.drain import PAYLOAD, tidy, verify
 from mainspring import Mainspring
 
 CONCURRENCY = 20
 """As many as a pool of connections can be expected to have; the plain consumer has no more hands than the others."""
+
+KEYS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +30,45 @@ class Option:
 PLAIN = Option("plain")
 OPTIONS = [
     Option("transactional", {"transactional": True}),
+    # So many batches at once: each hand holds a hundred messages.
+    Option("batch", {"batch": 100}),
+    Option("batch, transactional", {"batch": 100, "transactional": True}),
     Option("unique", {}, lambda n: {"key": str(n), "unique": "key"}),
+    # The plain consumer with keys: what the index costs that keeps each key's order, to those who need none.
+    Option("plain, with keys", {}, lambda n: {"key": f"k{n % KEYS}"}),
+    Option("ordered", {"ordered": True}, lambda n: {"key": f"k{n % KEYS}"}),
+    Option("key_concurrency", {"key_concurrency": 2}, lambda n: {"key": f"k{n % KEYS}"}),
+    Option("global_concurrency", {"global_concurrency": CONCURRENCY}),
+    Option("rate", {"rate": "1000000/1s"}),
+    Option("key_rate", {"key_rate": "1000/1s"}, lambda n: {"key": f"k{n % KEYS}"}),
 ]
 
 
-async def drain(url: str, schema: str, option: Option, messages: int) -> float:
-    """Messages per second from the start of a worker until the last one is settled, as the database says."""
+class Rates(NamedTuple):
+    """Messages per second."""
+
+    published: float
+    handled: float
+    """From the start of a worker until the last one is settled, as the database says."""
+
+
+async def measure(url: str, schema: str, option: Option, messages: int) -> Rates:
+    """Publish so many, and have them handled."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True, handler_pool=CONCURRENCY)
     options: dict[str, Any] = {"concurrency": CONCURRENCY, **option.options}
 
-    @app.consumer("bench.noop", **options)
     async def noop(_: dict[str, str]) -> None: ...
+
+    async def noop_all(_: list[dict[str, str]]) -> None: ...
+
+    app.consumer("bench.noop", **options)(noop_all if "batch" in options else noop)
 
     async with app:
         await app.migrate()
         await app.declare()
+        began = time.perf_counter()
         await _publish(app, option, messages)
+        published = messages / (time.perf_counter() - began)
         await tidy(url, schema)
         started = time.perf_counter()
         async with app.worker():
@@ -51,15 +76,11 @@ async def drain(url: str, schema: str, option: Option, messages: int) -> float:
                 await asyncio.sleep(0.005)
             elapsed = time.perf_counter() - started
     await verify(url, schema, messages)
-    return messages / elapsed
+    return Rates(published, messages / elapsed)
 
 
 async def _publish(app: Mainspring, option: Option, messages: int) -> None:
-    def chunks() -> Iterator[range]:
-        return (range(start, min(start + 500, messages)) for start in range(0, messages, 500))
-
-    for chunk in chunks():
-        if not option.publish(0):
-            await app.publish_many(("bench.noop", PAYLOAD) for _ in chunk)
-        else:
-            await asyncio.gather(*(app.publish("bench.noop", PAYLOAD, **option.publish(n)) for n in chunk))
+    """One by one, five hundred at once, as the requests of a busy service do."""
+    for start in range(0, messages, 500):
+        numbers = range(start, min(start + 500, messages))
+        await asyncio.gather(*(app.publish("bench.noop", PAYLOAD, **option.publish(n)) for n in numbers))

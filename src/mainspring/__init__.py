@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mainspring.app.app import Mainspring
+    from mainspring.app.batch_context import BatchContext
     from mainspring.app.classes import Consumer
     from mainspring.app.config import AppOptions, Options
     from mainspring.app.consumed import Consumed
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
     from mainspring.app.context import Context
     from mainspring.app.depends import Depends
     from mainspring.app.envelope import PublishOptions
+    from mainspring.app.fanout import Fanout, FanoutOptions
+    from mainspring.app.fanouts import FanoutView
     from mainspring.app.following import JoinOptions, SendOptions
     from mainspring.app.health import Check, Health, HealthLimits
     from mainspring.app.lease import Lease
     from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
+    from mainspring.app.planning import PlannedWindow
     from mainspring.app.queues.answers import ExtendedItems, SettledItems
     from mainspring.app.queues.item import Item
     from mainspring.app.queues.queue import Queue
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.app.timings import TimingOptions
     from mainspring.app.unique import Unique, unique
     from mainspring.model import errors
+    from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView, Slice
     from mainspring.model.inbox import Admission, InboxView
     from mainspring.model.join import JoinOutcome, JoinReceipt
     from mainspring.model.lease import LeaseView
@@ -46,6 +51,7 @@ __all__ = [
     "NO_RETRY",
     "Admission",
     "AppOptions",
+    "BatchContext",
     "Breaker",
     "Cancel",
     "Cancelled",
@@ -57,9 +63,15 @@ __all__ = [
     "Context",
     "Cron",
     "CronError",
+    "CursorView",
     "Depends",
     "Done",
     "ExtendedItems",
+    "Fanout",
+    "FanoutOptions",
+    "FanoutPolicy",
+    "FanoutPolicyView",
+    "FanoutView",
     "Health",
     "HealthLimits",
     "InboxView",
@@ -77,6 +89,7 @@ __all__ = [
     "MsgpackCodec",
     "Options",
     "Outgoing",
+    "PlannedWindow",
     "Priority",
     "PublishOptions",
     "Queue",
@@ -89,6 +102,7 @@ __all__ = [
     "ScheduleView",
     "SendOptions",
     "SettledItems",
+    "Slice",
     "SlowHandlers",
     "Snooze",
     "SyncLease",
@@ -107,6 +121,7 @@ __all__ = [
 
 _HOMES = {
     "mainspring.app.app": ("Mainspring",),
+    "mainspring.app.batch_context": ("BatchContext",),
     "mainspring.app.classes": ("Consumer",),
     "mainspring.app.config": ("AppOptions", "Options"),
     "mainspring.app.consumed": ("Consumed",),
@@ -114,10 +129,13 @@ _HOMES = {
     "mainspring.app.context": ("Context",),
     "mainspring.app.depends": ("Depends",),
     "mainspring.app.envelope": ("PublishOptions",),
+    "mainspring.app.fanout": ("Fanout", "FanoutOptions"),
+    "mainspring.app.fanouts": ("FanoutView",),
     "mainspring.app.following": ("JoinOptions", "SendOptions"),
     "mainspring.app.health": ("Check", "Health", "HealthLimits"),
     "mainspring.app.lease": ("Lease",),
     "mainspring.app.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
+    "mainspring.app.planning": ("PlannedWindow",),
     "mainspring.app.queues.answers": ("ExtendedItems", "SettledItems"),
     "mainspring.app.queues.item": ("Item",),
     "mainspring.app.queues.queue": ("Queue",),
@@ -129,6 +147,7 @@ _HOMES = {
     "mainspring.app.timings": ("TimingOptions",),
     "mainspring.app.unique": ("Unique", "unique"),
     "mainspring.model.errors": ("errors",),
+    "mainspring.model.fanout": ("CursorView", "FanoutPolicy", "FanoutPolicyView", "Slice"),
     "mainspring.model.inbox": ("Admission", "InboxView"),
     "mainspring.model.join": ("JoinOutcome", "JoinReceipt"),
     "mainspring.model.lease": ("LeaseView",),

@@ -84,7 +84,8 @@ class Mainspring(Joining, Rooms):
         build = opener(self._address, self._options, storage, url if callable(url) else None)
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
-        self._envelope = Envelope(self._catalogue, self._names, self._options.payload_limit, self._clock)
+        limit, orders = self._options.payload_limit, self._consumers.orders
+        self._envelope = Envelope(self._catalogue, self._names, limit, self._clock, orders)
         self._transactions = Transactions(self._address.engine, scripts, self._committed)
         behind = self._offices(self._back)
         background = Background(self._back)
@@ -99,6 +100,7 @@ class Mainspring(Joining, Rooms):
             lambda: self._receiving(self._back),
             lambda: self._leasing(self._back),
             lambda: self._queueing(self._back),
+            lambda: self._fanning(self._back),
         )
         """Everything that is awaited here, for code that blocks."""
         self.messages: Messages = front.messages
@@ -272,6 +274,7 @@ class Mainspring(Joining, Rooms):
             self._names,
             self._clock,
             FanIn(self._consumers, envelope, self._names),
+            self._consumers.backlogs,
             blocking,
             PublishChain(self._middleware, self._names),
         )

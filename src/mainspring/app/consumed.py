@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from mainspring.app.batching import lone
 from mainspring.app.classes import Consumer
 from mainspring.app.context import Context
 from mainspring.app.following import SendOptions
@@ -44,6 +45,14 @@ class Taking(Protocol[T_contra]):
     """Anything called with a payload first: how ``send`` knows the type of what it sends."""
 
     def __call__(self, payload: T_contra, /, *args: Any, **kwargs: Any) -> object:
+        """Call it."""
+        ...
+
+
+class TakingMany(Protocol[T]):
+    """What is called with a list of payloads first, as a batch consumer is, and sent one of them."""
+
+    def __call__(self, payload: list[T], /, *args: Any, **kwargs: Any) -> object:
         """Call it."""
         ...
 
@@ -99,12 +108,15 @@ class Consumed(Generic[P, R_co]):
     @overload
     async def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
 
+    @overload
+    async def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
     async def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer, whatever others subscribe to; options as ``app.publish``.
 
         With ``then`` and ``failed`` another consumer follows when this one is done, or when it has failed for good.
         """
-        return await self._app.send(self._registration, payload, options)
+        return await self._app.send(self._registration, lone(self._registration, payload), options)
 
 
 class SyncConsumed(Generic[P, R_co]):
@@ -128,9 +140,12 @@ class SyncConsumed(Generic[P, R_co]):
     @overload
     def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
 
+    @overload
+    def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
     def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer and wait until it is stored; options as ``app.sync.publish``."""
-        return self._app.blocking.send(self._registration, payload, options)
+        return self._app.blocking.send(self._registration, lone(self._registration, payload), options)
 
 
 class ClassSender:
@@ -142,11 +157,11 @@ class ClassSender:
 
     async def send(self, payload: object, options: SendOptions) -> Receipt:
         """Publish to this consumer only."""
-        return await self._app.send(self._registration, payload, options)
+        return await self._app.send(self._registration, lone(self._registration, payload), options)
 
     def send_blocking(self, payload: object, options: SendOptions) -> Receipt:
         """The same for callers who block."""
-        return self._app.blocking.send(self._registration, payload, options)
+        return self._app.blocking.send(self._registration, lone(self._registration, payload), options)
 
 
 def registration_of(registered: Any) -> Registration | None:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
-from mainspring.app import program, signature
+from mainspring.app import batching, program, signature
+from mainspring.app.advancing import Advancing
+from mainspring.app.backlog import Backlogs, WhenFull, read_pending_limit
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.functions import is_reloaded
+from mainspring.app.limiting import Orders, read_limits
 from mainspring.app.middleware.chain import Middleware, check_middleware
 from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice, closest, flag, given, length, refuse_unknown, whole
@@ -18,6 +21,7 @@ from mainspring.app.registration import Registration
 from mainspring.app.resolvers import Resolver
 from mainspring.app.transactional import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
+from mainspring.model.limits import OnFailure
 from mainspring.model.message import Keep
 from mainspring.storage.routing import is_wild
 from mainspring.timing.backoff import MESSAGES, PRESETS, RECURRING, RetryPolicy
@@ -47,8 +51,28 @@ class ConsumerOptions(TypedDict, total=False):
     """When it pauses itself because too much fails, as in ``breaker(failures=10, within="1m")`` [never]."""
     middleware: Sequence[Middleware] | None
     """What stands around its attempts, inside the app's own middleware [nothing]."""
+    ordered: bool | None
+    """Handle what has one key one at a time, in the order it was published, over all workers [False]."""
+    on_failure: OnFailure | None
+    """What a failed message of an ordered consumer does to those behind it: "block" or "skip" ["block"]."""
+    key_concurrency: int | None
+    """How many of one key run at once, over all workers [any number]."""
+    global_concurrency: int | None
+    """How many run at once, over all workers [any number]."""
+    rate: str | None
+    """How many start in what time, over all workers, as in "100/1m" [any number]."""
+    key_rate: str | None
+    """How many of one key start in what time, over all workers [any number]."""
+    batch: int | None
+    """How many messages it is given at once, as a list, 1,000 at the most [one, and no list]."""
+    linger: Duration | None
+    """How long the first message of a batch that is not full waits for others, a minute at the most ["50ms"]."""
     cpu: bool | None
     """Run a plain function in processes of their own, killed when they run out of time [False]."""
+    pending_limit: int | None
+    """How many of its messages may wait before publishing to it is refused or waits [any number]."""
+    when_full: WhenFull | None
+    """What becomes of a publish over the limit: "raise" Backlogged, or "wait" for room, half a minute ["raise"]."""
     transactional: bool | str | Callable[[], Any] | None
     """Commit what the handler writes through ``ctx.tx``, what it publishes and its verdict as one [False]. True: on a
     connection of the app's own; a factory of sessions or connections, or a Django alias: on yours."""
@@ -71,6 +95,10 @@ class Consumers:
         self._registered: dict[str, Registration] = {}
         self.reserved: Reserved = Reserved()
         """The groups that are queues, and no consumer's."""
+        self.backlogs: Backlogs = Backlogs()
+        """The groups that have a limit of what may wait."""
+        self.orders: Orders = Orders()
+        """The groups that are ordered."""
 
     def __iter__(self) -> Iterator[Registration]:
         """In the order of registration."""
@@ -119,6 +147,9 @@ class Consumers:
                 f"{registration.name} another group=…, since each of the two would get half of its messages"
             )
         self._registered[registration.group] = registration
+        names, limit = self._options.names, registration.pending_limit
+        self.backlogs.note(names, registration.group, registration.topics, limit)
+        self.orders.note(names, registration.group, registration.topics, registration.limits)
         return registration
 
     def _read(
@@ -132,14 +163,22 @@ class Consumers:
         if cpu:
             program.check(function, name, is_async=not shape.threaded)
             program.check_place(function, name, self._needed(shape))
+        shape, batches = batching.read(options, shape, name, cpu=cpu)
         threaded = shape.threaded and not cpu
         group = check_group(options.get("group") or _default_group(function, name))
         patterns = () if recurring and not topics else tuple(dict.fromkeys(self._patterns(topics, shape, name)))
         transactional = self._transactional(options, name, threaded=threaded, cpu=cpu)
         most = program.cores() if cpu else THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY
+        if batches is not None:
+            most = batching.BATCH_CONCURRENCY
         if transactional is not None:
             most = min(most, transactional.capacity() or self._options.handler_pool)
-        concurrency = options.get("concurrency", most)
+        concurrency = whole(options.get("concurrency", most), "concurrency", least=1, most=10_000)
+        around = (*self._middleware, *check_middleware(options.get("middleware", ())))
+        # What advances cursors is the outermost: where a middleware fails, and it may be who commits, they stay.
+        middleware = tuple(sorted(around, key=lambda each: not isinstance(each, Advancing)))
+        if batches is not None:
+            batching.check(batches, concurrency, middleware, name)
         return Registration(
             group=group,
             name=name,
@@ -151,14 +190,17 @@ class Consumers:
             or next((each for each in patterns if not is_wild(each)), group),
             retry=retry_policy(options.get("retry"), RECURRING if recurring else MESSAGES),
             timeout=self._timeout(options, recurring=recurring),
-            concurrency=whole(concurrency, "concurrency", least=1, most=10_000),
+            concurrency=concurrency,
             keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
             keep_scheduled=cast("Keep", options.get("keep", "all")),
             threaded=threaded,
             cpu=cpu,
             breaker=_breaker(options.get("breaker")),
-            middleware=(*self._middleware, *check_middleware(options.get("middleware", ()))),
+            middleware=middleware,
+            batching=batches,
             transactional=transactional,
+            pending_limit=read_pending_limit(options, name),
+            limits=read_limits(options, name, keyless=recurring and not topics),
         )
 
     def _transactional(self, options: Mapping[str, Any], name: str, *, threaded: bool, cpu: bool) -> Source | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.identity import Identities
+from mainspring.app.limiting import Orders
 from mainspring.app.names import Namespace, check_headers, check_name, check_topic
 from mainspring.app.options import choice, closest, length, refuse_unknown
 from mainspring.app.unique import Unique
@@ -67,7 +68,15 @@ _NOTHING: Mapping[str, Any] = {}
 class Envelope:
     """Builds drafts. Everything that can be wrong with a message is found here, before anything is stored."""
 
-    def __init__(self, catalogue: Catalogue, names: Namespace, payload_limit: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        names: Namespace,
+        payload_limit: int,
+        clock: Clock,
+        orders: Orders | None = None,
+    ) -> None:
+        self._orders = Orders() if orders is None else orders
         self._catalogue = catalogue
         self._names = names
         self._limit = payload_limit
@@ -102,7 +111,7 @@ class Envelope:
         delay, at = self._when(options)
         expires_in, expires_at = _expiry(options.get("expires"), delay, at)
         headers, key, correlation = options.get("headers"), options.get("key"), options.get("correlation_id")
-        return Draft(
+        draft = Draft(
             id=self.identity(options.get("message_id")),
             topic=address,
             payload=body,
@@ -118,6 +127,12 @@ class Envelope:
             correlation_id=None if correlation is None else _correlation(correlation),
             causation_id=causation_id,
         )
+        return self.in_order(draft, call)
+
+    def in_order(self, draft: Draft, call: str) -> Draft:
+        """The draft, unless it is due later than those behind it that must not go before it."""
+        self._orders.refuse_later(draft, call)
+        return draft
 
     def encode(self, value: object, topic: str) -> tuple[bytes, str]:
         """The payload of a value on this topic, and its content type. Raises what is wrong with it."""

@@ -29,6 +29,7 @@ def compile_plan(
     *,
     blocking: bool,
     handler: str,
+    made: Callable[..., Any] = Context,
 ) -> Call:
     """What the runtime calls: it returns the handler's coroutine, or for a plain function its result.
 
@@ -37,7 +38,7 @@ def compile_plan(
     """
     text = "\n".join(_written(plan, decodes=decode is not None, blocking=blocking)) + "\n"
     place = f"<the call of {handler}>"
-    world: dict[str, Any] = {"function": function, "decode": decode, "Context": Context, "app": app}
+    world: dict[str, Any] = {"function": function, "decode": decode, "Context": made, "app": app}
     if resolver is not None:
         enter = resolver.scope_blocking if blocking else resolver.scope
         world["scope"] = lambda context: Firm(enter(context))

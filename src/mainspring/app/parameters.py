@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
+from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.depends import Depends, marker
 from mainspring.app.functions import handler_name, places
@@ -145,18 +146,18 @@ def _refuse_displaced(name: str, function: Callable[..., Any], owner: str) -> No
 def _is_context(name: str, annotation: Any) -> bool:
     if annotation is UNTYPED:
         return name == "ctx"
-    alone = _alone(annotation)
-    return isinstance(alone, type) and issubclass(alone, Context)
+    lone = alone(annotation)
+    return isinstance(lone, type) and issubclass(lone, Context | BatchContext)
 
 
-def _alone(annotation: Any) -> Any:
+def alone(annotation: Any) -> Any:
     """The type without what stands beside it: metadata, and ``None``."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        return _alone(parts[0])
+        return alone(parts[0])
     if origin in (typing.Union, types.UnionType):
         others = [each for each in parts if each is not types.NoneType]
-        return _alone(others[0]) if len(others) == 1 else annotation
+        return alone(others[0]) if len(others) == 1 else annotation
     return annotation
 
 

@@ -45,6 +45,8 @@ class Plan:
     places: tuple[int, ...] = ()
     names: tuple[tuple[str, int], ...] = ()
     context: bool = False
+    contexts: list[tuple[str, Any]] = field(default_factory=list)
+    """Who asks for a context, and what it is annotated with."""
     closes: bool = False
     resolves: bool = False
 
@@ -83,6 +85,7 @@ class _Planning:
                 return PAYLOAD
             case "context":
                 self._plan.context = True
+                self._plan.contexts.append((asker, argument.annotation))
                 return CONTEXT
             case "resolver":
                 return self._resolved(argument.annotation)

@@ -9,15 +9,18 @@ from datetime import timedelta
 from typing import Any, Protocol, cast
 from uuid import UUID
 
+from mainspring.app.backlog import Backlogs
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Envelope, PublishOptions, read_identity
 from mainspring.app.fan_in import Bundle, FanIn, alone, follows
 from mainspring.app.following import JoinOptions, SendOptions
+from mainspring.app.gate import Gate
 from mainspring.app.middleware.chain import PublishChain
 from mainspring.app.names import Namespace, check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
+from mainspring.app.receipts import join_receipt, receipts, sent
 from mainspring.app.registration import Registration
 from mainspring.app.transactional import Lending
 from mainspring.app.transactions import Transactions
@@ -61,11 +64,14 @@ class Post:
         names: Namespace,
         clock: Clock,
         fan_in: FanIn,
+        backlogs: Backlogs,
         blocking: Blocking | None = None,
         chain: PublishChain | None = None,
     ) -> None:
         self._door = door
         self._fan_in = fan_in
+        self._limits = backlogs.limits
+        self._gate = Gate(backlogs, door, transactions, names, clock)
         self._envelope = envelope
         self._catalogue = catalogue
         self._transactions = transactions
@@ -89,28 +95,30 @@ class Post:
         if not follows(options):
             return await self._store(draft, options, call)
         published = await self._open(self._chain_of(draft, consumer, options), options.get("tx"), call)
-        return _sent(draft, published, options)
+        return sent(draft, published, options)
 
     async def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
         """See ``Mainspring.join``."""
         whose = "app" if causation_id is None else "ctx"
         bundle = self._fan_in.join(members, options, f"{whose}.join(…)", causation_id)
         await self._open(bundle, options.get("tx"), f"{whose}.join()")
-        return _join_receipt(bundle)
+        return join_receipt(bundle)
 
     async def publish_many(
         self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
     ) -> list[Receipt]:
         """See ``Mainspring.publish_many``."""
-        tx = options.get("tx")
-        with self._chain.around(self._drafts(messages, spread, options)) as drafts:
+        tx, made = options.get("tx"), self._drafts(messages, spread, options)
+        if self._limits:
+            await self._gate.admit(made, tx, "app.publish_many()")
+        with self._chain.around(made) as drafts:
             if tx is None:
                 return await (await self._door.opening("app.publish_many()")).publisher.publish_many(drafts)
-            receipts: list[Receipt] = []
+            answers: list[Receipt] = []
             for batch in _batches(drafts):
                 script = self._transactions.scripts().publish(batch, self._door.now)
-                receipts += _receipts(batch, await self._transactions.run(tx, script))
-            return receipts
+                answers += receipts(batch, await self._transactions.run(tx, script))
+            return answers
 
     async def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
         """See ``Mainspring.cancel``."""
@@ -119,9 +127,10 @@ class Post:
             storage = await self._door.storage("app.cancel()")
             answer = await storage.mailbox.cancel(meant, reason)
             if answer.asked:
-                # Only a hint: without it the holders hear of it at their next heartbeat.
-                with contextlib.suppress(StorageUnavailable):
+                with contextlib.suppress(StorageUnavailable):  # only a hint: the next heartbeat would tell the holders
                     await storage.doorbell.ring()
+            if answer.cancelled:
+                self._door.rouse()  # under an order, others may have waited for it
             return answer
         return await self._transactions.run(tx, self._transactions.scripts().cancel(meant, reason, self._door.now))
 
@@ -160,6 +169,8 @@ class Post:
     def join(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         """Store it in the caller's blocking transaction."""
         likeness, tx = likeness_of(draft, _map(options), call), options["tx"]
+        if self._limits:
+            self._gate.admit_blocking([draft], tx)
         if likeness is None and not self._chain:
             return self._join([draft], tx)[0]
         with self._chain.around([draft]) as drafts:
@@ -170,7 +181,10 @@ class Post:
 
     def join_many(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Receipt]:
         """Store many in the caller's blocking transaction."""
-        with self._chain.around(self._drafts(messages, spread, options)) as drafts:
+        made = self._drafts(messages, spread, options)
+        if self._limits:
+            self._gate.admit_blocking(made, options["tx"])
+        with self._chain.around(made) as drafts:
             return [receipt for batch in _batches(drafts) for receipt in self._join(batch, options["tx"])]
 
     def join_send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
@@ -178,14 +192,14 @@ class Post:
         draft = self.direct(consumer, payload, options)
         if not follows(options):
             return self.join(draft, options, f"{consumer.group}.send(…)")
-        return _sent(draft, self._join_open(self._chain_of(draft, consumer, options), options["tx"]), options)
+        return sent(draft, self._join_open(self._chain_of(draft, consumer, options), options["tx"]), options)
 
     def join_fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
         """Store a join in the caller's blocking transaction."""
         whose = "app" if causation_id is None else "ctx"
         bundle = self._fan_in.join(members, options, f"{whose}.sync.join(…)", causation_id)
         self._join_open(bundle, options["tx"])
-        return _join_receipt(bundle)
+        return join_receipt(bundle)
 
     def _chain_of(self, draft: Draft, consumer: Registration, options: SendOptions) -> Bundle:
         call = f"{consumer.group}.send(…)"
@@ -193,6 +207,8 @@ class Post:
         return self._fan_in.chain(draft, options, call)
 
     async def _open(self, bundle: Bundle, tx: object, call: str) -> Published:
+        if self._limits:
+            await self._gate.admit(bundle.members, tx, call)
         with self._chain.around(bundle.drafts) as drafts:
             ready = bundle.of(drafts)
             if tx is None:
@@ -201,6 +217,8 @@ class Post:
             return await self._transactions.run(tx, script)
 
     def _join_open(self, bundle: Bundle, tx: object) -> Published:
+        if self._limits:
+            self._gate.admit_blocking(bundle.members, tx)
         with self._chain.around(bundle.drafts) as drafts:
             ready = bundle.of(drafts)
             script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
@@ -208,7 +226,7 @@ class Post:
 
     def _join(self, drafts: Sequence[Draft], tx: object) -> list[Receipt]:
         script = self._transactions.scripts().publish(drafts, self._door.now)
-        return _receipts(drafts, self._transactions.run_blocking(tx, script))
+        return receipts(drafts, self._transactions.run_blocking(tx, script))
 
     def join_cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
         """Cancel in the caller's blocking transaction."""
@@ -217,6 +235,8 @@ class Post:
 
     async def _store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         likeness = likeness_of(draft, _map(options), call)
+        if self._limits:
+            await self._gate.admit([draft], options.get("tx"), call)
         if not self._chain:
             return await self._store_now(draft, likeness, options, call)
         with self._chain.around([draft]) as drafts:
@@ -233,7 +253,7 @@ class Post:
             alone = self._transactions.scripts().publish_unique(draft, likeness, self._door.now)
             return await self._transactions.run(tx, alone)
         script = self._transactions.scripts().publish([draft], self._door.now)
-        return _receipts([draft], await self._transactions.run(tx, script))[0]
+        return receipts([draft], await self._transactions.run(tx, script))[0]
 
     def _drafts(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Draft]:
         if options.get("message_id") is not None:
@@ -246,7 +266,8 @@ class Post:
         if spread is None or not drafts:
             return drafts
         step = length(spread, "spread") / len(drafts)
-        return [_later(draft, step * place) for place, draft in enumerate(drafts)]
+        later = (_later(draft, step * place) for place, draft in enumerate(drafts))
+        return [self._envelope.in_order(each, "publish_many(…, spread=…)") for each in later]
 
     def _meant(self, which: object, key: str | None) -> UUID | Keyed:
         if isinstance(which, Receipt):
@@ -267,20 +288,6 @@ class Post:
 
 def _map(options: PublishOptions | SendOptions) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", options)
-
-
-def _receipts(drafts: Sequence[Draft], published: Published) -> list[Receipt]:
-    return [Receipt(each.id, "stored" if each.id in published.stored else "duplicate") for each in drafts]
-
-
-def _sent(draft: Draft, published: Published, options: SendOptions) -> Receipt:
-    # An id made here that "was there already" was put there by our own lost attempt.
-    was_new = draft.id in published.stored or options.get("message_id") is None
-    return Receipt(draft.id, "stored" if was_new else "duplicate")
-
-
-def _join_receipt(bundle: Bundle) -> JoinReceipt:
-    return JoinReceipt(bundle.join.id, tuple(each.id for each in bundle.members))
 
 
 def _batches(drafts: Sequence[Draft]) -> Iterable[Sequence[Draft]]:

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from mainspring.app import signature
+from mainspring.app import batching, limiting, signature
+from mainspring.app.advancing import Advancing
+from mainspring.app.backlog import PendingLimit, serving
 from mainspring.app.context import Publishing
+from mainspring.app.middleware.batches import around_batch, inside_batch
 from mainspring.app.middleware.chain import Middleware, around, inside
 from mainspring.app.program import program
 from mainspring.app.transactional import Lending, Source, within
+from mainspring.model.limits import Limits
 from mainspring.model.message import Keep
 from mainspring.model.views import Declaration
-from mainspring.runtime.handler import Call, Handler
+from mainspring.runtime.handler import Batching, Call, Handler
 from mainspring.storage.codec import Decode
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
@@ -44,12 +48,19 @@ class Registration:
     breaker: Breaker | None = None
     middleware: tuple[Middleware, ...] = ()
     transactional: Source | None = None
+    batching: Batching | None = None
+    pending_limit: PendingLimit | None = None
+    """How many may wait for it."""
+    limits: Limits | None = None
 
     def handler(self, app: Publishing, lending: Lending | None = None) -> Handler:
         """What the runtime runs. Without ``lending`` whoever calls a transactional one has opened the transaction."""
         call = bare = self._call(app)
         if self.transactional is not None and lending is not None:
-            around_it = lending.around(self.transactional, self.group, self.concurrency, threaded=self.threaded)
+            succeeding = next((each.script for each in self.middleware if isinstance(each, Advancing)), None)
+            around_it = lending.around(
+                self.transactional, self.group, self.concurrency, threaded=self.threaded, succeeding=succeeding
+            )
             call = within(bare, around_it, threaded=self.threaded)
         return Handler(
             group=app.names.stored(self.group),
@@ -60,16 +71,26 @@ class Registration:
             timeout=self.timeout,
             keep=self.keep,
             keep_scheduled=self.keep_scheduled,
-            around=around(self.middleware, app),
+            around=(around if self.batching is None else around_batch)(self.middleware, app),
             breaker=self.breaker,
             program=program(self.function, self.name, self.group, app.names.prefix) if self.cpu else None,
             bare=None if self.transactional is None else bare,
             ended=None if self.transactional is None or lending is None else lending.lender.close,
+            batching=self.batching,
+            limits=self.limits,
         )
 
     def _call(self, app: Publishing) -> Call:
-        call = signature.compile_call(self.shape, self.decode, app)
-        return call if self.cpu else inside(self.middleware, app, call, threaded=self.threaded)
+        if self.batching is not None and self.decode is not None:
+            call = batching.compile_call(self.shape, self.decode, app)
+        else:
+            call = signature.compile_call(self.shape, self.decode, app)
+        if self.pending_limit is not None and self.pending_limit.when_full == "wait" and not self.cpu:
+            call = serving(app.names.stored(self.group), call, threaded=self.threaded)
+        if self.cpu:
+            return call
+        goes_with_it = inside if self.batching is None else inside_batch
+        return goes_with_it(self.middleware, app, call, threaded=self.threaded)
 
     def declaration(self, app: Publishing, owner: str) -> Declaration:
         """What the database is told."""
@@ -83,7 +104,10 @@ class Registration:
                 "timeout": "none" if self.timeout is None else spell(self.timeout),
                 "concurrency": str(self.concurrency),
                 "keep": self.keep,
+                **batching.shown(self.batching),
+                **limiting.shown(self.limits),
                 **({} if self.breaker is None else {"breaker": str(self.breaker)}),
+                **({} if self.pending_limit is None else self.pending_limit.shown),
                 **({} if self.transactional is None else {"transactional": self.transactional.shown}),
                 "kind": "process" if self.cpu else "thread" if self.threaded else "async",
             },

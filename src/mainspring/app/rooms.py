@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+from mainspring.app.backlog import WhenFull
 from mainspring.app.door import Door
 from mainspring.app.registering import Registering
 from mainspring.app.transactions import Transactions
@@ -13,8 +15,11 @@ from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.clock import ReplaceableClock
 
 if TYPE_CHECKING:
+    from mainspring.app.fanout import FanoutCode, FanoutOptions, FanoutRegistrar
+    from mainspring.app.fanouts import Fanouts
     from mainspring.app.inbox import Inbox
     from mainspring.app.leases import Leases
+    from mainspring.app.planning import Coordinator
     from mainspring.app.queues.queue import Queue
     from mainspring.app.queues.queues import Queues
     from mainspring.app.schedules import Schedules
@@ -25,11 +30,12 @@ T = TypeVar("T")
 
 
 class Rooms(Registering):
-    """Schedules, inbox, leases and queues of an app. A door belongs to one loop, so each is made twice."""
+    """Schedules, inbox, leases, fan-outs and queues of an app. A door belongs to one loop, so each is made twice."""
 
     _door: Door
     _transactions: Transactions
     _clock: ReplaceableClock
+    _wake: Callable[[], None]
 
     @functools.cached_property
     def schedules(self) -> Schedules:
@@ -49,6 +55,8 @@ class Rooms(Registering):
         type: type[T],
         retry: RetryPolicy | str | None = None,
         keep: Keep | None = None,
+        pending_limit: int | None = None,
+        when_full: WhenFull | None = None,
     ) -> Queue[T]: ...
 
     @overload
@@ -59,6 +67,8 @@ class Rooms(Registering):
         type: Any = None,
         retry: RetryPolicy | str | None = None,
         keep: Keep | None = None,
+        pending_limit: int | None = None,
+        when_full: WhenFull | None = None,
     ) -> Queue[Any]: ...
 
     def queue(
@@ -68,16 +78,19 @@ class Rooms(Registering):
         type: Any = None,
         retry: RetryPolicy | str | None = None,
         keep: Keep | None = None,
+        pending_limit: int | None = None,
+        when_full: WhenFull | None = None,
     ) -> Queue[Any]:
         """A work queue on a group: its deliveries are claimed and settled by code of yours, without a worker.
 
         It subscribes to the topics, patterns and message types; without any the group must be there. Payloads are read
         as ``type`` [the one of their topic]; failures are tried again by ``retry`` ["messages"]; ``keep`` is how much
-        history its deliveries leave [the app's].
+        history its deliveries leave [the app's]; ``pending_limit`` and ``when_full`` are those of a consumer.
         """
         from mainspring.app.queues.queue import Queue
 
-        return Queue(self._queues.make(group, topics, type, retry, keep))
+        options = {"retry": retry, "keep": keep, "pending_limit": pending_limit, "when_full": when_full}
+        return Queue(self._queues.make(group, topics, type=type, **options))
 
     @functools.cached_property
     def _queues(self) -> Queues:
@@ -87,6 +100,45 @@ class Rooms(Registering):
     def leases(self) -> Leases:
         """Named exclusive holds: one holder at a time, with an epoch to fence what it does."""
         return self._leasing(self._door)
+
+    def fanout(self, topic: str, work_key: str | None = None, **options: Unpack[FanoutOptions]) -> FanoutRegistrar:
+        """Register a planner: a function that yields the shards whose work is due on a rhythm, ``cron`` or ``every``.
+
+        It yields shards as text, or (shard, work) pairs where ``work_key`` is left out. Every shard that is due gets a
+        slice, a message; who handles them is registered by ``@planner.slices()``.
+        """
+        return self._fanout_code.registrar(topic, work_key, options)
+
+    @functools.cached_property
+    def _fanout_code(self) -> FanoutCode:
+        from mainspring.app.advancing import Advancing
+        from mainspring.app.fanout import FanoutCode
+
+        advancing = Advancing(self._door, self._transactions)
+        return FanoutCode(self.recurring, self.consumer, self._consumers, advancing, lambda: self._coordinator)
+
+    @functools.cached_property
+    def fanouts(self) -> Fanouts:
+        """One rhythm over many shards: how far each has come, and how they are planned."""
+        return self._fanning(self._door)
+
+    @functools.cached_property
+    def _coordinator(self) -> Coordinator:
+        return self._coordinating(self._door, self.leases)
+
+    def _coordinating(self, door: Door, leases: Leases) -> Coordinator:
+        from mainspring.app.planning import Coordinator
+
+        return Coordinator(door, leases, self._envelope, self._names, self._wake)
+
+    def _fanning(self, door: Door) -> Fanouts:
+        from mainspring.app.fanouts import Fanouts
+
+        if door is self._door:
+            coordinator, schedules = self._coordinator, self.schedules
+        else:
+            coordinator, schedules = self._coordinating(door, self._leasing(door)), self._scheduling(door)[0]
+        return Fanouts(door, self._fanout_code, schedules, coordinator, self._post)
 
     def _leasing(self, door: Door) -> Leases:
         from mainspring.app.leases import Leases

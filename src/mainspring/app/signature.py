@@ -85,15 +85,22 @@ def payload_decoder(shape: Shape, decoder: Callable[[Any], Decode] = decoder) ->
         raise BadSignature(f"parameter {shape.payload!r} of {handler_name(shape.function)}: {error}") from error
 
 
-def compile_call(shape: Shape, decode: Decode | None, app: Publishing) -> Call:
+def compile_call(shape: Shape, decode: Decode | None, app: Publishing, made: Callable[..., Any] = Context) -> Call:
     """The shortest way from a delivery to the handler: nothing is looked up when it is called.
 
-    For an ``async def`` the call returns its coroutine, for a plain function its result.
+    For an ``async def`` the call returns its coroutine, for a plain function its result. ``made`` makes its context.
     """
     function = shape.function
     if shape.plan is not None:
         return compile_plan(
-            function, shape.plan, decode, app, shape.resolver, blocking=shape.threaded, handler=handler_name(function)
+            function,
+            shape.plan,
+            decode,
+            app,
+            shape.resolver,
+            blocking=shape.threaded,
+            handler=handler_name(function),
+            made=made,
         )
     if decode is None:
         return _without_payload(function, shape, app)
@@ -104,7 +111,7 @@ def compile_call(shape: Shape, decode: Decode | None, app: Publishing) -> Call:
 
     def call(delivery: Delivery, run: Run) -> Any:
         value = decode(delivery.payload, delivery.content_type)
-        context = Context(app, delivery, run, value)
+        context = made(app, delivery, run, value)
         if name is not None:
             return function(value, **{name: context})
         return function(context, value) if context_first else function(value, context)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from mainspring.app.background import Background
+from mainspring.app.backlog import WhenFull
 from mainspring.app.blocking import BlockingPost
 from mainspring.app.desk import Progress
 from mainspring.app.envelope import MISSING, PublishOptions
@@ -25,11 +26,13 @@ from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
+    from mainspring.app.fanouts import Fanouts
     from mainspring.app.inbox import Inbox
     from mainspring.app.leases import Leases
     from mainspring.app.queues.queues import Queues
     from mainspring.app.queues.sync_queue import SyncQueue
     from mainspring.app.schedules import Schedules
+    from mainspring.app.sync_fanouts import SyncFanouts
     from mainspring.app.sync_inbox import SyncInbox
     from mainspring.app.sync_leases import SyncLeases
     from mainspring.app.sync_schedules import SyncSchedules
@@ -57,11 +60,13 @@ class Sync:
         receiving: Callable[[], Inbox],
         leasing: Callable[[], Leases],
         queueing: Callable[[], Queues],
+        fanning: Callable[[], Fanouts],
     ) -> None:
         self._scheduling = scheduling
         self._receiving = receiving
         self._leasing = leasing
         self._queueing = queueing
+        self._fanning = fanning
         self._background = background
         self._post = post
         self._operations = offices.operations
@@ -95,21 +100,43 @@ class Sync:
 
     @overload
     def queue(
-        self, group: str, *topics: Any, type: type[T], retry: Retrying = None, keep: Keep | None = None
+        self,
+        group: str,
+        *topics: Any,
+        type: type[T],
+        retry: Retrying = None,
+        keep: Keep | None = None,
+        pending_limit: int | None = None,
+        when_full: WhenFull | None = None,
     ) -> SyncQueue[T]: ...
 
     @overload
     def queue(
-        self, group: str, *topics: Any, type: Any = None, retry: Retrying = None, keep: Keep | None = None
+        self,
+        group: str,
+        *topics: Any,
+        type: Any = None,
+        retry: Retrying = None,
+        keep: Keep | None = None,
+        pending_limit: int | None = None,
+        when_full: WhenFull | None = None,
     ) -> SyncQueue[Any]: ...
 
     def queue(
-        self, group: str, *topics: Any, type: Any = None, retry: Retrying = None, keep: Keep | None = None
+        self,
+        group: str,
+        *topics: Any,
+        type: Any = None,
+        retry: Retrying = None,
+        keep: Keep | None = None,
+        pending_limit: int | None = None,
+        when_full: WhenFull | None = None,
     ) -> SyncQueue[Any]:
         """A work queue on a group, for code that blocks. See ``Mainspring.queue``."""
         from mainspring.app.queues.sync_queue import SyncQueue
 
-        return SyncQueue(self._queues.make(group, topics, type, retry, keep), self._background.run)
+        options = {"retry": retry, "keep": keep, "pending_limit": pending_limit, "when_full": when_full}
+        return SyncQueue(self._queues.make(group, topics, type=type, **options), self._background.run)
 
     @functools.cached_property
     def leases(self) -> SyncLeases:
@@ -117,6 +144,13 @@ class Sync:
         from mainspring.app.sync_leases import SyncLeases
 
         return SyncLeases(self._leasing(), self._background.run)
+
+    @functools.cached_property
+    def fanouts(self) -> SyncFanouts:
+        """One rhythm over many shards."""
+        from mainspring.app.sync_fanouts import SyncFanouts
+
+        return SyncFanouts(self._fanning(), self._background.run)
 
     # --- publishing ----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
@@ -44,6 +44,10 @@ class Posting(Protocol):
 
     def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
         """See ``Mailbox.join``."""
+        ...
+
+    def pending(self, limits: Mapping[str, int], now: Now) -> Script[Mapping[str, int]]:
+        """See ``Ledger.pending``."""
         ...
 
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:

@@ -13,6 +13,7 @@
     ├── Rejected  (ValueError)      a message that may not be stored
     │   ├── PayloadTooLarge
     │   └── Unencodable
+    ├── Backlogged                  too much waits for a group already: nothing was stored
     ├── Unreadable                  stored bytes that do not fit the handler's type
     ├── ProcessDied                 the process of a ``cpu=True`` handler ended before it had answered
     ├── LeaseHeld                   somebody else holds the lease
@@ -98,6 +99,24 @@ class PayloadTooLarge(Rejected):
 
 class Unencodable(Rejected):
     """The payload has no encoding."""
+
+
+class Backlogged(MainspringError):
+    """So much waits for a group that its ``pending_limit`` has no room for this. Nothing was stored."""
+
+    def __init__(self, group: str, limit: int, pending: int, more: int = 1, waited: str | None = None) -> None:
+        self.group = group
+        self.limit = limit
+        self.pending = pending
+        if more > limit:
+            said = f"{more:,} messages at once are more than the pending_limit of group {group!r}, which is {limit:,}"
+            advice = f"Publish at most {limit:,} at a time, or raise the limit"
+        else:
+            room = "one more" if more == 1 else f"{more:,} more"
+            still = "" if waited is None else f", after a wait of {waited}"
+            said = f"group {group!r} has no room for {room}{still}: {pending:,} wait, its pending_limit is {limit:,}"
+            advice = "Publish later, let more workers serve it, see `mainspring groups list`, or raise the limit"
+        super().__init__(f"{said}. Nothing was stored. {advice}")
 
 
 class Unreadable(MainspringError):

@@ -254,6 +254,8 @@ class Retention:
     """Messages of the inbox that are done, dead or failed: how long the same one is known as a duplicate."""
     leases: timedelta | None = timedelta(days=7)
     """Leases that nobody holds any more."""
+    cursors: timedelta | None = timedelta(days=400)
+    """Cursors of fan-out whose shards no planner has named for so long: longer than the longest rhythm, a year."""
     topics: Mapping[str, Mapping[Kind, timedelta | None]] = field(default_factory=dict, hash=False)
     """Other times by pattern and kind. Of the patterns that match a topic and name a kind, the most specific counts."""
 
@@ -278,10 +280,12 @@ class Pruned:
     """What handlers have said of runs that are over."""
     likenesses: int = 0
     """What ``unique`` has remembered of messages that are over."""
+    cursors: int = 0
+    """Cursors of fan-out whose shards are gone."""
 
     @property
     def total(self) -> int:
         """All of it together: zero means there was nothing left to remove."""
         of_topics = (self.messages, self.runs, self.dead, self.parked)
-        others = (self.schedules, self.inbox, self.leases, self.progress, self.likenesses)
+        others = (self.schedules, self.inbox, self.leases, self.progress, self.likenesses, self.cursors)
         return sum((*of_topics, self.workers, self.audit, *others))

@@ -42,9 +42,9 @@ class Queues:
         self._clock = clock
         self._workers = workers
 
-    def make(self, group: str, topics: tuple[Any, ...], type: Any, retry: object, keep: object) -> Custody[Any]:
+    def make(self, group: str, topics: tuple[Any, ...], **options: Any) -> Custody[Any]:
         """What is behind ``app.queue(group, *topics, …)``; raises what is wrong with it."""
-        terms = Terms(group, topics, self._catalogue, self._options, type=type, retry=retry, keep=keep)
+        terms = Terms(group, topics, self._catalogue, self._options, **options)
         owner = next((each for each in self._consumers if each.group == terms.group), None)
         if owner is not None:
             raise Conflict(
@@ -52,6 +52,8 @@ class Queues:
                 "of the two would get half of its messages"
             )
         self._consumers.reserved.take(terms)
+        if terms.pending_limit is not None:
+            self._consumers.backlogs.note(self._options.names, terms.group, terms.topics, terms.pending_limit)
         return Custody(terms, self._room)
 
     @functools.cached_property

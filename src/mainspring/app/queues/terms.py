@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
+from mainspring.app.backlog import PendingLimit, read_pending_limit
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consumers import retry_policy
@@ -31,11 +32,20 @@ class Terms:
         type: Any,
         retry: object,
         keep: object,
+        pending_limit: object,
+        when_full: object,
     ) -> None:
         self.group: str = check_group(group)
         self.names: Namespace = options.names
         self.stored: str = self.names.stored(self.group)
         self.topics: tuple[str, ...] = tuple(dict.fromkeys(_patterns(topics, catalogue)))
+        limits = {"pending_limit": pending_limit, "when_full": when_full}
+        self.pending_limit: PendingLimit | None = read_pending_limit(limits, f"app.queue({self.group!r})")
+        if self.pending_limit is not None and not self.topics:
+            raise BadOption(
+                f"app.queue({self.group!r}) has pending_limit= and names no topics, so publishers cannot know what "
+                f"reaches it: write app.queue({self.group!r}, 'orders.placed', pending_limit=…)"
+            )
         self.retry: RetryPolicy = retry_policy(retry, MESSAGES)
         self._app = self.names.stored(options.name)
         self._keep = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))
@@ -52,7 +62,12 @@ class Terms:
             app=self._app,
             patterns=tuple(map(self.names.stored, self.topics)),
             handler=f"app.queue({self.group!r})",
-            options={"retry": self.retry.name, "keep": self._keep, "kind": "queue"},
+            options={
+                "retry": self.retry.name,
+                "keep": self._keep,
+                **({} if self.pending_limit is None else self.pending_limit.shown),
+                "kind": "queue",
+            },
         )
 
     def keeps(self, delivery: Delivery) -> Keep:
