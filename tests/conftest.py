@@ -2,7 +2,9 @@
 
 import compileall
 import os
+import sys
 from collections import Counter
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ from tests.faults.report import show_reports
 from tests.integration.handles.report import show_handles
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_url
+from tests.services.unmeasured import MARK as UNMEASURED
+from tests.services.unmeasured import pytest_runtest_protocol
 from tests.services.watch import watched_home
 from tests.sharing import in_turn, pytest_xdist_make_scheduler
 
-__all__ = ["large", "postgres_schema", "postgres_url", "pytest_xdist_make_scheduler"]
+__all__ = ["large", "postgres_schema", "postgres_url", "pytest_runtest_protocol", "pytest_xdist_make_scheduler"]
 
 _ROOT = Path(__file__).parents[1]
 _OPEN = pytest.StashKey[ExitStack]()
@@ -33,6 +37,7 @@ def large(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", UNMEASURED)
     # What is set on the desk of whoever runs the tests is no part of them.
     for name in [name for name in os.environ if name.startswith("MAINSPRING_")]:
         if not name.startswith(("MAINSPRING_TEST_", "MAINSPRING_FAULT_", "MAINSPRING_BENCH_")):
@@ -47,6 +52,18 @@ def pytest_configure(config: pytest.Config) -> None:
     # The first process of the run holds the server's home open: it ends after every worker.
     config.stash[_OPEN] = ExitStack()
     config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    # What pytest makes of the asserts is kept, whatever PYTHONDONTWRITEBYTECODE says: without it every worker of every
+    # run parses every file anew, which takes half of the time until its first test. Only here: a test may write a
+    # module twice within a second, and would be given the first one again.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = before
 
 
 @pytest.hookimpl(trylast=True)

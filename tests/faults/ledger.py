@@ -58,6 +58,10 @@ class Execution:
     schedule: str | None = None
     due: int = 0
     """Of an occurrence: its due time, in microseconds of the epoch."""
+    group: str | None = None
+    key: str | None = None
+    claimed: int = 0
+    """Under limits: when it was claimed by the database's clock, in microseconds of the epoch."""
 
 
 class Effects:
@@ -107,4 +111,7 @@ def _executions(lines: list[dict[str, object]], ends: dict[tuple[str, int], dict
             end.get("outcome"),  # type: ignore[arg-type]
             line.get("schedule"),  # type: ignore[arg-type]
             line.get("due", 0),  # type: ignore[arg-type]
+            line.get("group"),  # type: ignore[arg-type]
+            line.get("key"),  # type: ignore[arg-type]
+            line.get("claimed", 0),  # type: ignore[arg-type]
         )

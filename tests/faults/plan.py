@@ -15,7 +15,19 @@ NEVER_LAPSES = 60.0
 """Seconds of a claim for runs in which none is to lapse, on however busy a machine."""
 
 Act = Literal["nap", "hold", "hang", "block", "exit", "crash"]
-Bug = Literal["unfenced", "early", "follower", "leader", "unlocked", "apart", "uncounted", "piecemeal", "unconfirmed"]
+Bug = Literal[
+    "unfenced",
+    "early",
+    "follower",
+    "leader",
+    "unlocked",
+    "apart",
+    "uncounted",
+    "piecemeal",
+    "unconfirmed",
+    "standing",
+    "unlimited",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +77,12 @@ class Plan:
     """What its code declares."""
     joins: bool = False
     """Whether it has the consumers of joins."""
+    limits: bool = False
+    """Whether it has the consumers with limits."""
     bank: bool = False
     """Whether it has the bank's consumers."""
+    shards: int = 0
+    """How many shards its fan-out has; 0: it has none."""
     nap: float = 0.0
     """Seconds the handler of an occurrence takes in its first attempt."""
     silent: float | None = None

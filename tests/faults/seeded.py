@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import uuid4
 
+from mainspring.app import registration
 from mainspring.model.message import Claim, Settled
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import Settlement
@@ -40,7 +41,7 @@ def later(effect: Coroutine[Any, Any, None]) -> None:
 
 
 def seed(plan: Plan) -> None:
-    """Put the plan's bug into this process; ``early`` and ``piecemeal`` are in the handlers themselves."""
+    """Put the plan's bug into this process; ``early``, ``piecemeal`` and ``unlimited`` are in the handlers."""
     match plan.bug:
         case "unfenced":
             remove_the_fence(plan)
@@ -54,7 +55,9 @@ def seed(plan: Plan) -> None:
             advance_and_publish_apart()
         case "uncounted":
             leave_ends_uncounted()
-        case "early" | "piecemeal" | None:
+        case "standing":
+            advance_no_cursor()
+        case "early" | "piecemeal" | "unlimited" | None:
             pass
 
 
@@ -67,6 +70,11 @@ def leave_ends_uncounted() -> None:
     assert "is_member" in vars(handler), "it is asked elsewhere: the bug is not seeded"
     vars(handler)["is_member"] = lambda _: False
     Janitor._recount = rest  # type: ignore[method-assign, assignment]
+
+
+def advance_no_cursor() -> None:
+    """Settle slices as if they were messages like others."""
+    vars(registration)["Advancing"] = type(None)
 
 
 def leave_schedules_to_the_leader() -> None:

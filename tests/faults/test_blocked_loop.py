@@ -13,7 +13,7 @@ _CLAIM_TIME = 4.0
 async def test_a_blocked_event_loop_keeps_its_claim_and_is_named(
     scene: Scene, report: Report, large: bool, margin: float
 ) -> None:
-    seconds = 60.0 if large else 3 * _CLAIM_TIME
+    seconds = 60.0 if large else 2 * _CLAIM_TIME
     workers = await scene.workers(2, claim_time=_CLAIM_TIME)
     async with scene.publishing() as app:
         await scene.publish(app, scene.jobs(1, act="block", seconds=seconds))

@@ -37,7 +37,7 @@ async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int) -> 
 
 @pytest.mark.timeout(1800)
 async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Report, large: bool, margin: float) -> None:
-    kills = 200 if large else 20
+    kills = 200 if large else 14
 
     await _kill_at_random(scene, kills, workers=3, rate=100)
 
@@ -80,7 +80,7 @@ async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: R
 async def test_workers_killed_at_random_on_one_sqlite_file_lose_nothing(
     tmp_path: Path, seed: int, report: Report, large: bool
 ) -> None:
-    kills = 100 if large else 10
+    kills = 100 if large else 7
     with scene_on(tmp_path, seed, url=f"sqlite:///{tmp_path}/queue.db", schema="mainspring") as scene:
         await _kill_at_random(scene, kills, workers=2, rate=40)
 

@@ -49,10 +49,18 @@ def build(plan: Plan) -> Mainspring:
         from tests.faults import joining
 
         joining.declare(app, effects)
+    if plan.limits:
+        from tests.faults import limiting
+
+        limiting.declare(app, plan, effects)
     if plan.bank:
         from tests.faults import banking
 
         banking.declare(app, plan, effects)
+    if plan.shards:
+        from tests.faults import fanning
+
+        fanning.declare(app, plan, effects)
     return app
 
 

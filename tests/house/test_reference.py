@@ -14,6 +14,7 @@ import mainspring
 from mainspring import (
     AppOptions,
     ConsumerOptions,
+    FanoutOptions,
     HealthLimits,
     JoinOptions,
     Options,
@@ -73,6 +74,7 @@ def _classes() -> list[str]:
         ("Mainspring(…)", set(AppOptions.__annotations__)),
         ("consumer(…)", set(ConsumerOptions.__annotations__)),
         ("recurring(…)", set(RecurringOptions.__annotations__) - set(ConsumerOptions.__annotations__)),
+        ("fanout(…)", set(FanoutOptions.__annotations__)),
         ("publish(…)", set(PublishOptions.__annotations__)),
         ("send(…)", set(SendOptions.__annotations__) - set(PublishOptions.__annotations__)),
         ("join(…)", set(JoinOptions.__annotations__)),

@@ -1,6 +1,11 @@
-"""Processes whose lines are not counted."""
+"""Processes and tests whose lines are not counted."""
 
 import os
+from collections.abc import Generator
+
+import pytest
+
+MARK = "unmeasured: its lines are measured by other tests, and tracing them would double its time"
 
 
 def unmeasured() -> dict[str, str]:
@@ -10,3 +15,21 @@ def unmeasured() -> dict[str, str]:
     runs (many of which are killed and could tell nothing): nearly all of their lines are measured elsewhere.
     """
     return {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let nothing be traced while a test that is marked so is set up, run and torn down.
+
+    The mark ``no_cover`` of pytest-cov is for the call alone, and opening a storage takes longer than most calls.
+    """
+    measuring = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    # Of one with both marks pytest-cov sees to it: who pauses twice would measure twice from then on.
+    wanted = item.get_closest_marker("unmeasured") is None or item.get_closest_marker("no_cover") is not None
+    if measuring is None or wanted:
+        return (yield)
+    measuring.pause()
+    try:
+        return (yield)
+    finally:
+        measuring.resume()

@@ -172,6 +172,27 @@ async def test_counting_stops_at_the_cap(storage: PostgresStorage, shared: Conne
     assert plan.buffers < 5_000
 
 
+async def test_what_waits_is_counted_in_the_index_and_only_up_to_the_limit(
+    storage: PostgresStorage, shared: Connection
+) -> None:
+    arguments = "ARRAY['mail', 'sleeper', 'nobody'], ARRAY[1000, 10, 1000]"
+    for cache in ("force_generic_plan", "force_custom_plan"):
+        await shared.execute(f"SET plan_cache_mode = {cache}")
+        await shared.execute(f"PREPARE pending_{cache} AS {NAMES.sql('pending')}")
+        await explain(shared, f"pending_{cache}", arguments)
+
+        plan = await explain(shared, f"pending_{cache}", arguments)
+
+        [scan] = [node for node in plan.nodes if node.get("Relation Name") == "delivery"]
+        assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "delivery_ready")
+        assert "group_name =" in scan["Index Cond"]
+        assert (plan.read_whole, plan.buffers < 100) == (set(), True)
+
+    counted = await storage.ledger.pending({"mail": 1_000, "sleeper": 10, "nobody": 1_000})
+
+    assert counted == {"mail": 1_000, "sleeper": 10, "nobody": 0}
+
+
 def test_the_planner_knows_the_tables(loaded: str) -> None:
     with psycopg.connect(loaded) as connection:
         found = connection.execute("SELECT reltuples FROM pg_class WHERE oid = 'loaded.delivery'::regclass").fetchone()

@@ -211,8 +211,9 @@ def test_an_unknown_option_is_refused_before_the_function_is_seen() -> None:
         Mainspring("memory://").consumer("a", concurency=5)  # type: ignore[call-arg]
 
     assert str(refused.value) == (
-        "@app.consumer(…) has no option 'concurency'. Did you mean 'concurrency'? It accepts breaker, concurrency, "
-        "cpu, group, keep, middleware, retry, timeout, transactional"
+        "@app.consumer(…) has no option 'concurency'. Did you mean 'concurrency'? It accepts batch, breaker, "
+        "concurrency, cpu, global_concurrency, group, keep, key_concurrency, key_rate, linger, middleware, on_failure, "
+        "ordered, pending_limit, rate, retry, timeout, transactional, when_full"
     )
 
 

@@ -114,6 +114,7 @@ CASES = {
     "retention.audit": _kept("audit", 365 * DAY),
     "retention.inbox": _kept("inbox", 30 * DAY),
     "retention.leases": _kept("leases", 7 * DAY),
+    "retention.cursors": _kept("cursors", 90 * DAY),
     "retention.topics": Case(
         {},
         '{ "a.*" = { done = "1d", dead = "forever" }, b = { parked = "2d" } }',
@@ -265,7 +266,8 @@ def test_an_empty_variable_counts_as_not_set_and_is_remembered(tmp_path: Path) -
                 "MAINSPRING_RETENTION has a variable for each of its fields: MAINSPRING_RETENTION_REPEATS, "
                 "MAINSPRING_RETENTION_DONE, MAINSPRING_RETENTION_FAILURES, MAINSPRING_RETENTION_DEAD, "
                 "MAINSPRING_RETENTION_PARKED, MAINSPRING_RETENTION_WORKERS, MAINSPRING_RETENTION_AUDIT, "
-                "MAINSPRING_RETENTION_INBOX, MAINSPRING_RETENTION_LEASES, MAINSPRING_RETENTION_TOPICS"
+                "MAINSPRING_RETENTION_INBOX, MAINSPRING_RETENTION_LEASES, MAINSPRING_RETENTION_CURSORS, "
+                "MAINSPRING_RETENTION_TOPICS"
             ),
         ),
         ("MAINSPRING_CLAIM_TIM", "x", "MAINSPRING_CLAIM_TIM is no option. Did you mean MAINSPRING_CLAIM_TIME?"),

@@ -168,6 +168,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@pytest.mark.unmeasured
 @given(JSON_VALUES)
 def test_json_values_survive(value: Any) -> None:
     payload, content_type = encode(value)

@@ -4,12 +4,16 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.model.schedule import NEVER
 from mainspring.runtime.schedules.deciding import decide
 from tests.unit.runtime.schedules.making import NOON, due, plan
+
+# Tracing doubles its time, and the tests beside it measure the lines that run here.
+pytestmark = pytest.mark.unmeasured
 
 rhythms = st.sampled_from(["every 7s", "every 20m", "*/5 * * * *", "0 9 * * mon-fri", "at 2026-06-01T12:00:00+00:00"])
 policies = st.fixed_dictionaries(

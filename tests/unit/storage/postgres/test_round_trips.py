@@ -192,21 +192,24 @@ def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
 
 
 def test_pruning_asks_only_for_what_may_be_removed() -> None:
-    kept = Retention(done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None)
+    kept = Retention(
+        done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None, cursors=None
+    )
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [(0,)], [(0,)])
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [], [(0,)], [(0,)])
 
     assert [each.sql for each in statements] == [
         NAMES.sql("prune_messages"),
         NAMES.sql("prune_workers"),
         NAMES.sql("prune_bells"),
+        NAMES.sql("prune_spent"),
         NAMES.sql("prune_progress"),
         NAMES.sql("likeness_prune"),
     ]
 
 
 def test_pruned_runs_are_bounded_together() -> None:
-    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], *[[(0,)]] * 4]
+    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], [], *[[(0,)]] * 5]
 
     statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
 

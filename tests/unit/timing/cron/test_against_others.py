@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
+import pytest
 from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]
 from cronsim import CronSim, CronSimError
 from hypothesis import assume, given, settings
@@ -21,6 +22,9 @@ from hypothesis import strategies as st
 
 from mainspring.timing.cron import Cron
 from tests.unit.timing.cron.expressions import plain_field
+
+# Tracing doubles its time, and the tests beside it measure the lines that run here.
+pytestmark = pytest.mark.unmeasured
 
 EXAMPLES = 120
 moments = st.datetimes(datetime(1990, 1, 1), datetime(2080, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001

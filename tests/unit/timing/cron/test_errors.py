@@ -112,6 +112,7 @@ def test_an_error_survives_a_pickle() -> None:
     assert (again.column, again.field) == (1, "minutes")
 
 
+@pytest.mark.unmeasured
 @given(expressions(), st.data())
 @settings(max_examples=400, deadline=None)
 def test_whatever_is_written_is_read_or_refused_with_a_place_in_the_text(expression: str, data: st.DataObject) -> None:

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from mainspring.timing.cron import Cron
 from tests.unit.timing.cron.expressions import expressions
 
+# Tracing doubles its time, and the tests beside it measure the lines that run here.
+pytestmark = pytest.mark.unmeasured
+
 # Shifts of one hour, half an hour, two hours, at midnight, southern, none; a day that was left out; odd seconds.
 ZONES = (
     "UTC",

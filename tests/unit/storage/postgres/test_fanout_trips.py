@@ -1,0 +1,120 @@
+"""What fan-out costs, counted without a database: four statements for any number of shards, one for a cursor."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mainspring.model.fanout import Batch, Candidate, CursorKey, FanoutPolicy, Planning, identity, slice_id
+from mainspring.model.lease import Hold
+from mainspring.model.message import Draft, Published
+from mainspring.model.schedule import Note
+from mainspring.storage.postgres.fanouts import PostgresFanouts
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.script import Row, Script, Statement, run
+
+NAMES = Names("mainspring")
+FANOUTS = PostgresFanouts(NAMES, PostgresMailbox(NAMES))
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+NOTE = Note("ann", "fanout edit")
+
+
+class Recorder:
+    """A connection that writes down what it is asked, and gives these answers in turn."""
+
+    def __init__(self, *answers: Sequence[Row]) -> None:
+        self.statements: list[Statement] = []
+        self._answers = iter(answers)
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        self.statements.append(statement)
+        return next(self._answers)
+
+
+def batch(shards: int) -> Batch:
+    return Batch("etl", NOON, [("payments", f"shard-{n}") for n in range(shards)], Hold("fanout:etl:payments", 7))
+
+
+def candidates(shards: int, *, unfinished: bool = False, unseen: bool = False) -> list[Row]:
+    found = (None, None, None, None, None, unfinished, unseen)
+    return [("payments", f"shard-{n}", *found) for n in range(shards)]
+
+
+def everyone(found: Sequence[Candidate]) -> list[Planning]:
+    ids = [slice_id(identity(CursorKey("etl", each.work, each.shard), NOON)) for each in found]
+    return [Planning(each.work, each.shard, Draft(id, "t", b"")) for each, id in zip(found, ids, strict=True)]
+
+
+def nobody(_: Sequence[Candidate]) -> list[Planning]:
+    return []
+
+
+def test_five_hundred_shards_are_planned_in_four_statements_of_one_transaction() -> None:
+    recorder = Recorder([(7,)], candidates(500), [], [])
+
+    answered = run(recorder, FANOUTS.plan(batch(500), everyone, None))
+
+    assert answered == Published(frozenset())
+    asked = [NAMES.sql(name) for name in ("lease_confirm", "fanout_candidates", "publish", "fanout_planned")]
+    assert [each.sql for each in recorder.statements] == asked
+    assert [isinstance(each, Opening) for each in recorder.statements] == [True, False, False, False]
+    shards = recorder.statements[3].args[2]
+    assert shards == sorted(shards), "locked in one order by everybody"
+
+
+def test_where_nothing_is_due_nothing_is_written() -> None:
+    recorder = Recorder([(7,)], candidates(500))
+
+    run(recorder, FANOUTS.plan(batch(500), nobody, None))
+
+    assert len(recorder.statements) == 2
+
+
+def test_who_has_lost_the_lease_reads_nothing() -> None:
+    recorder = Recorder([])
+
+    assert run(recorder, FANOUTS.plan(batch(500), everyone, None)) is None
+    assert len(recorder.statements) == 1
+
+
+def test_shards_that_are_not_due_are_noted_as_there_once_in_a_while() -> None:
+    on_its_way = candidates(1, unseen=True, unfinished=True)  # which may be longer than cursors are kept
+    recorder = Recorder([(7,)], on_its_way + candidates(2, unseen=True)[1:] + candidates(3)[2:], [])
+
+    run(recorder, FANOUTS.plan(batch(3), nobody, None))
+
+    assert recorder.statements[2].sql == NAMES.sql("fanout_seen")
+    assert recorder.statements[2].args[2] == ["shard-0", "shard-1"]
+
+
+@pytest.mark.parametrize(
+    ("script", "rows", "answer"),
+    [
+        (FANOUTS.advance(CursorKey("etl", "payments", "a"), NOON, None), [(1,)], True),
+        (FANOUTS.advance(CursorKey("etl", "payments", "a"), NOON, None), [], False),
+        (FANOUTS.edit("etl", "payments", "", FanoutPolicy(), NOTE, None), [(True, None, None)], FanoutPolicy(True)),
+        (FANOUTS.reset("etl", "payments", "", NOTE, None), [], False),
+        (FANOUTS.policies("etl", "payments", None, 50), [], []),
+        (FANOUTS.cursors("etl", "payments", None, 50, behind=False), [], []),
+        (FANOUTS.tally(None, None), [], []),
+    ],
+)
+def test_every_other_operation_is_one_statement_by_itself(
+    script: Script[Any], rows: Sequence[Row], answer: object
+) -> None:
+    recorder = Recorder(rows)
+
+    assert run(recorder, script) == answer
+    assert [isinstance(each, Opening) for each in recorder.statements] == [False]
+
+
+def test_a_policy_is_stored_with_its_times() -> None:
+    recorder = Recorder([(None, timedelta(hours=1), None)])
+
+    run(recorder, FANOUTS.edit("etl", "payments", "a", FanoutPolicy(every=timedelta(hours=1)), NOTE, None))
+
+    assert recorder.statements[0].args[:6] == ("etl", "payments", "a", None, timedelta(hours=1), None)
+    assert recorder.statements[0].args[8] == "etl|payments|a"
