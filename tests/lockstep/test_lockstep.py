@@ -26,7 +26,7 @@ from tests.lockstep.twins import Twins
 pytestmark = [pytest.mark.no_cover, pytest.mark.timeout(7200)]
 
 CI = settings(
-    max_examples=20,
+    max_examples=14,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
@@ -80,7 +80,7 @@ def test_sqlite_keeps_step_with_memory(tmp_path: Path, histories: type[Twins], s
     here = type("Here", (OnSqlite, histories), {"directory": tmp_path})
 
     # A history in a file takes a third of the time that it takes on a server.
-    run_state_machine_as_test(here, settings=settings(size, max_examples=3 * size.max_examples))
+    run_state_machine_as_test(here, settings=settings(size, max_examples=2 * size.max_examples))
 
 
 @pytest.mark.parametrize("by", ["asyncpg", "psycopg"])

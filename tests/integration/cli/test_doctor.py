@@ -58,7 +58,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "retention.audit": ("365d", "default"),
         "retention.inbox": ("30d", "default"),
         "retention.leases": ("7d", "default"),
-        "retention.cursors": ("90d", "default"),
+        "retention.cursors": ("400d", "default"),
         "retention.topics": ("orders.* done 2d, dead forever", "mainspring.toml:8"),
     }
 

@@ -84,7 +84,7 @@ def _fill(
             {"group": group, "count": count, "first": first, "shift": shift, "held_by": held_by},
         )
 
-    # A message each for who is claimed; the million that nobody ever claims need none to be in the way.
+    # A message each for who is claimed; those that nobody ever claims need none to be in the way.
     connection.execute(_MESSAGE.format(schema=schema), {"count": ready + held})
     deliver("sleeper", future, 10_000_000, 3600)
     deliver("other", other, 20_000_000, -3600)

@@ -28,7 +28,7 @@ GROWTH = """
 KEYS = "ARRAY[" + ", ".join(f"'k{n:06}'" for n in range(100_001, 100_201)) + "]"
 SEQS = "ARRAY[" + ", ".join(map(str, range(100_001, 100_021))) + "]"
 STATEMENTS = {
-    "limited_turn": ("'mail'", 10, set[str]()),
+    "limited_turn": ("'mail'", 100, set[str]()),
     "limited_due": (
         "'mail', '{0,1,2,3}', ARRAY[NULL, NULL, NULL, NULL]::timestamptz[], 200, NULL",
         300,

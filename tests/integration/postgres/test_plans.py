@@ -1,4 +1,4 @@
-"""A claim costs what it takes, not what lies around: four million rows that are none of its business."""
+"""A claim costs what it takes, not what lies around: a million rows that are none of its business."""
 
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
@@ -20,16 +20,15 @@ NAMES = Names("loaded")
 EVER = "NULL, NULL, NULL, NULL"
 LATELY = ", ".join(["now() - interval '1 minute'"] * 4)
 CLAIM = WANT + ", 'node', interval '30 seconds', NULL"
-FIRST_HELD = 2_250_001  # the deliveries that are held were made last
+MANY = 250_000
+FIRST_HELD = 3 * MANY + 1  # the deliveries that are held were made last
 HELD = f"ARRAY[{', '.join(map(str, range(FIRST_HELD, FIRST_HELD + 100)))}], array_fill(1, ARRAY[100])"
 
 
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
-    """A database with a million future, a million dead, a million of another group, and four levels that are ready."""
-    with filled(
-        postgres_url, NAMES.schema, future=1_000_000, dead=1_000_000, other=1_000_000, ready=250_000, held=1_000
-    ):
+    """A database with many future, many dead, many of another group, and as many on four levels that are ready."""
+    with filled(postgres_url, NAMES.schema, future=MANY, dead=MANY, other=MANY, ready=MANY, held=1_000):
         yield postgres_url
 
 
@@ -77,7 +76,7 @@ async def test_a_claim_of_nothing_reads_nearly_nothing(reserved: Connection) -> 
     nobody = CLAIM.replace("'mail'", "'sleeper'")
     await explain(reserved, "claim", nobody.format(limit=100, since=EVER))
 
-    # All of this group's million are in the future.
+    # All of this group's are in the future.
     plan = await explain(reserved, "claim", nobody.format(limit=100, since=EVER))
 
     assert plan.buffers < 40
@@ -198,7 +197,7 @@ def test_the_planner_knows_the_tables(loaded: str) -> None:
         found = connection.execute("SELECT reltuples FROM pg_class WHERE oid = 'loaded.delivery'::regclass").fetchone()
 
     assert found is not None
-    assert found[0] > 2_000_000
+    assert found[0] > 2 * MANY
 
 
 async def test_a_batch_is_published_without_comparing_all_with_all(

@@ -22,6 +22,8 @@ ALL = [
     "0008_leases",
     "0009_unique",
     "0010_progress",
+    "0011_limits",
+    "0012_fanout",
 ]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 

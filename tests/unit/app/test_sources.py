@@ -114,7 +114,7 @@ CASES = {
     "retention.audit": _kept("audit", 365 * DAY),
     "retention.inbox": _kept("inbox", 30 * DAY),
     "retention.leases": _kept("leases", 7 * DAY),
-    "retention.cursors": _kept("cursors", 90 * DAY),
+    "retention.cursors": _kept("cursors", 400 * DAY),
     "retention.topics": Case(
         {},
         '{ "a.*" = { done = "1d", dead = "forever" }, b = { parked = "2d" } }',
