@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from tests.faults.limiting import GLOBAL_CONCURRENCY, KEY_CONCURRENCY, KEY_RATE,
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
 from tests.faults.waiting import until
+from tests.faults.worker import build
 
 ENGINES = ("postgres",)  # SQLite has a test of its own, with fewer processes
 KEYS = 50
@@ -182,9 +183,11 @@ async def test_order_and_limits_hold_on_one_sqlite_file(tmp_path: Path, seed: in
 
 async def test_workers_without_the_limits_are_reported(scene: Scene, report: Report) -> None:
     feeding = Feeding(scene, 6, 6)
-    await scene.workers(2, limits=True, bug="unlimited")
-    async with scene.publishing() as app:
+    # All of it waits when they begin, so that nobody has to hurry to get it out of order.
+    async with build(replace(scene.plan, limits=True)) as app:
+        await app.declare()
         await feeding.run(app)
+    await scene.workers(2, limits=True, bug="unlimited")
     await scene.drained()
 
     found = judge(scene, feeding.expected)
