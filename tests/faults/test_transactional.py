@@ -3,7 +3,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.faults.fleet import Member
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
 from tests.faults.tables import as_uuid
-from tests.faults.waiting import until
+from tests.faults.waiting import TooLateError, until
 
 ENGINES = ("postgres",)  # SQLite has a test of its own, with fewer processes
 _TABLES = {
@@ -111,15 +111,23 @@ def bank_of(scene: Scene) -> Iterator[Bank]:
             bank.run(f"DROP TABLE {table(scene.plan, name)}")
 
 
-async def _taken_over(scene: Scene, frozen: Member) -> None:
-    """Wait until somebody else has begun what this one was at; it may be at nothing, having ended just before."""
+async def _lapse(scene: Scene, frozen: Member) -> None:
+    """Wait until the claims of one that stands still have lapsed, or others have taken them.
+
+    It may hold the accounts that all the others wait for: then nobody takes over before it goes on.
+    """
     held = {each.id: each.epoch for each in scene.executions() if each.pid == frozen.pid and each.outcome is None}
+
+    def lapsed() -> bool:
+        found = scene.tables.rows(f"SELECT message_id, epoch FROM {scene.tables.prefix}delivery WHERE due_at > now()")
+        return not any(held.get(as_uuid(id)) == epoch for id, epoch in found)
 
     def begun_again() -> bool:
         return any(each.epoch > held.get(each.id, each.epoch) for each in scene.executions())
 
-    if held:
-        await until("somebody to take over from who stands still", begun_again)
+    await until("the claims of who stands still to lapse", lapsed)
+    with suppress(TooLateError):
+        await until("somebody to take over", begun_again, 1)
 
 
 async def _kill_within(bank: Bank, workers: int, kills: int, freezes: int) -> Books:
@@ -132,8 +140,10 @@ async def _kill_within(bank: Bank, workers: int, kills: int, freezes: int) -> Bo
             victim = await scene.running()
             if n < freezes:
                 victim.freeze()
-                await _taken_over(scene, victim)
-                victim.thaw()
+                try:
+                    await _lapse(scene, victim)
+                finally:
+                    victim.thaw()
             else:
                 scene.kill(victim)
                 scene.fleet.replace(victim)
