@@ -54,6 +54,7 @@ class Closing:
     async def close(self, hurry: asyncio.Event) -> None:
         """Handlers may finish within the grace, or until somebody is in a hurry."""
         self._scheduler.fire_no_more()
+        self._fetchers.claim_no_more()
         # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
         taking = asyncio.create_task(self._stop_taking())
         for executor in self._executors:

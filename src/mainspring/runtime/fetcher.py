@@ -75,6 +75,11 @@ class Fetcher(Service):
         self._wakeup.stirred()
         self.wake()
 
+    def claim_no_more(self) -> None:
+        """Leave what is there to others: what is handed back at the end must not come again."""
+        self._stopping = True
+        self.wake()
+
     def comes_back(self, delay: timedelta) -> None:
         """Something of its groups returns after this time (a retry, a snooze), or may be taken then."""
         self._wakeup.returns(delay)

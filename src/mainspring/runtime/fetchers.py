@@ -63,6 +63,11 @@ class Fetchers:
         for each in self._all:
             each.start()
 
+    def claim_no_more(self) -> None:
+        """Leave what is there to others, from this very moment on."""
+        for each in self._all:
+            each.claim_no_more()
+
     async def stop(self) -> None:
         """Finish the claims on their way and end."""
         await asyncio.gather(*(each.stop() for each in self._all))
