@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypedDict, Unpack
 from uuid import UUID, uuid4
 
+from mainspring.model.browsing import Filter
 from mainspring.model.message import (
     ALL_LEVELS,
     Claim,
@@ -18,7 +19,7 @@ from mainspring.model.message import (
     Want,
 )
 from mainspring.model.verdict import Bury, Failure, FailureKind, Settlement, Verdict
-from mainspring.model.views import Counts, Declaration, DeliveryView, Filter, MessageView
+from mainspring.model.views import Counts, Declaration, DeliveryView, MessageView
 from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Storage
 
@@ -140,7 +141,7 @@ async def statuses(storage: Storage, message_id: UUID) -> list[str]:
 
 async def listed(storage: Storage, state: Stands) -> list[UUID]:
     """The messages in a state, newest first."""
-    return [view.message_id for view in await storage.ledger.browse(Filter(state=state))]
+    return [view.message_id for view in (await storage.ledger.browse(Filter(state=state))).rows]
 
 
 async def counts(storage: Storage, group: str = "mailer") -> Counts:

@@ -1,8 +1,8 @@
 """Browsing: every state, every filter, page by page."""
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import Priority
 from mainspring.model.verdict import DONE, Cancel, Done
-from mainspring.model.views import DeadSelection, Filter
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOLD,
@@ -39,7 +39,7 @@ async def test_each_state_lists_its_own(storage: Storage) -> None:
     assert await listed(storage, "ready") == [ready.id]
     assert await listed(storage, "scheduled") == [scheduled.id]
     assert await listed(storage, "parked") == [parked.id]
-    live = await storage.ledger.browse(Filter())
+    live = (await storage.ledger.browse(Filter())).rows
     assert [(view.message_id, view.state) for view in live] == [
         (scheduled.id, "scheduled"),
         (ready.id, "ready"),
@@ -51,7 +51,7 @@ async def test_a_lapsed_claim_is_shown_as_running_and_lapsed(storage: Storage) -
     held = await hold_one(storage, one=draft(group="mailer", key="k", priority=Priority.HIGH))
 
     turn(storage, HOUR)
-    (view,) = await storage.ledger.browse(Filter(state="running"))
+    (view,) = (await storage.ledger.browse(Filter(state="running"))).rows
 
     assert (view.seq, view.message_id, view.group) == (held.id, held.message_id, "mailer")
     assert (view.topic, view.key, view.priority) == ("orders.placed", "k", Priority.HIGH)
@@ -66,7 +66,7 @@ async def test_what_is_done_is_listed_from_the_kept_runs(storage: Storage) -> No
     turn(storage, SECOND)
     await settle(storage, held, Done("42 rows"), keep="all")
 
-    (view,) = await storage.ledger.browse(Filter(state="done"))
+    (view,) = (await storage.ledger.browse(Filter(state="done"))).rows
 
     (run,) = await storage.ledger.runs(None, None, 10)
     assert (view.seq, view.message_id, view.group) == (run.id, held.message_id, "mailer")
@@ -77,10 +77,10 @@ async def test_what_is_done_is_listed_from_the_kept_runs(storage: Storage) -> No
 
 async def test_what_was_cancelled_is_listed_with_its_reason(storage: Storage) -> None:
     await publish(storage, draft(group="mailer", key="k"))
-    (delivery,) = await storage.ledger.browse(Filter())
+    (delivery,) = (await storage.ledger.browse(Filter())).rows
     await storage.mailbox.cancel(delivery.message_id, "paid in time")
 
-    (view,) = await storage.ledger.browse(Filter(state="cancelled"))
+    (view,) = (await storage.ledger.browse(Filter(state="cancelled"))).rows
 
     assert (view.message_id, view.state, view.key) == (delivery.message_id, "cancelled", "k")
     assert view.error == "paid in time"
@@ -93,7 +93,7 @@ async def test_filters_narrow_every_live_state(storage: Storage) -> None:
     await publish(storage, placed, paid, counted)
 
     async def matching(**fields: str) -> list[object]:
-        return [view.message_id for view in await storage.ledger.browse(Filter(**fields))]  # type: ignore[arg-type]
+        return [view.message_id for view in (await storage.ledger.browse(Filter(**fields))).rows]  # type: ignore[arg-type]
 
     assert await matching(group="mailer") == [paid.id, placed.id]
     assert await matching(topic="orders.placed") == [counted.id, placed.id]
@@ -114,12 +114,12 @@ async def test_filters_narrow_what_is_dead_parked_done_and_cancelled(storage: St
 
     for state, group in (("dead", "mailer"), ("done", "mailer"), ("cancelled", "mailer"), ("parked", "")):
         every = Filter(state=state, topic="orders.placed", group=group)  # type: ignore[arg-type]
-        assert [view.key for view in await storage.ledger.browse(every)] == ["b", "a"], state
+        assert [view.key for view in (await storage.ledger.browse(every)).rows] == ["b", "a"], state
         for missing in ({"key": "c"}, {"topic": "orders.paid"}, {"group": "analytics"}):
             narrowed = Filter(state=state, **missing)  # type: ignore[arg-type]
-            assert await storage.ledger.browse(narrowed) == [], (state, missing)
+            assert (await storage.ledger.browse(narrowed)).rows == (), (state, missing)
         one = Filter(state=state, key="a")  # type: ignore[arg-type]
-        assert [view.key for view in await storage.ledger.browse(one)] == ["a"], state
+        assert [view.key for view in (await storage.ledger.browse(one)).rows] == ["a"], state
 
 
 async def test_dead_letters_are_found_by_a_part_of_their_error_in_any_case(storage: Storage) -> None:
@@ -127,7 +127,7 @@ async def test_dead_letters_are_found_by_a_part_of_their_error_in_any_case(stora
     full = await bury_one(storage, error="disk 100% full_up [x]")
 
     async def erring(text: str) -> list[object]:
-        return [view.message_id for view in await storage.ledger.browse(Filter("dead", error=text))]
+        return [view.message_id for view in (await storage.ledger.browse(Filter("dead", error=text))).rows]
 
     assert await erring("timeout") == [timeout.message_id]
     assert await erring("DISK") == [full.message_id]
@@ -146,7 +146,7 @@ async def test_a_list_is_read_page_by_page_newest_first(storage: Storage) -> Non
 
     pages = []
     before = None
-    while page := await storage.ledger.browse(Filter(before=before, limit=3)):
+    while page := (await storage.ledger.browse(Filter(before=before, limit=3))).rows:
         pages.append([view.message_id for view in page])
         before = page[-1].seq
 
@@ -162,8 +162,8 @@ async def test_every_kind_of_list_has_pages(storage: Storage) -> None:
         await settle(storage, await hold_one(storage), Cancel(f"reason {number}"))
 
     for state in ("dead", "parked", "done", "cancelled"):
-        first = await storage.ledger.browse(Filter(state=state, limit=2))
-        rest = await storage.ledger.browse(Filter(state=state, before=first[-1].seq))
+        first = (await storage.ledger.browse(Filter(state=state, limit=2))).rows
+        rest = (await storage.ledger.browse(Filter(state=state, before=first[-1].seq))).rows
         seqs = [view.seq for view in first + rest]
         assert (len(first), len(rest)) == (2, 1), state
         assert seqs == sorted(seqs, reverse=True), state
@@ -172,8 +172,8 @@ async def test_every_kind_of_list_has_pages(storage: Storage) -> None:
 async def test_a_page_has_fifty_rows_unless_another_number_is_asked_for(storage: Storage) -> None:
     await publish(storage, *(draft(group="mailer") for _ in range(60)))
 
-    assert len(await storage.ledger.browse(Filter())) == 50
-    assert len(await storage.ledger.browse(Filter(limit=55))) == 55
+    assert len((await storage.ledger.browse(Filter())).rows) == 50
+    assert len((await storage.ledger.browse(Filter(limit=55))).rows) == 55
 
 
 async def test_a_revived_delivery_is_listed_at_its_old_place(storage: Storage) -> None:

@@ -2,9 +2,9 @@
 
 from uuid import uuid4
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import Priority
 from mainspring.model.verdict import DONE, Bury, Retry
-from mainspring.model.views import DeadSelection, Filter
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOUR,
@@ -210,7 +210,7 @@ async def test_errors_are_read_back_as_they_were_written(storage: Storage) -> No
         ("unreadable", error, trace),
         ("timeout", error, trace),
     ]
-    (dead,) = await storage.ledger.browse(Filter(state="dead"))
+    (dead,) = (await storage.ledger.browse(Filter(state="dead"))).rows
     assert dead.error == error
 
 

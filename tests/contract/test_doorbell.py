@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join
 from mainspring.model.schedule import NEVER
 from mainspring.model.verdict import DONE
-from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import NOON, bury_one, claim_one, declare, draft, publish, settle, siblings
 from tests.contract.scheduling import NAME, NOTE, keep, look, occurrence, schedule

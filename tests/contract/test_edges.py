@@ -2,9 +2,10 @@
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import Cancelled, Extended, Published, Settled
 from mainspring.model.verdict import DONE, Bury, Done, Retry
-from mainspring.model.views import Beat, DeadSelection, Declaration, Filter, GroupRuns
+from mainspring.model.views import Beat, Declaration, GroupRuns
 from mainspring.storage.contract import Keyed, Storage
 from tests.contract.acting import (
     HOLD,
@@ -79,7 +80,7 @@ async def test_a_group_may_have_any_name(storage: Storage, name: str) -> None:
     assert (revived, paused, resumed) == (1, True, True)
     assert (await counts(storage, name)).ready == 2
     assert (await counts(storage, name)).handled == 1
-    assert len(await storage.ledger.browse(Filter(group=name))) == 2
+    assert len((await storage.ledger.browse(Filter(group=name))).rows) == 2
     assert {run.node for run in await storage.ledger.runs(name, None, 10)} == {name}
     roster = await storage.ledger.roster()
     assert (roster.groups[0].name, roster.groups[0].app, roster.workers[0].groups) == (name, name, (name,))
@@ -100,7 +101,7 @@ async def test_a_topic_a_key_and_a_header_may_have_any_name(storage: Storage, na
 
     assert (delivery.topic, delivery.key, delivery.headers) == (topic, name, {name: name})
     assert (delivery.correlation_id, delivery.content_type) == (name, name)
-    assert [view.key for view in await storage.ledger.browse(Filter("done", topic=topic, key=name))] == [name]
+    assert [view.key for view in (await storage.ledger.browse(Filter("done", topic=topic, key=name))).rows] == [name]
     assert (await found(storage, one.id)).runs[0].output == name
     assert await storage.mailbox.cancel(Keyed(topic, name + "x"), name) == Cancelled(0, 1)
     assert (await storage.ledger.roster()).groups[0].options == {name: name}

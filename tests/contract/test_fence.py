@@ -2,9 +2,9 @@
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Settlement, Snooze, Verdict
-from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOLD,

@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join, JoinOutcome, is_member, outcome
 from mainspring.model.message import Delivery, Draft, Priority
 from mainspring.model.schedule import Look
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
-from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Keyed, Storage
 from tests.contract.acting import (
     HOUR,

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.limits import SLOTS, Limits, Rate, Ration
 from mainspring.model.message import ALL_LEVELS, Delivery, Priority, Want
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Snooze, Verdict
-from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Storage
 from mainspring.storage.limiting import KEYS
 from tests.contract.acting import (

@@ -3,10 +3,10 @@
 import asyncio
 from uuid import UUID, uuid4
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Follower, Join, JoinView, Recount
 from mainspring.model.message import Draft
 from mainspring.model.verdict import DONE, Bury, Retry, Settlement, Verdict
-from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOUR,

@@ -2,10 +2,11 @@
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.join import Join
 from mainspring.model.message import Claim, Delivery, Progress
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Snooze, Verdict
-from mainspring.model.views import DeadSelection, Filter, Pruned, Retention
+from mainspring.model.views import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOUR,
@@ -43,10 +44,10 @@ async def test_it_is_seen_wherever_running_deliveries_are(storage: Storage) -> N
     turn(storage, SECOND)
     await report(storage, held, "42 of 100")
 
-    silent, running = await storage.ledger.browse(Filter())
+    silent, running = (await storage.ledger.browse(Filter())).rows
     assert (running.progress, running.progress_at) == ("42 of 100", NOON + SECOND)
     assert (silent.progress, silent.progress_at) == (None, None)
-    assert await storage.ledger.browse(Filter(state="running")) == [running]
+    assert (await storage.ledger.browse(Filter(state="running"))).rows == (running,)
     assert await the_copy(storage, held.message_id) == running
 
 
@@ -83,7 +84,7 @@ async def test_many_are_reported_at_once_each_for_itself(storage: Storage) -> No
     said = [Progress(each.claim, f"at {number}") for number, each in enumerate(held)]
     await storage.upkeep.report([*reversed(said), Progress(Claim(2**40, 1), "never was")])
 
-    seen = {view.seq: view.progress for view in await storage.ledger.browse(Filter())}
+    seen = {view.seq: view.progress for view in (await storage.ledger.browse(Filter())).rows}
     assert seen == {each.claim.id: each.text for each in said if each.claim != held[3].claim}
 
 

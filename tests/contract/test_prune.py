@@ -3,8 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Retry, Snooze
-from mainspring.model.views import Beat, DeadSelection, GroupRuns, Pruned, Retention, RunView
+from mainspring.model.views import Beat, GroupRuns, Pruned, Retention, RunView
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from mainspring.model.browsing import Filter
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import DONE, Bury, Retry
-from mainspring.model.views import Filter, Kind, Pruned, Retention
+from mainspring.model.views import Kind, Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,
@@ -55,8 +56,8 @@ async def held(storage: Storage, topic: str) -> Delivery:
 async def left(storage: Storage) -> dict[str, list[str]]:
     """The topics of which something is left, by kind."""
     runs = await storage.ledger.runs(None, None, 1000)
-    dead = await storage.ledger.browse(Filter(state="dead", limit=1000))
-    parked = await storage.ledger.browse(Filter(state="parked", limit=1000))
+    dead = (await storage.ledger.browse(Filter(state="dead", limit=1000))).rows
+    parked = (await storage.ledger.browse(Filter(state="parked", limit=1000))).rows
     return {
         "done": sorted(run.topic for run in runs if run.status == "done"),
         "failures": sorted(run.topic for run in runs if run.status == "failed"),
@@ -197,7 +198,7 @@ async def test_by_hand_one_topic_is_kept_as_its_pattern_says(storage: Storage) -
 
 
 async def test_what_was_pruned_by_hand_has_its_line_in_the_audit(storage: Storage) -> None:
-    await storage.controls.purged("orders.*", "ann", "runs 3, dead 1")
+    await storage.controls.noted("purge", "orders.*", "ann", "runs 3, dead 1")
 
     (note,) = await storage.ledger.audit(None, 10)
     assert (note.at, note.by, note.action, note.subject) == (NOON, "ann", "purge", "orders.*")

@@ -3,9 +3,9 @@
 from datetime import timedelta, timezone
 from uuid import uuid4
 
+from mainspring.model.browsing import Filter
 from mainspring.model.message import Priority, Published
 from mainspring.model.verdict import DONE
-from mainspring.model.views import Filter
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,
@@ -216,7 +216,7 @@ async def test_a_message_of_several_groups_is_stored_once_and_delivered_to_each(
 
     assert ids(await claim(storage, "mailer")) == [order.id]
     assert ids(await claim(storage, "analytics")) == [order.id]
-    assert len(await storage.ledger.browse(Filter(state="running"))) == 2
+    assert len((await storage.ledger.browse(Filter(state="running"))).rows) == 2
 
 
 async def test_what_nobody_has_claimed_is_counted_as_ready_or_scheduled(storage: Storage) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from mainspring.model.browsing import Filter
 from mainspring.model.message import Priority
 from mainspring.model.verdict import DONE
-from mainspring.model.views import Filter
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOUR,
@@ -123,7 +123,7 @@ async def test_a_topic_without_a_subscriber_is_parked(storage: Storage) -> None:
 
     await publish(storage, message)
 
-    (view,) = await storage.ledger.browse(Filter(state="parked"))
+    (view,) = (await storage.ledger.browse(Filter(state="parked"))).rows
     assert (view.message_id, view.group, view.topic) == (message.id, "", "orders.placed")
     assert (view.state, view.key, view.priority) == ("parked", "order:1", Priority.LOW)
     assert (view.attempt, view.held_by, view.published_at) == (0, None, NOON)

@@ -2,9 +2,10 @@
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Draft
 from mainspring.model.verdict import DONE, Bury, Retry, Verdict
-from mainspring.model.views import DeadSelection, Retention, RunView, Source
+from mainspring.model.views import Retention, RunView, Source
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,
@@ -97,15 +98,35 @@ async def test_the_runs_of_a_schedule_are_paged_newest_first(storage: Storage) -
     assert await of_schedule(storage, "of no schedule") == []
 
 
-async def test_the_latest_run_of_each_schedule_is_found(storage: Storage) -> None:
-    for name in (NAME, "another", NAME, "it's 夜"):
+async def test_the_latest_runs_of_each_schedule_are_found(storage: Storage) -> None:
+    for name in (NAME, "another", NAME, "it's 夜", NAME):
         await publish(storage, draft(group="mailer", schedule=name))
         await run_all(storage)
 
-    latest = await storage.ledger.latest([NAME, "it's 夜", "of no schedule", NAME])
+    recent = await storage.ledger.recent([NAME, "it's 夜", "of no schedule", NAME], 2)
 
-    assert latest == {name: (await of_schedule(storage, name))[0] for name in (NAME, "it's 夜")}
-    assert await storage.ledger.latest([]) == {}
+    every = await of_schedule(storage)
+    assert recent == {NAME: tuple(every[:2]), "it's 夜": tuple(await of_schedule(storage, "it's 夜"))}
+    assert (len(every), [run.id for run in every]) == (3, sorted((run.id for run in every), reverse=True))
+    assert await storage.ledger.recent([], 5) == {}
+
+
+async def test_the_latest_failures_are_found_whatever_they_are_of(storage: Storage) -> None:
+    for number, topic in enumerate(("a", "live/a", "a", "a")):
+        turn(storage, number * MINUTE)
+        delivery = await hold_one(storage, one=draft(topic, group="mailer"))
+        verdict = Retry(HOUR, failure(f"error {number}")) if number % 2 else Bury(failure(f"error {number}"))
+        await settle(storage, delivery, verdict)
+    await settle(storage, await hold_one(storage, one=draft("a", group="mailer")), DONE, keep="all")
+
+    async def failed(prefix: str | None, limit: int = 10) -> list[tuple[str | None, str]]:
+        return [(run.error, run.status) for run in await storage.ledger.failures(prefix, limit)]
+
+    mine = [("error 3", "failed"), ("error 2", "dead"), ("error 0", "dead")]
+    assert await failed("") == mine
+    assert await failed("", 2) == mine[:2]
+    assert await failed("live/") == [("error 1", "failed")]
+    assert await failed(None) == [*mine[:2], ("error 1", "failed"), mine[2]]
 
 
 async def test_every_attempt_is_of_the_schedule(storage: Storage) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from mainspring.model.views import DeadSelection
+from mainspring.model.browsing import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOLD,

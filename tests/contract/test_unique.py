@@ -4,10 +4,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Receipt
 from mainspring.model.unique import Keeps, Scope
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
-from mainspring.model.views import DeadSelection, Pruned, Retention
+from mainspring.model.views import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.schedule import NEVER, Look
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Verdict
-from mainspring.model.views import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

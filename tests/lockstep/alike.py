@@ -59,6 +59,13 @@ def runs(kept: Sequence[RunView]) -> Alike:
     return sorted((_run(run) for run in kept), key=repr)
 
 
+def failures(kept: Sequence[RunView]) -> Alike:
+    """Runs by their end; of those that ended together any may be the first."""
+    ends = [run.finished_at for run in kept]
+    assert ends == sorted(ends, reverse=True), "the last to end first"
+    return sorted((_run(run) for run in kept), key=repr)
+
+
 def _view(view: DeliveryView) -> DeliveryView:
     match view.state:
         case "done" | "cancelled":  # a run does not remember these of its delivery

@@ -1,15 +1,17 @@
 """What Hypothesis may draw: few names and few instants, so that histories cross each other often."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from hypothesis import strategies as st
 
+from mainspring.model.browsing import DeadSelection, Filter
+from mainspring.model.measures import BINS, STATUSES, TIMES, Measure
 from mainspring.model.message import Draft, Keep, Priority
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
-from mainspring.model.views import Beat, DeadSelection, Declaration, GroupRuns, Kind, Retention
+from mainspring.model.views import Beat, Declaration, GroupRuns, Kind, Retention, State
 
 TICK = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
@@ -51,6 +53,7 @@ drafts = st.builds(
     expires_in=st.none() | st.just(MINUTE),
     schedule=st.none() | st.none() | st.sampled_from(SCHEDULES),
     manual=st.sampled_from([False, False, True]),
+    causation_id=st.none() | st.none() | message_ids,
 )
 
 hashes = st.sampled_from([b"\x00", b"it's"])
@@ -115,12 +118,29 @@ declarations = st.lists(
 
 Action = Literal["pause", "resume", "retire"]
 actions: st.SearchStrategy[Action] = st.sampled_from(("resume", "pause", "resume", "resume", "retire"))
+Steering = Literal["revive", "discard", "hasten", "withdraw"]
+steerings: st.SearchStrategy[Steering] = st.sampled_from(get_args(Steering))
+states: st.SearchStrategy[State] = st.sampled_from(
+    ("dead", "dead", "scheduled", "scheduled", "ready", "running", "parked")
+)
 selections = st.just(DeadSelection()) | st.builds(
     DeadSelection,
     message_id=st.none() | st.none() | message_ids,
     group=st.none() | groups,
     topic=st.none() | st.none() | topics,
     error=st.none() | st.sampled_from(["TIMEOUT", "100%", "_"]),
+)
+filters = st.builds(
+    Filter,
+    state=st.sampled_from(("live", *get_args(State))),
+    group=st.none() | groups,
+    topic=st.none() | st.none() | topics,
+    key=st.none() | st.none() | keys,
+    limit=st.sampled_from([1, 3, 50]),
+    text=st.none() | st.none() | st.sampled_from(["a", "\x00"]),
+    held_by=st.none() | st.none() | st.sampled_from(["node-1", "node-2"]),
+    prefix=st.none() | st.just(""),
+    scan=st.sampled_from([1, 2, 5, 1000]),
 )
 lengths = st.none() | st.sampled_from([timedelta(), HOUR, 7 * DAY])
 kinds: st.SearchStrategy[Kind] = st.sampled_from(("done", "failures", "dead", "parked"))
@@ -137,6 +157,9 @@ retentions = st.just(Retention()) | st.builds(
     topics=rules,
 )
 
+counted = st.builds(
+    Measure, groups, st.sampled_from([*STATUSES, *TIMES]), st.sampled_from([0, 1, BINS - 1]), st.integers(1, 5)
+)
 tallies = st.builds(GroupRuns, st.integers(0, 5), st.integers(0, 5))
 beats = st.builds(
     Beat,
@@ -148,4 +171,5 @@ beats = st.builds(
     in_hand=st.integers(0, 9),
     bell=st.sampled_from(["poll", "watch"]),
     runs=st.dictionaries(groups, tallies, max_size=2),
+    measures=st.lists(counted, unique_by=lambda each: (each.group, each.what, each.bin), max_size=4).map(tuple),
 )

@@ -9,11 +9,12 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.join import Join, JoinView
 from mainspring.model.message import ALL_LEVELS, Draft, Want
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Verdict
-from mainspring.model.views import DeadSelection, Declaration, Filter
+from mainspring.model.views import Declaration
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import Twins
@@ -131,7 +132,7 @@ class Joined(Twins):
     @precondition(lambda self: self.new_ids)
     @rule(draft=drawing.drafts)
     def replace_a_dead_letter(self, draft: Draft) -> None:
-        dead = self.runner.run(self.memory.ledger.browse(Filter(state="dead", limit=1)))
+        dead = self.runner.run(self.memory.ledger.browse(Filter(state="dead", limit=1))).rows
         if dead:
             better = replace(draft, id=self.new_ids.pop(), group=dead[0].group)
             self.alike(lambda storage: storage.controls.replace(dead[0].message_id, dead[0].group, "ann", better))
@@ -178,7 +179,7 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
     return {
         "joins": [replace(each, oldest=None) for each in joins],
         "oldest": await _members(storage, joins[0]) if joins else None,
-        "live": alike.listing(await ledger.browse(Filter(limit=1000))),
-        "dead": alike.listing(await ledger.browse(Filter(state="dead", limit=1000))),
+        "live": alike.listing((await ledger.browse(Filter(limit=1000))).rows),
+        "dead": alike.listing((await ledger.browse(Filter(state="dead", limit=1000))).rows),
         **{str(each): alike.message(await ledger.find(each)) for each in ids},
     }

@@ -10,9 +10,10 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.limits import Limits, Rate, Ration
 from mainspring.model.message import Draft, Priority, Scan, Want
-from mainspring.model.views import DeadSelection, Declaration, Filter
+from mainspring.model.views import Declaration
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import Twins
@@ -187,4 +188,6 @@ def _plain(ration: Ration) -> Ration:
 
 async def _everything(storage: Storage) -> dict[str, Any]:
     states: Sequence[Any] = ("live", "dead")
-    return {state: alike.listing(await storage.ledger.browse(Filter(state=state, limit=1000))) for state in states}
+    return {
+        state: alike.listing((await storage.ledger.browse(Filter(state=state, limit=1000))).rows) for state in states
+    }

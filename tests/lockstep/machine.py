@@ -9,10 +9,12 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.errors import MainspringError
+from mainspring.model.measures import SPANS
 from mainspring.model.message import Draft, Priority, Progress, Scan, Want
 from mainspring.model.unique import Likeness
-from mainspring.model.views import Beat, DeadSelection, Declaration, Filter, Retention
+from mainspring.model.views import Beat, Declaration, DeliveryView, Retention
 from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
@@ -101,7 +103,7 @@ class Lockstep(Twins):
 
     @rule(number=st.integers(0, 5), keyed=st.booleans())
     def cancel_one_of_the_living(self, number: int, keyed: bool) -> None:
-        living = self.runner.run(self.memory.ledger.browse(Filter(limit=number + 1)))
+        living = self.runner.run(self.memory.ledger.browse(Filter(limit=number + 1))).rows
         if living:
             view = living[-1]
             self.cancel(Keyed(view.topic, view.key) if keyed and view.key else view.message_id)
@@ -130,13 +132,41 @@ class Lockstep(Twins):
         else:
             self.alike(lambda storage: storage.controls.discard(which, "ann", limit))
 
+    @rule(state=drawing.states, number=st.integers(1, 4), what=drawing.steerings)
+    def steer_those_picked(self, state: Stands, number: int, what: drawing.Steering) -> None:
+        found = self.runner.run(self.memory.ledger.browse(Filter(state=state, limit=number))).rows
+        picked = tuple((each.message_id, each.group) for each in found)
+        which = DeadSelection(picked=picked)
+        match what:
+            case "revive":
+                self.alike(lambda storage: storage.controls.revive(which, "ann", number))
+            case "discard":
+                self.alike(lambda storage: storage.controls.discard(which, None, number))
+            case "hasten":
+                self.alike(lambda storage: storage.controls.hasten(picked, "ann"))
+            case "withdraw":
+                self.alike(lambda storage: storage.controls.withdraw(picked, "ann", "obsolete"))
+
+    @rule(worker=st.sampled_from(["node-1", "node-2"]), drains=st.booleans())
+    def drain(self, worker: str, drains: bool) -> None:
+        if drains:
+            self.alike(lambda storage: storage.controls.drain(worker, "ann", "deploy"))
+        else:
+            self.alike(lambda storage: storage.controls.undrain(worker, "ann"))
+
     @precondition(lambda self: self.new_ids)
     @rule(which=st.integers(0, 3), draft=drawing.drafts)
     def replace_a_dead_letter(self, which: int, draft: Draft) -> None:
-        dead = self.runner.run(self.memory.ledger.browse(Filter(state="dead", limit=which + 1)))
+        dead = self.runner.run(self.memory.ledger.browse(Filter(state="dead", limit=which + 1))).rows
         message_id, group = (dead[-1].message_id, dead[-1].group) if dead else (drawing.IDS[which], "mailer")
         better = replace(draft, id=self.new_ids.pop(), group=group)
         self.alike(lambda storage: storage.controls.replace(message_id, group, "ann", better))
+
+    # Ledger
+
+    @rule(wanted=drawing.filters)
+    def search(self, wanted: Filter) -> None:
+        self.alike(lambda storage: _all_pages(storage, wanted), alike.listing)
 
     # Upkeep
 
@@ -165,7 +195,7 @@ class Lockstep(Twins):
     @rule(retention=drawing.retentions, topic=st.sampled_from(drawing.PATTERNS))
     def purge(self, retention: Retention, topic: str) -> None:
         self.alike(lambda storage: storage.upkeep.prune(retention, 1000, topic))
-        self.alike(lambda storage: storage.controls.purged(topic, "ann", "some"))
+        self.alike(lambda storage: storage.controls.noted("purge", topic, "ann", "some"))
 
     # After every step
 
@@ -173,6 +203,16 @@ class Lockstep(Twins):
     def everything_to_be_seen_agrees(self) -> None:
         ids = self.met(*drawing.IDS)
         self.alike(lambda storage: _everything(storage, ids))
+
+
+async def _all_pages(storage: Storage, wanted: Filter) -> list[DeliveryView]:
+    page = await storage.ledger.browse(wanted)
+    rows = list(page.rows)
+    while page.before is not None:
+        page = await storage.ledger.browse(replace(wanted, before=page.before))
+        assert page.scanned <= wanted.scan
+        rows += page.rows
+    return rows
 
 
 async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
@@ -183,9 +223,12 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
         "pending": await ledger.pending(dict.fromkeys(drawing.GROUPS, 3)),
         "roster": alike.roster(await ledger.roster()),
         "audit": alike.audit(await ledger.audit(None, 1000)),
+        "measures": [await storage.measures.read(span, 2 * kept, "") for span, kept in SPANS.items()],
+        "paces": await storage.measures.paces(drawing.HOUR, ""),
     }
     for state in get_args(Stands):
-        seen[state] = alike.listing(await ledger.browse(Filter(state=state, limit=1000)))
+        seen[state] = alike.listing((await ledger.browse(Filter(state=state, limit=1000))).rows)
     for message_id in ids:
         seen[str(message_id)] = alike.message(await ledger.find(message_id))
+        seen[f"chain of {message_id}"] = await ledger.chain(message_id, 1000)
     return seen

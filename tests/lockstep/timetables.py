@@ -9,10 +9,11 @@ from uuid import NAMESPACE_URL, uuid5
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import ALL_LEVELS, Draft, Want
 from mainspring.model.schedule import NEVER, Decide, Due, Move, Note, Occurrence, Rewrite, Schedule
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Verdict
-from mainspring.model.views import Beat, DeadSelection, Declaration, Filter
+from mainspring.model.views import Beat, Declaration
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import FIRST_GROUPS, Twins
@@ -138,7 +139,7 @@ class Timetabled(Twins):
 
     @rule(oldest=st.booleans())
     def cancel(self, oldest: bool) -> None:
-        living = self.runner.run(self.memory.ledger.browse(Filter(limit=1000)))
+        living = self.runner.run(self.memory.ledger.browse(Filter(limit=1000))).rows
         if living:
             which = living[-1 if oldest else 0].message_id
             self.alike(lambda storage: storage.mailbox.cancel(which, "obsolete"))
@@ -229,13 +230,13 @@ def occurrence(
 
 async def _everything(storage: Storage) -> dict[str, Any]:
     ledger = storage.ledger
-    latest = await ledger.latest(drawing.SCHEDULES)
+    latest = await ledger.recent(drawing.SCHEDULES, 1)
     return {
         "sheet": await storage.timetable.read(),
-        "live": alike.listing(await ledger.browse(Filter(limit=1000))),
-        "parked": alike.listing(await ledger.browse(Filter(state="parked", limit=1000))),
+        "live": alike.listing((await ledger.browse(Filter(limit=1000))).rows),
+        "parked": alike.listing((await ledger.browse(Filter(state="parked", limit=1000))).rows),
         "audit": alike.audit(await ledger.audit(None, 1000)),
         # Of two runs that one settle has written, either may be the later.
-        "latest": {name: run.finished_at for name, run in latest.items()},
+        "latest": {name: run.finished_at for name, (run,) in latest.items()},
         **{name: alike.runs(await ledger.runs(None, None, 1000, schedule=name)) for name in drawing.SCHEDULES},
     }

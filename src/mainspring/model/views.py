@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from mainspring.model.measures import Measure
+
 State = Literal["scheduled", "ready", "running", "done", "dead", "cancelled", "parked"]
 """Where a delivery stands, as users see it. A lapsed claim is still shown as running until it is reaped."""
 
@@ -87,35 +89,6 @@ class MessageView:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which deliveries to list. ``live`` is scheduled, ready and running together.
-
-    Newest first; ``before`` is the ``seq`` of the last row of the page before. ``done`` and ``cancelled`` are
-    answered from the kept runs, whose ids stand in for ``seq`` there.
-    """
-
-    state: State | Literal["live"] = "live"
-    group: str | None = None
-    topic: str | None = None
-    key: str | None = None
-    error: str | None = None
-    """Text that the error must contain; only dead letters have one."""
-    before: int | None = None
-    limit: int = 50
-
-
-@dataclass(frozen=True, slots=True)
-class DeadSelection:
-    """Which dead letters an operator means; every field given must match, none given means all."""
-
-    message_id: UUID | None = None
-    group: str | None = None
-    topic: str | None = None
-    error: str | None = None
-    """Text that the error must contain."""
-
-
-@dataclass(frozen=True, slots=True)
 class Counts:
     """How many deliveries of one group are in each state, each counted up to a cap."""
 
@@ -175,6 +148,9 @@ class WorkerView:
     beat_at: datetime
     tripped: tuple[str, ...] = ()
     """The groups whose breakers are open in it."""
+    draining_at: datetime | None = None
+    """Since when it is to claim no more; None: it may."""
+    drained_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +207,16 @@ class Beat:
     runs: Mapping[str, GroupRuns] = field(default_factory=dict)
     tripped: tuple[str, ...] = ()
     """The groups whose breakers are open."""
+    measures: tuple[Measure, ...] = ()
+    """What became of deliveries since its last beat, each named once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What operators want of a worker: the answer to its beat."""
+
+    drain: bool = False
+    """To finish what it has, and claim no more."""
 
 
 Kind = Literal["done", "failures", "dead", "parked"]
@@ -282,10 +268,12 @@ class Pruned:
     """What ``unique`` has remembered of messages that are over."""
     cursors: int = 0
     """Cursors of fan-out whose shards are gone."""
+    measures: int = 0
+    """Counts of what became of deliveries, of times that nobody asks for any more."""
 
     @property
     def total(self) -> int:
         """All of it together: zero means there was nothing left to remove."""
         of_topics = (self.messages, self.runs, self.dead, self.parked)
-        others = (self.schedules, self.inbox, self.leases, self.progress, self.likenesses, self.cursors)
+        others = (self.schedules, self.inbox, self.leases, self.progress, self.likenesses, self.cursors, self.measures)
         return sum((*of_topics, self.workers, self.audit, *others))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
+from mainspring.model.symptom import Symptom
 from mainspring.storage.script import prefixed
 
 _NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _BREAKING = "-- breaking"
+_INDEX = re.compile(
+    r"^(CREATE (?:UNIQUE )?INDEX (\w+)\s.*?);|^DROP INDEX (?:IF EXISTS )?[^;]*?(\w+)\s*;", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +87,26 @@ def refuse_newer(known: tuple[Migration, ...], applied: list[Applied]) -> None:
     newest = known[-1].number
     if any(each.breaking and each.number > newest for each in applied):
         raise SchemaTooNew(max(each.number for each in applied), newest)
+
+
+def indexes(known: tuple[Migration, ...], prefix: str) -> dict[str, str]:
+    """The statement that makes each index there is to be after all migrations, by its name."""
+    made: dict[str, str] = {}
+    for migration in known:
+        for statement, name, dropped in _INDEX.findall(migration.sql(prefix)):
+            if name:
+                made[name] = " ".join(statement.split())
+            else:
+                made.pop(dropped, None)
+    return made
+
+
+def of_indexes(known: tuple[Migration, ...], prefix: str, there: Collection[str], version: int) -> list[Symptom]:
+    """The indexes that somebody has dropped. Of a schema that is newer than this release nobody here knows them."""
+    if version > known[-1].number:
+        return []
+    lost = {name: statement for name, statement in indexes(known, prefix).items() if name not in there}
+    return [
+        Symptom("indexes", "error", f"{name} is missing: what needs it reads the whole table instead", f"{statement};")
+        for name, statement in lost.items()
+    ]

@@ -12,6 +12,7 @@ from mainspring.storage.contract.leases import Leases
 from mainspring.storage.contract.ledger import Ledger
 from mainspring.storage.contract.lending import Lender
 from mainspring.storage.contract.mailbox import Keyed, Mailbox
+from mainspring.storage.contract.measures import Measures
 from mainspring.storage.contract.storage import Schema, Storage
 from mainspring.storage.contract.timetable import Timetable
 from mainspring.storage.contract.upkeep import Upkeep
@@ -27,6 +28,7 @@ __all__ = [
     "Ledger",
     "Lender",
     "Mailbox",
+    "Measures",
     "Schema",
     "Storage",
     "Timetable",

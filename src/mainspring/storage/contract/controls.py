@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from mainspring.model.message import Draft
-from mainspring.model.views import (
-    DeadSelection,
-)
+from mainspring.model.browsing import DeadSelection, Picked
+from mainspring.model.message import Cancelled, Draft
 
 
 class Controls(Protocol):
-    """What an operator may do. Every call is audited with ``by``, in the same transaction."""
+    """What an operator may do. Every call is audited with ``by``, in the same transaction.
+
+    Where ``by`` may be None, None leaves it to the caller to have the whole of many calls ``noted``.
+    """
 
     async def pause(self, group: str, by: str, reason: str) -> bool:
         """Stop handing out this group's deliveries. False: there is no such group."""
@@ -22,7 +23,7 @@ class Controls(Protocol):
         """Hand them out again. False: there is no such group."""
         ...
 
-    async def revive(self, which: DeadSelection, by: str, limit: int) -> int:
+    async def revive(self, which: DeadSelection, by: str | None, limit: int) -> int:
         """Give up to ``limit`` dead letters a fresh life: due now, attempt and deaths 0, epoch grown."""
         ...
 
@@ -33,8 +34,19 @@ class Controls(Protocol):
         """
         ...
 
-    async def discard(self, which: DeadSelection, by: str, limit: int) -> int:
+    async def discard(self, which: DeadSelection, by: str | None, limit: int) -> int:
         """Remove up to ``limit`` dead letters for good."""
+        ...
+
+    async def hasten(self, picked: Picked, by: str | None) -> int:
+        """Let those of these deliveries that are scheduled be due now. Returns how many.
+
+        What waits for the end of an earlier run of its schedule goes on waiting.
+        """
+        ...
+
+    async def withdraw(self, picked: Picked, by: str | None, reason: str) -> Cancelled:
+        """Cancel these deliveries: those that nobody holds go, the holders of the others are asked to stop."""
         ...
 
     async def retire(self, group: str, by: str, limit: int) -> int | None:
@@ -45,6 +57,17 @@ class Controls(Protocol):
         """
         ...
 
-    async def purged(self, subject: str, by: str, detail: str) -> None:
-        """Note what somebody has pruned by hand: one line, since it went in any number of batches."""
+    async def drain(self, worker: str, by: str, reason: str) -> bool:
+        """Have a worker finish what it has and claim no more, until somebody says otherwise. False: no such worker.
+
+        It obeys with its next beat, and stays.
+        """
+        ...
+
+    async def undrain(self, worker: str, by: str) -> bool:
+        """Let a worker claim again. False: there is no such worker."""
+        ...
+
+    async def noted(self, action: str, subject: str, by: str, detail: str) -> None:
+        """Note what somebody has done in any number of batches: one line."""
         ...

@@ -6,16 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 from uuid import UUID
 
+from mainspring.model.browsing import CauseView, Chain, Filter, Page
 from mainspring.model.join import JoinView
-from mainspring.model.views import (
-    AuditView,
-    DeliveryView,
-    Filter,
-    MessageView,
-    Roster,
-    RunView,
-    Tally,
-)
+from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster, RunView, Tally
 
 
 class Ledger(Protocol):
@@ -25,8 +18,25 @@ class Ledger(Protocol):
         """Count every group's deliveries by state, each up to ``cap``."""
         ...
 
-    async def browse(self, filter: Filter) -> list[DeliveryView]:
-        """List deliveries, newest first."""
+    async def browse(self, filter: Filter) -> Page:
+        """List deliveries, newest first, without looking at more rows than the filter allows.
+
+        From page to page, by ``before``, everything that matches is listed once, however many pages are short.
+        """
+        ...
+
+    async def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
+        """What dead letters died of, the latest burial first: of one group, or of those of a namespace.
+
+        Each is counted up to ``cap``. Up to ``limit`` causes of each group are told apart.
+        """
+        ...
+
+    async def chain(self, message_id: UUID, limit: int) -> Chain:
+        """Up to ``limit`` messages that a message came of, and as many that came of it.
+
+        Empty where it is unknown. What has been pruned ends the chain on that side.
+        """
         ...
 
     async def find(self, message_id: UUID) -> MessageView | None:
@@ -39,8 +49,15 @@ class Ledger(Protocol):
         """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
         ...
 
-    async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
-        """The latest kept run of each of these schedules, by its name; a schedule without one is left out."""
+    async def failures(self, prefix: str | None, limit: int) -> list[RunView]:
+        """The latest kept runs that failed, for good or not, the last to end first; those of a namespace, or all.
+
+        Of a few thousand that were the last to end, whosever they are.
+        """
+        ...
+
+    async def recent(self, schedules: Collection[str], limit: int) -> dict[str, tuple[RunView, ...]]:
+        """The latest kept runs of each of these schedules, by its name, newest first; one without any is left out."""
         ...
 
     async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:

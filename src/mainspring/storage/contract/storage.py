@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage.contract.controls import Controls
 from mainspring.storage.contract.doorbell import Doorbell
 from mainspring.storage.contract.fanouts import Fanouts
@@ -13,6 +15,7 @@ from mainspring.storage.contract.leases import Leases
 from mainspring.storage.contract.ledger import Ledger
 from mainspring.storage.contract.lending import Lender
 from mainspring.storage.contract.mailbox import Mailbox
+from mainspring.storage.contract.measures import Measures
 from mainspring.storage.contract.timetable import Timetable
 from mainspring.storage.contract.upkeep import Upkeep
 
@@ -32,6 +35,13 @@ class Schema(Protocol):
         """Apply what is missing, forward only, safe with many starters. Returns the names applied."""
         ...
 
+    async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
+        """What may be wrong with a database that answers; ``host`` is the clock it is compared with. Changes nothing.
+
+        Memory has none of the symptoms.
+        """
+        ...
+
 
 class Storage(Protocol):
     """One database, with every door to it."""
@@ -48,6 +58,7 @@ class Storage(Protocol):
     inbox: Inbox
     leases: Leases
     fanouts: Fanouts
+    measures: Measures
     doorbell: Doorbell
     schema: Schema
 

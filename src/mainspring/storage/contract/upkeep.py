@@ -11,6 +11,7 @@ from mainspring.model.message import Progress
 from mainspring.model.views import (
     Beat,
     Declaration,
+    Orders,
     Pruned,
     Retention,
     RunView,
@@ -27,8 +28,8 @@ class Upkeep(Protocol):
         """
         ...
 
-    async def beat(self, beat: Beat) -> None:
-        """Report a worker as alive and add up what it has done."""
+    async def beat(self, beat: Beat) -> Orders:
+        """Report a worker as alive and add up what it has done. Answers what operators want of it."""
         ...
 
     async def farewell(self, worker: str) -> None:

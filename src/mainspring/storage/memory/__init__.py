@@ -13,6 +13,7 @@ from mainspring.storage.contract import (
     Leases,
     Ledger,
     Mailbox,
+    Measures,
     Schema,
     Timetable,
     Upkeep,
@@ -25,6 +26,7 @@ from mainspring.storage.memory.leases import MemoryLeases
 from mainspring.storage.memory.ledger import MemoryLedger
 from mainspring.storage.memory.lending import MemoryLender
 from mainspring.storage.memory.mailbox import MemoryMailbox
+from mainspring.storage.memory.measures import MemoryMeasures
 from mainspring.storage.memory.schema import MemorySchema
 from mainspring.storage.memory.state import State
 from mainspring.storage.memory.timetable import MemoryTimetable
@@ -53,6 +55,7 @@ class MemoryStorage:
         self.inbox: Inbox = MemoryInbox(state)
         self.leases: Leases = MemoryLeases(state)
         self.fanouts: Fanouts = MemoryFanouts(state)
+        self.measures: Measures = MemoryMeasures(state)
         self._bell = MemoryDoorbell(state)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = MemorySchema(state)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from uuid import UUID
 
-from mainspring.model.message import Draft
-from mainspring.model.views import DeadSelection
-from mainspring.storage.memory.publishing import store
-from mainspring.storage.memory.rows import DeadRow
+from mainspring.model.browsing import DeadSelection, Picked, spelled
+from mainspring.model.message import Cancelled, Draft
+from mainspring.model.schedule import NEVER
+from mainspring.storage.memory.publishing import store, withdraw
+from mainspring.storage.memory.rows import DeadRow, DeliveryRow
 from mainspring.storage.memory.state import State
 
 
@@ -41,7 +43,7 @@ class MemoryControls:
             state.ring([group])
             return True
 
-    async def revive(self, which: DeadSelection, by: str, limit: int) -> int:
+    async def revive(self, which: DeadSelection, by: str | None, limit: int) -> int:
         """See ``Controls.revive``."""
         state = self._state
         with state.lock:
@@ -63,7 +65,8 @@ class MemoryControls:
                 )
                 state.add(fresh)
             if chosen:
-                state.note(by, "revive", _described(which), f"{len(chosen)} revived", now)
+                if by is not None:
+                    state.note(by, "revive", which.described, f"{len(chosen)} revived", now)
                 state.ring({dead.delivery.group for dead in chosen})
             return len(chosen)
 
@@ -81,7 +84,7 @@ class MemoryControls:
             state.note(by, "replace", str(message_id), f"replaced in {group} by {draft.id}", now)
             return True
 
-    async def discard(self, which: DeadSelection, by: str, limit: int) -> int:
+    async def discard(self, which: DeadSelection, by: str | None, limit: int) -> int:
         """See ``Controls.discard``."""
         state = self._state
         with state.lock:
@@ -90,9 +93,41 @@ class MemoryControls:
             for dead in chosen:
                 state.unbury(dead)
             state.enlist([dead.delivery.message_id for dead in chosen], now)
-            if chosen:
-                state.note(by, "discard", _described(which), f"{len(chosen)} discarded", now)
+            if chosen and by is not None:
+                state.note(by, "discard", which.described, f"{len(chosen)} discarded", now)
             return len(chosen)
+
+    async def hasten(self, picked: Picked, by: str | None) -> int:
+        """See ``Controls.hasten``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            rows = [row for row in self._copies(picked) if row.held_by is None and now < row.due_at < NEVER]
+            for row in rows:
+                state.move(row, now, None)
+            if rows:
+                if by is not None:
+                    state.note(by, "hasten", spelled(picked), f"{len(rows)} due now", now)
+                state.ring({row.group for row in rows})
+            return len(rows)
+
+    async def withdraw(self, picked: Picked, by: str | None, reason: str) -> Cancelled:
+        """See ``Controls.withdraw``."""
+        state = self._state
+        with state.lock:
+            now = state.now()
+            nobodys = dict.fromkeys(message_id for message_id, group in picked if not group)
+            parked = [state.unrouted[message_id] for message_id in nobodys if message_id in state.unrouted]
+            copies = self._copies(picked)
+            answer = withdraw(state, copies, parked, reason, now)
+            if by is not None and (copies or parked):
+                told = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
+                state.note(by, "cancel", spelled(picked), told, now)
+            return answer
+
+    def _copies(self, picked: Picked) -> list[DeliveryRow]:
+        found = (self._state.live.get(message_id, {}).get(group) for message_id, group in dict.fromkeys(picked))
+        return [row for row in found if row is not None]
 
     async def retire(self, group: str, by: str, limit: int) -> int | None:
         """See ``Controls.retire``."""
@@ -117,14 +152,42 @@ class MemoryControls:
             state.note(by, "retire", group, f"{len(dropped)} dropped", now)
             return len(dropped)
 
-    async def purged(self, subject: str, by: str, detail: str) -> None:
-        """See ``Controls.purged``."""
+    async def drain(self, worker: str, by: str, reason: str) -> bool:
+        """See ``Controls.drain``."""
+        state = self._state
+        with state.lock:
+            known = state.workers.get(worker)
+            if known is None:
+                return False
+            now = state.now()
+            state.workers[worker] = replace(known, draining_at=known.draining_at or now, drained_by=by)
+            state.note(by, "drain", worker, reason, now)
+            return True
+
+    async def undrain(self, worker: str, by: str) -> bool:
+        """See ``Controls.undrain``."""
+        state = self._state
+        with state.lock:
+            known = state.workers.get(worker)
+            if known is None:
+                return False
+            state.workers[worker] = replace(known, draining_at=None, drained_by=None)
+            state.note(by, "undrain", worker, "", state.now())
+            return True
+
+    async def noted(self, action: str, subject: str, by: str, detail: str) -> None:
+        """See ``Controls.noted``."""
         with self._state.lock:
-            self._state.note(by, "purge", subject, detail, self._state.now())
+            self._state.note(by, action, subject, detail, self._state.now())
 
     def _choose(self, which: DeadSelection, limit: int) -> list[DeadRow]:
-        oldest_first = (self._state.dead[seq] for seq in sorted(self._state.dead))
-        return [dead for dead in oldest_first if _chosen(dead, which)][:limit]
+        state = self._state
+        if which.picked is None:
+            seqs = sorted(state.dead)
+        else:
+            named = (state.buried.get(message_id, {}).get(group) for message_id, group in set(which.picked))
+            seqs = sorted(dead.delivery.seq for dead in named if dead is not None)
+        return list(islice((state.dead[seq] for seq in seqs if _chosen(state.dead[seq], which)), limit))
 
 
 def _chosen(dead: DeadRow, which: DeadSelection) -> bool:
@@ -134,14 +197,5 @@ def _chosen(dead: DeadRow, which: DeadSelection) -> bool:
         and (which.group is None or row.group == which.group)
         and (which.topic is None or row.message.draft.topic == which.topic)
         and (which.error is None or which.error.lower() in dead.error.lower())
+        and (which.fingerprint is None or dead.fingerprint == which.fingerprint)
     )
-
-
-def _described(which: DeadSelection) -> str:
-    named = (
-        ("message", which.message_id),
-        ("group", which.group),
-        ("topic", which.topic),
-        ("error", which.error),
-    )
-    return ", ".join(f"{name} {value}" for name, value in named if value is not None) or "all dead letters"

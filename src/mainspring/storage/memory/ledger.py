@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Literal
 from uuid import UUID
 
+from mainspring.model.browsing import CauseView, Chain, Filter, Page
 from mainspring.model.join import Follower, JoinView
-from mainspring.model.message import Draft, Priority
-from mainspring.model.views import (
-    AuditView,
-    Counts,
-    DeliveryView,
-    Filter,
-    MessageView,
-    Roster,
-    RunView,
-    Tally,
+from mainspring.model.message import Draft
+from mainspring.model.views import AuditView, Counts, DeliveryView, MessageView, Roster, RunView, Tally
+from mainspring.storage.memory.browsing import (
+    browse,
+    causes,
+    chain,
+    dead_view,
+    in_namespace,
+    live_view,
+    parked_view,
 )
-from mainspring.model.views import State as Stands
-from mainspring.storage.memory.rows import DeadRow, DeliveryRow, JointRow, Line, ParkedRow, due
+from mainspring.storage.memory.rows import JointRow, Line, due
 from mainspring.storage.memory.state import State
-
-_LIVE = ("scheduled", "ready", "running")
 
 
 class MemoryLedger:
@@ -63,71 +60,20 @@ class MemoryLedger:
             failed=sum(failed for _, failed in done),
         )
 
-    async def browse(self, filter: Filter) -> list[DeliveryView]:
+    async def browse(self, filter: Filter) -> Page:
         """See ``Ledger.browse``."""
         with self._state.lock:
-            now = self._state.now()
-            found = (view for view in self._newest_first(filter.state, now) if _shown(view, filter))
-            return list(islice(found, filter.limit))
+            return browse(self._state, filter)
 
-    def _newest_first(self, wanted: Stands | Literal["live"], now: datetime) -> Iterable[DeliveryView]:
-        state = self._state
-        match wanted:
-            case "done" | "cancelled":
-                for run in reversed(state.runs.values()):
-                    if run.status == wanted:
-                        yield self._ended(run)
-            case "dead":
-                for seq in sorted(state.dead, reverse=True):
-                    yield _dead(state.dead[seq])
-            case "parked":
-                for seq in sorted(state.parked, reverse=True):
-                    yield _parked(state.parked[seq])
-            case "live" | "scheduled" | "ready" | "running":
-                # A revived delivery has its old seq, so the order of insertion will not do.
-                for seq in sorted(state.deliveries, reverse=True):
-                    yield self._live(state.deliveries[seq], now)
+    async def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
+        """See ``Ledger.causes``."""
+        with self._state.lock:
+            return causes(self._state, prefix, group, cap, limit)
 
-    def _live(self, row: DeliveryRow, now: datetime) -> DeliveryView:
-        said = self._state.progress.of(row)
-        stands: Stands = "running" if row.held_by is not None else "ready" if row.due_at <= now else "scheduled"
-        return DeliveryView(
-            seq=row.seq,
-            message_id=row.message_id,
-            group=row.group,
-            topic=row.message.draft.topic,
-            key=row.message.draft.key,
-            state=stands,
-            priority=row.priority,
-            attempt=row.attempt,
-            deaths=row.deaths,
-            due_at=row.due_at,
-            scheduled_for=row.scheduled_for,
-            published_at=row.message.published_at,
-            held_by=row.held_by,
-            lapsed=row.held_by is not None and row.due_at <= now,
-            cancel_asked=row.cancel_asked,
-            progress=None if said is None else said.said,
-            progress_at=None if said is None else said.at,
-        )
-
-    def _ended(self, run: RunView) -> DeliveryView:
-        message = self._state.messages[run.message_id]
-        return DeliveryView(
-            seq=run.id,
-            message_id=run.message_id,
-            group=run.group,
-            topic=run.topic,
-            key=message.draft.key,
-            state="done" if run.status == "done" else "cancelled",
-            priority=Priority.NORMAL,  # a run does not remember its delivery's
-            attempt=run.attempt,
-            deaths=0,
-            due_at=message.published_at,
-            scheduled_for=message.published_at,
-            published_at=message.published_at,
-            error=run.error,
-        )
+    async def chain(self, message_id: UUID, limit: int) -> Chain:
+        """See ``Ledger.chain``."""
+        with self._state.lock:
+            return chain(self._state, message_id, limit)
 
     async def find(self, message_id: UUID) -> MessageView | None:
         """See ``Ledger.find``."""
@@ -137,11 +83,11 @@ class MemoryLedger:
             message = state.messages.get(message_id)
             if message is None:
                 return None
-            deliveries = [self._live(row, now) for row in state.live.get(message_id, {}).values()]
-            deliveries += [_dead(row) for row in state.buried.get(message_id, {}).values()]
+            deliveries = [live_view(state, row, now) for row in state.live.get(message_id, {}).values()]
+            deliveries += [dead_view(row) for row in state.buried.get(message_id, {}).values()]
             deliveries.sort(key=lambda view: view.seq)
             if message_id in state.unrouted:
-                deliveries.append(_parked(state.unrouted[message_id]))
+                deliveries.append(parked_view(state.unrouted[message_id]))
             draft = message.draft
             return MessageView(
                 id=message_id,
@@ -172,15 +118,23 @@ class MemoryLedger:
             )
             return list(islice(newest_first, limit))
 
-    async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
-        """See ``Ledger.latest``."""
+    async def failures(self, prefix: str | None, limit: int) -> list[RunView]:
+        """See ``Ledger.failures``."""
         with self._state.lock:
-            # By id, so that of several the latest stays.
-            return {
-                run.schedule: run
-                for run in self._state.runs.values()
-                if run.schedule is not None and run.schedule in schedules
-            }
+            failed = [run for run in self._state.runs.values() if run.status in ("failed", "dead")]
+            newest_first = sorted(failed, key=lambda run: (run.finished_at, run.id), reverse=True)
+            return list(islice((run for run in newest_first if in_namespace(run.topic, prefix)), limit))
+
+    async def recent(self, schedules: Collection[str], limit: int) -> dict[str, tuple[RunView, ...]]:
+        """See ``Ledger.recent``."""
+        found: dict[str, list[RunView]] = {}
+        with self._state.lock:
+            for run in reversed(self._state.runs.values()):
+                if run.schedule is not None and run.schedule in schedules:
+                    theirs = found.setdefault(run.schedule, [])
+                    if len(theirs) < limit:
+                        theirs.append(run)
+        return {name: tuple(theirs) for name, theirs in found.items()}
 
     async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:
         """See ``Ledger.joins``."""
@@ -203,7 +157,7 @@ class MemoryLedger:
         now = self._state.now()
         rows = self._state.deliveries.values()
         found = (row for row in rows if row.join_id == join_id and (after is None or row.seq > after))
-        return [self._live(row, now) for row in sorted(found, key=lambda row: row.seq)[:limit]]
+        return [live_view(self._state, row, now) for row in sorted(found, key=lambda row: row.seq)[:limit]]
 
     def _join(self, row: JointRow) -> JoinView:
         join, ended = row.join, row.done + row.failed
@@ -242,54 +196,5 @@ class MemoryLedger:
             return list(islice(newest_first, limit))
 
 
-def _shown(view: DeliveryView, wanted: Filter) -> bool:
-    return (
-        (view.state in _LIVE if wanted.state == "live" else view.state == wanted.state)
-        and (wanted.group is None or view.group == wanted.group)
-        and (wanted.topic is None or view.topic == wanted.topic)
-        and (wanted.key is None or view.key == wanted.key)
-        and (wanted.error is None or wanted.error.lower() in (view.error or "").lower())
-        and (wanted.before is None or view.seq < wanted.before)
-    )
-
-
 def _follower(draft: Draft | None) -> Follower | None:
     return None if draft is None else Follower(draft.topic, draft.group or "")
-
-
-def _dead(dead: DeadRow) -> DeliveryView:
-    row = dead.delivery
-    return DeliveryView(
-        seq=row.seq,
-        message_id=row.message_id,
-        group=row.group,
-        topic=row.message.draft.topic,
-        key=row.message.draft.key,
-        state="dead",
-        priority=row.priority,
-        attempt=row.attempt,
-        deaths=row.deaths,
-        due_at=row.scheduled_for,
-        scheduled_for=row.scheduled_for,
-        published_at=row.message.published_at,
-        buried_at=dead.buried_at,
-        error=dead.error,
-    )
-
-
-def _parked(parked: ParkedRow) -> DeliveryView:
-    draft = parked.message.draft
-    return DeliveryView(
-        seq=parked.seq,
-        message_id=draft.id,
-        group="",
-        topic=draft.topic,
-        key=draft.key,
-        state="parked",
-        priority=int(draft.priority),
-        attempt=0,
-        deaths=0,
-        due_at=parked.due_at,
-        scheduled_for=parked.scheduled_for,
-        published_at=parked.message.published_at,
-    )

@@ -10,6 +10,7 @@ from mainspring.model.views import Kind, Pruned, Retention, RunView
 from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.memory.fanouts import prune_cursors
 from mainspring.storage.memory.leases import prune_leases
+from mainspring.storage.memory.measures import prune_measures
 from mainspring.storage.memory.rows import EndedRow
 from mainspring.storage.memory.state import State
 from mainspring.storage.memory.unique import prune_likenesses
@@ -36,7 +37,8 @@ def prune(state: State, retention: Retention, limit: int, topic: str | None) -> 
     state.limits.prune(state.now())
     likenesses = prune_likenesses(state, limit)
     cursors = prune_cursors(state, retention.cursors, limit)
-    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors)
+    measures = prune_measures(state, limit)
+    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors, measures)
     return Pruned(messages, runs, dead, parked, *told)
 
 

@@ -69,6 +69,7 @@ class DeadRow:
     kind: str
     error: str
     buried_at: datetime
+    fingerprint: str
 
 
 @dataclass(slots=True)

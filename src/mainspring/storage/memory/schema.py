@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+
 from mainspring.model.errors import SchemaMissing
+from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage.memory.state import State
 
 _VERSION = 1
@@ -29,3 +33,7 @@ class MemorySchema:
             missing = self._state.version < _VERSION
             self._state.version = _VERSION
         return ["0001_memory"] if missing else []
+
+    async def examine(self, _tolerances: Tolerances, _host: Callable[[], datetime]) -> list[Symptom]:
+        """See ``Schema.examine``."""
+        return []

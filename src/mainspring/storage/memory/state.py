@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from mainspring.model.inbox import InboxKey, InboxView
+from mainspring.model.measures import What
 from mainspring.model.schedule import Freeze, Schedule
 from mainspring.model.views import AuditView, GroupView, RunStatus, RunView, WorkerView
 from mainspring.storage.memory.fanout_rows import FanoutTable
@@ -69,6 +71,7 @@ class State:
         self.leases: LeaseTable = LeaseTable()
         self.limits: LimitTable = LimitTable()
         self.fanouts: FanoutTable = FanoutTable()
+        self.measures: Counter[tuple[int, datetime, str, What, int]] = Counter()
         self.likenesses: dict[bytes, LikenessRow] = {}
         self.audit: list[AuditView] = []
         self.expired_parked = 0

@@ -10,7 +10,8 @@ from uuid import UUID
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Recount
 from mainspring.model.message import Progress
-from mainspring.model.views import Beat, Declaration, GroupView, Pruned, Retention, RunView, WorkerView
+from mainspring.model.views import Beat, Declaration, GroupView, Orders, Pruned, Retention, RunView, WorkerView
+from mainspring.storage.memory.measures import add_measures
 from mainspring.storage.memory.pruning import prune
 from mainspring.storage.memory.rows import DeliveryRow
 from mainspring.storage.memory.state import State
@@ -46,7 +47,7 @@ class MemoryUpkeep:
                     else replace(known, patterns=patterns, handler=each.handler, options=options)
                 )
 
-    async def beat(self, beat: Beat) -> None:
+    async def beat(self, beat: Beat) -> Orders:
         """See ``Upkeep.beat``."""
         state = self._state
         with state.lock:
@@ -63,15 +64,19 @@ class MemoryUpkeep:
                 started_at=now if known is None else known.started_at,
                 beat_at=now,
                 tripped=beat.tripped,
+                draining_at=None if known is None else known.draining_at,
+                drained_by=None if known is None else known.drained_by,
             )
             for group, runs in beat.runs.items():
                 state.count(beat.worker, group, runs.handled, runs.failed)
+            add_measures(state, beat.measures, now)
             for group in beat.groups:
                 declared = state.groups.get(group)
                 if declared is None:
                     continue
                 if declared.served_at is None or declared.served_at < now - _SERVED_EVERY:
                     state.groups[group] = replace(declared, served_at=now)
+            return Orders(drain=state.workers[beat.worker].draining_at is not None)
 
     async def farewell(self, worker: str) -> None:
         """See ``Upkeep.farewell``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from mainspring.model.fingerprint import fingerprint
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.storage.memory.rows import DeadRow, DeliveryRow
 from mainspring.storage.memory.state import State
@@ -35,7 +36,7 @@ def write(state: State, row: DeliveryRow, settlement: Settlement, now: datetime)
                 traceback=failure.traceback,
             )
             state.end(row)
-            state.bury(DeadRow(row, failure.kind, failure.error, now))
+            state.bury(DeadRow(row, failure.kind, failure.error, now, fingerprint(failure.kind, failure.error)))
             return False
         case Retry(delay, failure):
             # Whatever is to be kept: should it end as a dead letter, it has every error.

@@ -14,6 +14,7 @@ from mainspring.storage.contract import (
     Leases,
     Ledger,
     Mailbox,
+    Measures,
     Schema,
     Timetable,
     Upkeep,
@@ -35,6 +36,7 @@ from mainspring.storage.sql import (
     SqlLeases,
     SqlLedger,
     SqlMailbox,
+    SqlMeasures,
     SqlTimetable,
     SqlUpkeep,
 )
@@ -91,6 +93,7 @@ class PostgresStorage:
         self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, clock)
         self.leases: Leases = SqlLeases(self.operations.leases, gateway, clock)
         self.fanouts: Fanouts = SqlFanouts(self.operations.fanouts, gateway, clock)
+        self.measures: Measures = SqlMeasures(self.operations.measures, gateway, clock)
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)

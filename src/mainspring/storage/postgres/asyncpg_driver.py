@@ -34,6 +34,10 @@ class AsyncpgConnection(_Connection):
         """See ``Connection.major``."""
         return self.get_server_version().major
 
+    def server_pid(self) -> int:
+        """See ``Connection.server_pid``."""
+        return self.get_server_pid()
+
     async def hang_up(self) -> None:
         """See ``Connection.hang_up``."""
         if self.is_closed():

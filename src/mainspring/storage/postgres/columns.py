@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import Delivery, Draft, Want
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.storage.script import Row
@@ -110,13 +111,21 @@ def of_wants(wants: Sequence[Want]) -> tuple[list[Any], ...]:
 
 
 def of_settlements(settlements: Sequence[Settlement]) -> tuple[list[Any], ...]:
-    """The first eleven parameters of ``settle.sql``, in the order in which rows are locked."""
-    rows = [(*each.claim, *_spelled(each), each.keep, each.took, place) for place, each in enumerate(settlements)]
+    """The first eleven parameters of ``settle.sql`` and its last, in the order in which rows are locked."""
+    rows = [
+        (*each.claim, *_spelled(each), each.keep, each.took, place, _cause(each))
+        for place, each in enumerate(settlements)
+    ]
     # By seq and epoch: of two claims on one delivery the newer stands last, where the statement looks for its delay.
     rows.sort(key=itemgetter(0, 1))
-    seqs, epochs, names, delays, *texts, keeps, tooks, places = columns(rows, 11)
+    seqs, epochs, names, delays, *texts, keeps, tooks, places, causes = columns(rows, 12)
     cleaned = (_filled([_maybe(text) for text in column]) for column in texts)
-    return seqs, epochs, names, keeps, tooks, delays, *cleaned, places
+    return seqs, epochs, names, keeps, tooks, delays, *cleaned, places, _filled(causes)
+
+
+def _cause(settlement: Settlement) -> str | None:
+    verdict = settlement.verdict
+    return fingerprint(verdict.failure.kind, verdict.failure.error) if type(verdict) is Bury else None
 
 
 def _spelled(settlement: Settlement) -> tuple[str, timedelta, str | None, str | None, str | None, str | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
-from mainspring.model.message import Draft
-from mainspring.model.views import DeadSelection
+from mainspring.model.browsing import DeadSelection, Picked, spelled
+from mainspring.model.message import Cancelled, Draft
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import clean
 from mainspring.storage.postgres.names import Names
@@ -31,10 +32,10 @@ class PostgresControls:
         rows = yield Statement(self._sql("resume"), (group, clean(by), self._channel, now))
         return bool(rows)
 
-    def revive(self, which: DeadSelection, by: str, limit: int, now: Now) -> Script[int]:
+    def revive(self, which: DeadSelection, by: str | None, limit: int, now: Now) -> Script[int]:
         """See ``Controls.revive``."""
-        said = (clean(by), clean(_described(which)))
-        rows = yield Statement(self._sql("revive"), (*_chosen(which), limit, *said, self._channel, now))
+        said = (_said(by), clean(which.described))
+        rows = yield Statement(self._sql("revive"), (*_chosen(which), limit, *said, now, self._channel))
         revived: int = rows[0][0]
         return revived
 
@@ -46,12 +47,25 @@ class PostgresControls:
             yield Statement(self._sql("publish"), (*columns.of_drafts([draft]), self._channel, now))
         return bool(rows)
 
-    def discard(self, which: DeadSelection, by: str, limit: int, now: Now) -> Script[int]:
+    def discard(self, which: DeadSelection, by: str | None, limit: int, now: Now) -> Script[int]:
         """See ``Controls.discard``."""
-        said = (clean(by), clean(_described(which)))
+        said = (_said(by), clean(which.described))
         rows = yield Statement(self._sql("discard"), (*_chosen(which), limit, *said, now))
         discarded: int = rows[0][0]
         return discarded
+
+    def hasten(self, picked: Picked, by: str | None, now: Now) -> Script[int]:
+        """See ``Controls.hasten``."""
+        said = (_said(by), spelled(picked))
+        rows = yield Statement(self._sql("hasten"), (*columns.columns(picked, 2), *said, self._channel, now))
+        hastened: int = rows[0][0]
+        return hastened
+
+    def withdraw(self, picked: Picked, by: str | None, reason: str, now: Now) -> Script[Cancelled]:
+        """See ``Controls.withdraw``."""
+        said = (_said(by), spelled(picked), clean(reason))
+        rows = yield Statement(self._sql("withdraw"), (*columns.columns(picked, 2), *said, self._channel, now))
+        return Cancelled(*rows[0])
 
     def retire(self, group: str, by: str, limit: int, now: Now) -> Script[int | None]:
         """See ``Controls.retire``."""
@@ -65,20 +79,27 @@ class PostgresControls:
             if dropped or not seen:
                 return dropped
 
-    def purged(self, subject: str, by: str, detail: str, now: Now) -> Script[None]:
-        """See ``Controls.purged``."""
-        yield Statement(self._sql("timetable_note"), ([subject], clean(by), "purge", detail, now))
+    def drain(self, worker: str, by: str, reason: str, now: Now) -> Script[bool]:
+        """See ``Controls.drain``."""
+        rows = yield Statement(self._sql("drain"), (worker, clean(by), "drain", clean(reason), True, now))
+        return bool(rows)
+
+    def undrain(self, worker: str, by: str, now: Now) -> Script[bool]:
+        """See ``Controls.undrain``."""
+        rows = yield Statement(self._sql("drain"), (worker, clean(by), "undrain", "", False, now))
+        return bool(rows)
+
+    def noted(self, action: str, subject: str, by: str, detail: str, now: Now) -> Script[None]:
+        """See ``Controls.noted``."""
+        told = (clean(by), action, clean(detail))
+        yield Statement(self._sql("timetable_note"), ([clean(subject)], *told, now))
 
 
-def _chosen(which: DeadSelection) -> tuple[UUID | None, str | None, str | None, str | None]:
-    return which.message_id, which.group, which.topic, None if which.error is None else clean(which.error)
+def _chosen(which: DeadSelection) -> tuple[Any, ...]:
+    named = (which.message_id, which.group, which.topic, None if which.error is None else clean(which.error))
+    picked = (None, None) if which.picked is None else columns.columns(which.picked, 2)
+    return *named, which.fingerprint, *picked
 
 
-def _described(which: DeadSelection) -> str:
-    named = (
-        ("message", which.message_id),
-        ("group", which.group),
-        ("topic", which.topic),
-        ("error", which.error),
-    )
-    return ", ".join(f"{name} {value}" for name, value in named if value is not None) or "all dead letters"
+def _said(by: str | None) -> str | None:
+    return None if by is None else clean(by)

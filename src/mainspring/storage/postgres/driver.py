@@ -56,6 +56,10 @@ class Connection(Protocol):
         """The server's major version."""
         ...
 
+    def server_pid(self) -> int:
+        """The number of the process that is said to serve it: behind a pooler no process of the server has it."""
+        ...
+
     def terminate(self) -> None:
         """End it at once, whoever is waiting on it."""
         ...

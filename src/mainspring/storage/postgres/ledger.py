@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import assert_never
 from uuid import UUID
 
+from mainspring.model.browsing import CauseView, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
     Counts,
     DeliveryView,
-    Filter,
     GroupView,
     MessageView,
     Roster,
@@ -20,16 +19,18 @@ from mainspring.model.views import (
     WorkerView,
 )
 from mainspring.storage import continuations
+from mainspring.storage.postgres.browsing import shelf
 from mainspring.storage.postgres.columns import from_json
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now
+from mainspring.storage.sql import Now, browse, by_schedule, linked
 
 
 class PostgresLedger:
     """``LedgerScripts`` for PostgreSQL. Rows become views by position."""
 
     def __init__(self, names: Names) -> None:
+        self._names = names
         self._sql = names.sql
 
     def tally(self, cap: int, now: Now) -> Script[Tally]:
@@ -39,30 +40,19 @@ class PostgresLedger:
         groups = tuple(Counts(*row[3:]) for row in rows if row[3] is not None)
         return Tally(moment, groups, parked, expired_parked)
 
-    def browse(self, filter: Filter, now: Now) -> Script[list[DeliveryView]]:
+    def browse(self, filter: Filter, now: Now) -> Script[Page]:
         """See ``Ledger.browse``."""
-        statement = self._browsing(filter, now)
-        rows = [] if statement is None else (yield statement)
-        return [DeliveryView(*row) for row in rows]
+        return browse(shelf(self._names, filter, now), filter)
 
-    def _browsing(self, filter: Filter, now: Now) -> Statement | None:
-        group, topic, key, error = filter.group, filter.topic, filter.key, filter.error
-        page = (filter.before, filter.limit)
-        match filter.state:
-            case "live" | "scheduled" | "ready" | "running":
-                if error:
-                    return None  # what is alive has no error
-                return Statement(self._sql("browse_live"), (filter.state, group, topic, key, *page, now))
-            case "dead":
-                return Statement(self._sql("browse_dead"), (group, topic, key, error, *page))
-            case "parked":
-                if error or group:
-                    return None  # what is parked has neither
-                return Statement(self._sql("browse_parked"), (topic, key, *page))
-            case "done" | "cancelled":
-                return Statement(self._sql("browse_ended"), (filter.state, group, topic, key, error, *page))
-            case _:
-                assert_never(filter.state)
+    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> Script[list[CauseView]]:
+        """See ``Ledger.causes``."""
+        rows = yield Statement(self._sql("causes"), (prefix, group, cap, limit))
+        return [CauseView(*row) for row in rows]
+
+    def chain(self, message_id: UUID, limit: int, now: Now) -> Script[Chain]:
+        """See ``Ledger.chain``."""
+        rows = yield Statement(self._sql("chain"), (message_id, limit, now))
+        return linked([(row[0], Link(*row[2:])) for row in rows], limit)
 
     def find(self, message_id: UUID, now: Now) -> Script[MessageView | None]:
         """See ``Ledger.find``."""
@@ -82,11 +72,14 @@ class PostgresLedger:
             rows = yield Statement(self._sql("runs"), (group, before, limit))
         return [RunView(*row) for row in rows]
 
-    def latest(self, schedules: Collection[str]) -> Script[dict[str, RunView]]:
-        """See ``Ledger.latest``."""
-        rows = yield Statement(self._sql("runs_latest"), (sorted(set(schedules)),))
-        views = [RunView(*row) for row in rows]
-        return {view.schedule: view for view in views if view.schedule is not None}
+    def failures(self, prefix: str | None, limit: int) -> Script[list[RunView]]:
+        """See ``Ledger.failures``."""
+        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (prefix, limit)))]
+
+    def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:
+        """See ``Ledger.recent``."""
+        rows = yield Statement(self._sql("runs_recent"), (sorted(set(schedules)), limit))
+        return by_schedule(RunView(*row) for row in rows)
 
     def joins(self, after: UUID | None, limit: int, now: Now) -> Script[list[JoinView]]:
         """See ``Ledger.joins``."""
@@ -153,5 +146,5 @@ def _group(row: Row) -> GroupView:
 
 
 def _worker(row: Row) -> WorkerView:
-    name, app, host, pid, groups, in_hand, bell, started, beat, tripped = row
-    return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped))
+    name, app, host, pid, groups, in_hand, bell, started, beat, tripped, *drained = row
+    return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped), *drained)

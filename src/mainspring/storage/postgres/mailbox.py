@@ -104,7 +104,8 @@ class PostgresMailbox:
             return Settled()
         if all(type(each.verdict) is Done and each.keep == "failures" and not each.member for each in settlements):
             return (yield from self._succeed(settlements, now))
-        rows = yield Statement(self._sql("settle"), (*columns.of_settlements(settlements), now))
+        *told, causes = columns.of_settlements(settlements)
+        rows = yield Statement(self._sql("settle"), (*told, now, causes))
         return Settled(_claims(rows, "lost"), _claims(rows, "gone"))
 
     def _succeed(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:

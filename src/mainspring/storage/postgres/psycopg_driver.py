@@ -136,6 +136,10 @@ class PsycopgConnection:
         """See ``Connection.major``."""
         return self._wire.info.server_version // 10_000
 
+    def server_pid(self) -> int:
+        """See ``Connection.server_pid``."""
+        return self._wire.info.backend_pid
+
     def terminate(self) -> None:
         """See ``Connection.terminate``."""
         wire = self._wire

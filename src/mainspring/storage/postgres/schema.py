@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mainspring.model.errors import SchemaMissing, StorageError
+from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage import migrate as steps
 from mainspring.storage.migrate import Applied, migrations
+from mainspring.storage.postgres.examining import examine
 from mainspring.storage.postgres.names import PACKAGE, Names
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Row, Script, Statement, run_async
 from mainspring.storage.sql import Gateway
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 _OLDEST = 13
 _PATIENCE = 600.0
+_LOOKING = 10.0
 
 
 class PostgresSchema:
@@ -69,11 +74,37 @@ class PostgresSchema:
             await connection.fetch(names.sql("schema_record"), step.number, step.name, step.checksum, step.breaking)
         return [step.name for step in missing]
 
+    async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
+        """See ``Schema.examine``. On a connection of its own, which is told from that of a pooler."""
+        version = await self.version()
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(_LOOKING):
+                connection = await self._gateway.dial({})
+                served_by = connection.server_pid()
+                return await run_async(_Asked(connection), examine(self._names, version, tolerances, host, served_by))
+        except self._gateway.errors as error:
+            raise self._gateway.translated(error) from None
+        finally:
+            if connection is not None:
+                await connection.hang_up()
+
     async def _applied(self) -> list[Applied]:
         try:
             return await self._gateway.run(_applied(self._names), "read")
         except SchemaMissing:
             return []
+
+
+class _Asked:
+    """A connection that runs the statements of a script."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def execute(self, statement: Statement) -> Sequence[Row]:
+        rows: Sequence[Row] = await self._connection.fetch(statement.sql, *statement.args)
+        return rows
 
 
 class JoinedSchema:
@@ -95,6 +126,10 @@ class JoinedSchema:
         """See ``Schema.migrate``. Only says what is missing."""
         await self.check()
         return []
+
+    async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
+        """See ``Schema.examine``."""
+        return await self._gateway.run(examine(self._names, await self.version(), tolerances, host), "read")
 
 
 def _applied(names: Names) -> Script[list[Applied]]:

@@ -8,6 +8,7 @@ from mainspring.storage.postgres.inbox import PostgresInbox
 from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.measures import PostgresMeasures
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.schema import JoinedSchema
 from mainspring.storage.postgres.timetable import PostgresTimetable
@@ -33,6 +34,7 @@ def scripts(schema: str) -> Scripts:
         PostgresInbox(names),
         PostgresLeases(names),
         PostgresFanouts(names, mailbox),
+        PostgresMeasures(names),
         ping,
         lambda gateway: JoinedSchema(gateway, names),
     )

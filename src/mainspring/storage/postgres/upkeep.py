@@ -7,9 +7,10 @@ from uuid import UUID
 
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Recount
+from mainspring.model.measures import SPANS, Measure, with_totals
 from mainspring.model.message import Progress
 from mainspring.model.unique import LEAST
-from mainspring.model.views import Beat, Declaration, Kind, Pruned, Retention, RunView
+from mainspring.model.views import Beat, Declaration, Kind, Orders, Pruned, Retention, RunView
 from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.continuations import beyond
 from mainspring.storage.postgres.columns import clean, columns, to_json
@@ -27,6 +28,9 @@ _BY_TOPIC: dict[Kind, tuple[str, str]] = {
     "parked": ("topics_parked", "prune_parked"),
 }
 """What tells the topics of each kind, and what prunes them."""
+
+
+_KEPT = (list(SPANS), [int(kept.total_seconds()) for kept in SPANS.values()])
 
 
 class PostgresUpkeep:
@@ -55,10 +59,10 @@ class PostgresUpkeep:
         ]
         yield Statement(self._sql("declare_subscriptions"), (groups, *columns(subscriptions, 4)))
 
-    def beat(self, beat: Beat, now: Now) -> Script[None]:
+    def beat(self, beat: Beat, now: Now) -> Script[Orders]:
         """See ``Upkeep.beat``."""
         runs = list(beat.runs.values())
-        yield Statement(
+        told = yield Statement(
             self._sql("beat"),
             (
                 beat.worker,
@@ -73,8 +77,11 @@ class PostgresUpkeep:
                 [each.failed for each in runs],
                 list(beat.tripped),
                 now,
+                *columns(map(_measured, with_totals(beat.measures)), 4),
+                list(SPANS),
             ),
         )
+        return Orders(drain=told[0][0])
 
     def farewell(self, worker: str) -> Script[None]:
         """See ``Upkeep.farewell``."""
@@ -128,7 +135,8 @@ class PostgresUpkeep:
             cursors = _count((yield Statement(self._sql("prune_cursors"), (retention.cursors, limit, now))))
         progress = _count((yield Statement(self._sql("prune_progress"), (limit,))))
         likenesses = _count((yield Statement(self._sql("likeness_prune"), (limit, LEAST, now))))
-        told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors)
+        measures = _count((yield Statement(self._sql("prune_measures"), (*_KEPT, limit, now))))
+        told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors, measures)
         return Pruned(messages, runs, dead, parked, *told)
 
     def _prune_kind(self, kind: Kind, ages: Ages, limit: int, now: Now, *of: list[str]) -> Script[int]:
@@ -158,6 +166,10 @@ class PostgresUpkeep:
         yield Statement(self._sql("prune_bells"), (now,))
         yield Statement(self._sql("prune_spent"), (limit, now))
         return len(silent), audit, schedules
+
+
+def _measured(measure: Measure) -> tuple[object, ...]:
+    return measure.group, measure.what, measure.bin, measure.count
 
 
 def _recorded(run: RunView) -> tuple[object, ...]:

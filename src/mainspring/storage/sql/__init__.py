@@ -1,9 +1,13 @@
 """Any SQL database: a dialect says what to run, a gateway says where; together they keep the contract."""
 
+from mainspring.storage.sql.browsing import LAST, Shelf, browse, by_schedule, linked
+from mainspring.storage.sql.controls import SqlControls
 from mainspring.storage.sql.fanouts import SqlFanouts
 from mainspring.storage.sql.inbox import SqlInbox
 from mainspring.storage.sql.leases import SqlLeases
-from mainspring.storage.sql.operations import Clocked, SqlControls, SqlLedger, SqlMailbox, SqlTimetable, SqlUpkeep
+from mainspring.storage.sql.ledger import SqlLedger
+from mainspring.storage.sql.measures import SqlMeasures
+from mainspring.storage.sql.operations import Clocked, SqlMailbox, SqlTimetable, SqlUpkeep
 from mainspring.storage.sql.scripts import (
     ControlsScripts,
     FanoutsScripts,
@@ -13,6 +17,7 @@ from mainspring.storage.sql.scripts import (
     LeasesScripts,
     LedgerScripts,
     MailboxScripts,
+    MeasuresScripts,
     Now,
     Scripts,
     TimetableScripts,
@@ -20,6 +25,7 @@ from mainspring.storage.sql.scripts import (
 )
 
 __all__ = [
+    "LAST",
     "Clocked",
     "ControlsScripts",
     "FanoutsScripts",
@@ -29,16 +35,22 @@ __all__ = [
     "LeasesScripts",
     "LedgerScripts",
     "MailboxScripts",
+    "MeasuresScripts",
     "Now",
     "Scripts",
+    "Shelf",
     "SqlControls",
     "SqlFanouts",
     "SqlInbox",
     "SqlLeases",
     "SqlLedger",
     "SqlMailbox",
+    "SqlMeasures",
     "SqlTimetable",
     "SqlUpkeep",
     "TimetableScripts",
     "UpkeepScripts",
+    "browse",
+    "by_schedule",
+    "linked",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
-from mainspring.model.join import Join, JoinView, Recount
+from mainspring.model.join import Join, Recount
 from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import (
     Cancelled,
@@ -24,25 +24,10 @@ from mainspring.model.message import (
 from mainspring.model.schedule import Decide, Look, Note, Occurrence, Rewrite, Schedule, Timesheet
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
-from mainspring.model.views import (
-    AuditView,
-    Beat,
-    DeadSelection,
-    Declaration,
-    DeliveryView,
-    Filter,
-    MessageView,
-    Pruned,
-    Retention,
-    Roster,
-    RunView,
-    Tally,
-)
+from mainspring.model.views import Beat, Declaration, Orders, Pruned, Retention, RunView
 from mainspring.storage.contract import Keyed
 from mainspring.storage.sql.scripts import (
-    ControlsScripts,
     Gateway,
-    LedgerScripts,
     MailboxScripts,
     TimetableScripts,
     UpkeepScripts,
@@ -118,96 +103,6 @@ class SqlMailbox(_Operations):
         return await self._run(self._scripts.cancel(which, reason, self._owner.now), "write")
 
 
-class SqlLedger(_Operations):
-    """``Ledger`` over a dialect and a gateway."""
-
-    def __init__(self, scripts: LedgerScripts, gateway: Gateway, owner: Clocked) -> None:
-        super().__init__(gateway, owner)
-        self._scripts = scripts
-
-    async def tally(self, cap: int = 100_000) -> Tally:
-        """See ``Ledger.tally``."""
-        return await self._run(self._scripts.tally(cap, self._owner.now), "read")
-
-    async def browse(self, filter: Filter) -> list[DeliveryView]:
-        """See ``Ledger.browse``."""
-        return await self._run(self._scripts.browse(filter, self._owner.now), "read")
-
-    async def find(self, message_id: UUID) -> MessageView | None:
-        """See ``Ledger.find``."""
-        return await self._run(self._scripts.find(message_id, self._owner.now), "read")
-
-    async def runs(
-        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
-    ) -> list[RunView]:
-        """See ``Ledger.runs``."""
-        return await self._run(self._scripts.runs(group, before, limit, schedule), "read")
-
-    async def latest(self, schedules: Collection[str]) -> dict[str, RunView]:
-        """See ``Ledger.latest``."""
-        return await self._run(self._scripts.latest(schedules), "read")
-
-    async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:
-        """See ``Ledger.joins``."""
-        return await self._run(self._scripts.joins(after, limit, self._owner.now), "read")
-
-    async def find_join(self, id: UUID) -> JoinView | None:
-        """See ``Ledger.find_join``."""
-        return await self._run(self._scripts.find_join(id, self._owner.now), "read")
-
-    async def members(self, join_id: UUID, after: int | None, limit: int) -> list[DeliveryView]:
-        """See ``Ledger.members``."""
-        return await self._run(self._scripts.members(join_id, after, limit, self._owner.now), "read")
-
-    async def pending(self, limits: Mapping[str, int]) -> dict[str, int]:
-        """See ``Ledger.pending``."""
-        return await self._run(self._scripts.pending(limits), "read")
-
-    async def roster(self) -> Roster:
-        """See ``Ledger.roster``."""
-        return await self._run(self._scripts.roster(self._owner.now), "read")
-
-    async def audit(self, before: int | None, limit: int) -> list[AuditView]:
-        """See ``Ledger.audit``."""
-        return await self._run(self._scripts.audit(before, limit), "read")
-
-
-class SqlControls(_Operations):
-    """``Controls`` over a dialect and a gateway."""
-
-    def __init__(self, scripts: ControlsScripts, gateway: Gateway, owner: Clocked) -> None:
-        super().__init__(gateway, owner)
-        self._scripts = scripts
-
-    async def pause(self, group: str, by: str, reason: str) -> bool:
-        """See ``Controls.pause``."""
-        return await self._run(self._scripts.pause(group, by, reason, self._owner.now), "write")
-
-    async def resume(self, group: str, by: str) -> bool:
-        """See ``Controls.resume``."""
-        return await self._run(self._scripts.resume(group, by, self._owner.now), "write")
-
-    async def revive(self, which: DeadSelection, by: str, limit: int) -> int:
-        """See ``Controls.revive``."""
-        return await self._run(self._scripts.revive(which, by, limit, self._owner.now), "write")
-
-    async def replace(self, message_id: UUID, group: str, by: str, draft: Draft) -> bool:
-        """See ``Controls.replace``."""
-        return await self._run(self._scripts.replace(message_id, group, by, draft, self._owner.now), "write")
-
-    async def discard(self, which: DeadSelection, by: str, limit: int) -> int:
-        """See ``Controls.discard``."""
-        return await self._run(self._scripts.discard(which, by, limit, self._owner.now), "write")
-
-    async def retire(self, group: str, by: str, limit: int) -> int | None:
-        """See ``Controls.retire``."""
-        return await self._run(self._scripts.retire(group, by, limit, self._owner.now), "write")
-
-    async def purged(self, subject: str, by: str, detail: str) -> None:
-        """See ``Controls.purged``."""
-        await self._run(self._scripts.purged(subject, by, detail, self._owner.now), "write")
-
-
 class SqlUpkeep(_Operations):
     """``Upkeep`` over a dialect and a gateway."""
 
@@ -219,9 +114,9 @@ class SqlUpkeep(_Operations):
         """See ``Upkeep.declare``."""
         await self._run(self._scripts.declare(declarations, self._owner.now), "write")
 
-    async def beat(self, beat: Beat) -> None:
+    async def beat(self, beat: Beat) -> Orders:
         """See ``Upkeep.beat``."""
-        await self._run(self._scripts.beat(beat, self._owner.now), "write")
+        return await self._run(self._scripts.beat(beat, self._owner.now), "write")
 
     async def farewell(self, worker: str) -> None:
         """See ``Upkeep.farewell``."""

@@ -17,6 +17,7 @@ from mainspring.storage.contract import (
     Leases,
     Ledger,
     Mailbox,
+    Measures,
     Schema,
     Timetable,
     Upkeep,
@@ -30,6 +31,7 @@ from mainspring.storage.sql import (
     SqlLeases,
     SqlLedger,
     SqlMailbox,
+    SqlMeasures,
     SqlTimetable,
     SqlUpkeep,
 )
@@ -91,6 +93,7 @@ class SqliteStorage:
         self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, _shared)
         self.leases: Leases = SqlLeases(self.operations.leases, gateway, _shared)
         self.fanouts: Fanouts = SqlFanouts(self.operations.fanouts, gateway, _shared)
+        self.measures: Measures = SqlMeasures(self.operations.measures, gateway, _shared)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = SqliteSchema(gateway, sql)
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from mainspring.model.message import Draft
-from mainspring.model.views import DeadSelection
+from mainspring.model.browsing import DeadSelection, Picked, spelled
+from mainspring.model.message import Cancelled, Draft
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import count_dropped
 from mainspring.storage.sqlite.publishing import publish
-from mainspring.storage.sqlite.values import numbers, storable
+from mainspring.storage.sqlite.values import names, numbers, storable
+from mainspring.storage.sqlite.withdrawing import withdraw
 
 
 class SqliteControls:
@@ -38,7 +39,7 @@ class SqliteControls:
         yield self._sql("bell_ring")
         return True
 
-    def revive(self, which: DeadSelection, by: str, limit: int, now: datetime | None) -> Script[int]:
+    def revive(self, which: DeadSelection, by: str | None, limit: int, now: datetime | None) -> Script[int]:
         """See ``Controls.revive``."""
         at = yield from self._sql.turn_clock(now)
         chosen = yield from self._chosen(which, limit)
@@ -46,7 +47,8 @@ class SqliteControls:
             seqs = numbers(seq for seq, _ in chosen)
             yield self._sql("dead_revive", seqs, at)
             yield self._sql("dead_delete", seqs)
-            yield self._note(at, by, "revive", _described(which), f"{len(chosen)} revived")
+            if by is not None:
+                yield self._note(at, by, "revive", which.described, f"{len(chosen)} revived")
             # A revived delivery has its old seq, so no new one rings for it.
             yield self._sql("bell_ring")
         return len(chosen)
@@ -61,15 +63,39 @@ class SqliteControls:
         yield self._note(at, by, "replace", str(message_id), f"replaced in {group} by {draft.id}")
         return True
 
-    def discard(self, which: DeadSelection, by: str, limit: int, now: datetime | None) -> Script[int]:
+    def discard(self, which: DeadSelection, by: str | None, limit: int, now: datetime | None) -> Script[int]:
         """See ``Controls.discard``."""
         at = yield from self._sql.turn_clock(now)
         chosen = yield from self._chosen(which, limit)
         if chosen:
             yield self._sql("dead_delete", numbers(seq for seq, _ in chosen))
             yield self._sql("ended_enlist", at, 0, b"".join(raw for _, raw in chosen))
-            yield self._note(at, by, "discard", _described(which), f"{len(chosen)} discarded")
+            if by is not None:
+                yield self._note(at, by, "discard", which.described, f"{len(chosen)} discarded")
         return len(chosen)
+
+    def hasten(self, picked: Picked, by: str | None, now: datetime | None) -> Script[int]:
+        """See ``Controls.hasten``."""
+        at = yield from self._sql.turn_clock(now)
+        hastened = len((yield self._sql("hasten", *_apart(picked), at)))
+        if hastened:
+            if by is not None:
+                yield self._note(at, by, "hasten", spelled(picked), f"{hastened} due now")
+            # It has its old seq, so no new one rings for it.
+            yield self._sql("bell_ring")
+        return hastened
+
+    def withdraw(self, picked: Picked, by: str | None, reason: str, now: datetime | None) -> Script[Cancelled]:
+        """See ``Controls.withdraw``."""
+        sql = self._sql
+        at = yield from sql.turn_clock(now)
+        found = yield sql("withdraw_find", *_apart(picked))
+        parked = yield sql("withdraw_parked", *_apart(picked))
+        answer = yield from withdraw(sql, found, parked, reason, at)
+        if by is not None and (found or parked):
+            told = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
+            yield self._note(at, by, "cancel", spelled(picked), told)
+        return answer
 
     def retire(self, group: str, by: str, limit: int, now: datetime | None) -> Script[int | None]:
         """See ``Controls.retire``."""
@@ -93,16 +119,35 @@ class SqliteControls:
         yield self._note(at, by, "retire", group, f"{len(dropped)} dropped")
         return len(dropped)
 
-    def purged(self, subject: str, by: str, detail: str, now: datetime | None) -> Script[None]:
-        """See ``Controls.purged``."""
+    def drain(self, worker: str, by: str, reason: str, now: datetime | None) -> Script[bool]:
+        """See ``Controls.drain``."""
         at = yield from self._sql.turn_clock(now)
-        yield self._note(at, by, "purge", subject, detail)
+        if not (yield self._sql("drain", worker, at, storable(by))):
+            return False
+        yield self._note(at, by, "drain", worker, reason)
+        return True
+
+    def undrain(self, worker: str, by: str, now: datetime | None) -> Script[bool]:
+        """See ``Controls.undrain``."""
+        at = yield from self._sql.turn_clock(now)
+        if not (yield self._sql("drain", worker, None, None)):
+            return False
+        yield self._note(at, by, "undrain", worker, "")
+        return True
+
+    def noted(self, action: str, subject: str, by: str, detail: str, now: datetime | None) -> Script[None]:
+        """See ``Controls.noted``."""
+        at = yield from self._sql.turn_clock(now)
+        yield self._note(at, by, action, subject, detail)
 
     def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:
         """The lowest ``limit`` of them, by whichever index finds them."""
-        rest = (which.topic, which.error, limit)
-        if which.message_id is not None:
-            chosen = yield self._sql("dead_select_message", which.message_id.bytes, which.group, *rest)
+        rest = (which.topic, which.error, which.fingerprint, limit)
+        raw = None if which.message_id is None else which.message_id.bytes
+        if which.picked is not None:
+            chosen = yield self._sql("dead_select_picked", *_apart(which.picked), raw, which.group, *rest)
+        elif raw is not None:
+            chosen = yield self._sql("dead_select_message", raw, which.group, *rest)
         elif which.group is not None:
             chosen = yield self._sql("dead_select_group", which.group, *rest)
         else:
@@ -113,11 +158,6 @@ class SqliteControls:
         return self._sql("audit_note", at, storable(by), action, storable(subject), storable(detail))
 
 
-def _described(which: DeadSelection) -> str:
-    named = (
-        ("message", which.message_id),
-        ("group", which.group),
-        ("topic", which.topic),
-        ("error", which.error),
-    )
-    return ", ".join(f"{name} {value}" for name, value in named if value is not None) or "all dead letters"
+def _apart(picked: Picked) -> tuple[bytes, str]:
+    """The messages end to end, 16 bytes each, and a list of their groups."""
+    return b"".join(message_id.bytes for message_id, _ in picked), names(group for _, group in picked)

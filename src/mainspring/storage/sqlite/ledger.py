@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import UUID
 
+from mainspring.model.browsing import CauseView, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
     Counts,
     DeliveryView,
-    Filter,
     GroupView,
     MessageView,
     Roster,
@@ -21,13 +21,14 @@ from mainspring.model.views import (
 )
 from mainspring.storage import continuations
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sqlite.deliveries import dead, ended, live, parked
+from mainspring.storage.sql import browse, by_schedule, linked
+from mainspring.storage.sqlite.browsing import shelf
+from mainspring.storage.sqlite.deliveries import dead, live, parked
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.publishing import pending
 from mainspring.storage.sqlite.values import (
     instant,
     instant_or_none,
-    names,
     read_mapping,
     read_names,
     uuid_or_none,
@@ -66,28 +67,24 @@ class SqliteLedger:
         ((parked, expired),) = yield sql("tally_parked", cap)
         return Tally(instant(at), tuple(groups), parked, expired)
 
-    def browse(self, filter: Filter, now: datetime | None) -> Script[list[DeliveryView]]:
+    def browse(self, filter: Filter, now: datetime | None) -> Script[Page]:
         """See ``Ledger.browse``."""
-        sql = self._sql
-        named = (filter.before, filter.group, filter.topic, filter.key)
-        match filter.state:
-            case "done" | "cancelled" as status:
-                rows = yield sql("browse_ended", status, *named, filter.error, filter.limit)
-                return [ended(row, status) for row in rows]
-            case "dead":
-                rows = yield sql("browse_dead", *named, filter.error, filter.limit)
-                return [dead(row) for row in rows]
-            case "parked":
-                if filter.group or filter.error:  # it is nobody's, and nothing has gone wrong
-                    return []
-                rows = yield sql("browse_parked", filter.before, filter.topic, filter.key, filter.limit)
-                return [parked(row) for row in rows]
-            case "live" | "scheduled" | "ready" | "running":
-                if filter.error:
-                    return []
-                at = yield from sql.read_clock(now)
-                rows = yield sql("browse_live", *named, filter.state, at, filter.limit)
-                return [live(row, at) for row in rows]
+        at = yield from self._sql.read_clock(now)
+        return (yield from browse(shelf(self._sql, filter, at), filter))
+
+    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> Script[list[CauseView]]:
+        """See ``Ledger.causes``."""
+        rows = yield self._sql("causes", prefix, group, cap, limit)
+        return [
+            CauseView(of, cause, kind, error, many, instant(first), instant(last))
+            for of, cause, kind, error, many, first, last in rows
+        ]
+
+    def chain(self, message_id: UUID, limit: int, now: datetime | None) -> Script[Chain]:
+        """See ``Ledger.chain``."""
+        at = yield from self._sql.read_clock(now)
+        rows = yield self._sql("chain", message_id.bytes, limit, at)
+        return linked([(bool(row[0]), _link(row[2:])) for row in rows], limit)
 
     def find(self, message_id: UUID, now: datetime | None) -> Script[MessageView | None]:
         """See ``Ledger.find``."""
@@ -128,11 +125,16 @@ class SqliteLedger:
             rows = yield self._sql("runs_group", group, before, limit)
         return [_run(row) for row in rows]
 
-    def latest(self, schedules: Collection[str]) -> Script[dict[str, RunView]]:
-        """See ``Ledger.latest``."""
-        rows = yield self._sql("runs_latest", names(schedules))
-        views = [_run(row) for row in rows]
-        return {view.schedule: view for view in views if view.schedule is not None}
+    def failures(self, prefix: str | None, limit: int) -> Script[list[RunView]]:
+        """See ``Ledger.failures``."""
+        return [_run(row) for row in (yield self._sql("runs_failed", prefix, limit))]
+
+    def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:
+        """See ``Ledger.recent``."""
+        found: list[RunView] = []
+        for name in sorted(set(schedules)):
+            found += [_run(row) for row in (yield self._sql("runs_schedule", name, None, None, limit))]
+        return by_schedule(found)
 
     def joins(self, after: UUID | None, limit: int, now: datetime | None) -> Script[list[JoinView]]:
         """See ``Ledger.joins``."""
@@ -196,6 +198,11 @@ def _run(row: Row) -> RunView:
     )
 
 
+def _link(row: Row) -> Link:
+    raw, topic, key, cause, published, state = row
+    return Link(UUID(bytes=raw), topic, key, uuid_or_none(cause), instant(published), state)
+
+
 def _join(row: Row, at: int) -> JoinView:
     oldest = None if row[11] is None else live(row[11:], at)
     return continuations.view(UUID(bytes=row[0]), instant(row[1]), row[2:11], oldest)
@@ -218,7 +225,7 @@ def _group(row: Row, patterns: list[str]) -> GroupView:
 
 
 def _worker(row: Row) -> WorkerView:
-    (name, app, host, pid, groups, in_hand, bell, started, beat, tripped) = row
-    return WorkerView(
-        name, app, host, pid, read_names(groups), in_hand, bell, instant(started), instant(beat), read_names(tripped)
-    )
+    (name, app, host, pid, groups, in_hand, bell, started, beat, tripped, draining, drained_by) = row
+    times = (instant(started), instant(beat))
+    drained = (instant_or_none(draining), drained_by)
+    return WorkerView(name, app, host, pid, read_names(groups), in_hand, bell, *times, read_names(tripped), *drained)

@@ -9,6 +9,7 @@ from mainspring.model.views import Kind, Pruned, Retention
 from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.measures import prune_measures
 from mainspring.storage.sqlite.unique import prune_likenesses
 from mainspring.storage.sqlite.values import before, names, numbers
 
@@ -38,7 +39,8 @@ def prune(
     yield sql("prune_spent", at, limit)
     likenesses = yield from prune_likenesses(sql, at, limit)
     cursors = yield from pruning.cursors(retention.cursors)
-    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors)
+    measures = yield from prune_measures(sql, at, limit)
+    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors, measures)
     return Pruned(messages, runs, dead, parked, *told)
 
 

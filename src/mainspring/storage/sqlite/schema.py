@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
+from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage import migrate
 from mainspring.storage.migrate import Applied, Migration, migrations
 from mainspring.storage.script import Script, Statement
 from mainspring.storage.sql import Gateway
 from mainspring.storage.sqlite.dialect import PACKAGE, Dialect, host_clock
+from mainspring.storage.sqlite.examining import examine, look
 
 _NOW = "CAST((julianday('now') - 2440587.5) * 86400000000 AS integer)"
 
@@ -33,6 +36,11 @@ class SqliteSchema:
     async def migrate(self) -> list[str]:
         """See ``Schema.migrate``."""
         return await self._gateway.run(self._migrate(), "write")
+
+    async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
+        """See ``Schema.examine``."""
+        found = await self._gateway.run(look(self._sql), "read")
+        return examine(found, self._sql, await self.version(), tolerances, host)
 
     def _applied(self) -> Script[list[Applied]]:
         if not (yield self._sql("schema_there")):

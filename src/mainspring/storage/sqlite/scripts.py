@@ -11,6 +11,7 @@ from mainspring.storage.sqlite.inbox import SqliteInbox
 from mainspring.storage.sqlite.leases import SqliteLeases
 from mainspring.storage.sqlite.ledger import SqliteLedger
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
+from mainspring.storage.sqlite.measures import SqliteMeasures
 from mainspring.storage.sqlite.schema import SqliteSchema
 from mainspring.storage.sqlite.timetable import SqliteTimetable
 from mainspring.storage.sqlite.upkeep import SqliteUpkeep
@@ -33,6 +34,7 @@ def scripts(sql: Dialect) -> Scripts:
         SqliteInbox(sql),
         SqliteLeases(sql),
         SqliteFanouts(sql, mailbox),
+        SqliteMeasures(sql),
         ping,
         lambda gateway: SqliteSchema(gateway, sql),
     )

@@ -10,11 +10,12 @@ from uuid import UUID
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Recount
 from mainspring.model.message import Progress
-from mainspring.model.views import Beat, Declaration, Pruned, Retention, RunView
+from mainspring.model.views import Beat, Declaration, Orders, Pruned, Retention, RunView
 from mainspring.storage.routing import expression, is_wild
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import recount
+from mainspring.storage.sqlite.measures import add_measures
 from mainspring.storage.sqlite.pruning import farewell, prune
 from mainspring.storage.sqlite.publishing import routed
 from mainspring.storage.sqlite.values import mapping, micros, names, numbers, storable, told
@@ -49,18 +50,20 @@ class SqliteUpkeep:
                 wild = int(is_wild(pattern))
                 yield sql("declare_subscribe", pattern, each.group, wild, expression(pattern))
 
-    def beat(self, beat: Beat, now: datetime | None) -> Script[None]:
+    def beat(self, beat: Beat, now: datetime | None) -> Script[Orders]:
         """See ``Upkeep.beat``."""
         sql = self._sql
         at = yield from sql.turn_clock(now)
         served = names(beat.groups)
         tripped = names(beat.tripped)
-        yield sql(
+        told = yield sql(
             "beat_worker", beat.worker, beat.app, beat.host, beat.pid, served, beat.in_hand, beat.bell, at, tripped
         )
         for group, runs in beat.runs.items():
             yield sql("beat_tally", beat.worker, group, runs.handled, runs.failed)
+        yield from add_measures(sql, beat.measures, at)
         yield sql("beat_served", served, at)
+        return Orders(drain=told[0][0] is not None)
 
     def farewell(self, worker: str) -> Script[None]:
         """See ``Upkeep.farewell``."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze
 from mainspring.storage.script import Row, Script
@@ -79,7 +80,8 @@ class _Batch:
                 yield from self._hand_back(row, delay, took, forgive=1)
             case Bury(failure):
                 yield from self._record(row, "dead", took, failure)
-                yield self._sql("settle_bury", row[_SEQ], failure.kind, storable(failure.error), self._at)
+                cause = fingerprint(failure.kind, failure.error)
+                yield self._sql("settle_bury", row[_SEQ], failure.kind, storable(failure.error), self._at, cause)
                 self.remove(row, ends=False)
             case Cancel(reason):
                 yield from self._cancel(row, took, reason)

@@ -1,4 +1,6 @@
--- $1 worker, $2 app, $3 host, $4 pid, $5 groups, $6 in hand, $7 bell; $8 groups, $9 handled, $10 failed; $11 tripped; $12 now.
+-- $1 worker, $2 app, $3 host, $4 pid, $5 groups, $6 in hand, $7 bell; $8 groups, $9 handled, $10 failed; $11 tripped; $12 now;
+-- $13 groups, $14 what was counted, $15 bins, $16 counts, $17 the spans in which they are added up. One row: whether it
+-- is to drain.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($12::timestamptz, statement_timestamp()) AS now
 ),
@@ -15,6 +17,7 @@ seen AS (
         bell = excluded.bell,
         tripped = excluded.tripped,
         beat_at = excluded.beat_at
+    RETURNING draining_at IS NOT NULL AS drains
 ),
 counted AS (
     INSERT INTO mainspring.tally AS t (worker, group_name, handled, failed)
@@ -24,6 +27,22 @@ counted AS (
     ON CONFLICT (worker, group_name) DO UPDATE
     SET handled = t.handled + excluded.handled, failed = t.failed + excluded.failed
 ),
+-- In the order of the key, as every worker does: they add to the same rows.
+measured AS (
+    INSERT INTO mainspring.measure AS m (span, at, group_name, what, bin, count)
+    SELECT
+        s.span,
+        to_timestamp(floor(extract(epoch FROM clock.now) / s.span) * s.span) AS at,
+        r.group_name,
+        r.what,
+        r.bin,
+        r.count
+    FROM clock
+    CROSS JOIN unnest($17::integer[]) AS s (span)
+    CROSS JOIN unnest($13::text[], $14::text[], $15::integer[], $16::bigint[]) AS r (group_name, what, bin, count)
+    ORDER BY s.span, r.group_name, r.what, r.bin
+    ON CONFLICT (span, group_name, at, what, bin) DO UPDATE SET count = m.count + excluded.count
+),
 -- Once a minute is enough, and whoever is at it already says the same.
 stale AS MATERIALIZED (
     SELECT g.name
@@ -32,7 +51,10 @@ stale AS MATERIALIZED (
       AND (g.served_at IS NULL OR g.served_at < (SELECT clock.now FROM clock) - interval '60 seconds')
     ORDER BY g.name
     FOR UPDATE SKIP LOCKED
+),
+served AS (
+    UPDATE mainspring.groups
+    SET served_at = (SELECT clock.now FROM clock)
+    WHERE name = ANY (ARRAY(SELECT stale.name FROM stale))
 )
-UPDATE mainspring.groups
-SET served_at = (SELECT clock.now FROM clock)
-WHERE name = ANY (ARRAY(SELECT stale.name FROM stale))
+SELECT seen.drains FROM seen

@@ -1,15 +1,28 @@
--- $1 status, $2 group, $3 topic, $4 key, $5 text of the error, $6 before: each but the first may be null; $7 limit.
--- Columns in the order of model.views.DeliveryView. A run does not remember its delivery's priority: normal.
+-- $1 ids, $2 limit; $3 status, $4 group, $5 topic, $6 text of the error, $7 prefix of topics, $8 key, $9 since, $10 until,
+-- $11 text as searchable() has it: each but the status may be null. Columns in the order of model.views.DeliveryView,
+-- newest first. A run does not remember its delivery's priority: normal.
 SELECT
     r.id, r.message_id, r.group_name, r.topic, m.key, r.status, 2, r.attempt, 0, m.published_at, m.published_at,
     m.published_at, NULL::text, false, false, NULL::timestamptz, r.error
-FROM mainspring.run AS r
-CROSS JOIN LATERAL (SELECT key, published_at FROM mainspring.message WHERE id = r.message_id OFFSET 0) AS m
-WHERE r.status = $1
-  AND ($2::text IS NULL OR r.group_name = $2)
-  AND ($3::text IS NULL OR r.topic = $3)
-  AND ($4::text IS NULL OR m.key = $4)
-  AND ($5::text IS NULL OR position(lower($5) IN lower(r.error)) > 0)
-  AND ($6::bigint IS NULL OR r.id < $6)
-ORDER BY r.id DESC
-LIMIT $7
+FROM (SELECT u.id FROM unnest($1::bigint[]) AS u (id) ORDER BY u.id DESC OFFSET 0) AS s
+CROSS JOIN LATERAL (SELECT * FROM mainspring.run WHERE id = s.id OFFSET 0) AS r
+CROSS JOIN LATERAL (
+    SELECT key, published_at, $11::text IS NULL OR position($11 IN mainspring.searchable(payload)) > 0 AS hit
+    FROM mainspring.message
+    WHERE id = r.message_id
+    OFFSET 0
+) AS m
+WHERE r.status = $3
+  AND ($4::text IS NULL OR r.group_name = $4)
+  AND ($5::text IS NULL OR r.topic = $5)
+  AND ($6::text IS NULL OR position(lower($6) IN lower(r.error)) > 0)
+  AND (
+      $7::text IS NULL
+      OR (starts_with(r.topic, $7) AND strpos(substr(r.topic, length($7) + 1), '/') = 0)
+  )
+  AND ($8::text IS NULL OR m.key = $8)
+  AND ($9::timestamptz IS NULL OR m.published_at >= $9)
+  AND ($10::timestamptz IS NULL OR m.published_at < $10)
+  AND m.hit
+ORDER BY s.id DESC
+LIMIT $2

@@ -1,10 +1,21 @@
--- $1 topic, $2 key, $3 before: each may be null; $4 limit. Columns in the order of model.views.DeliveryView.
+-- $1 seqs, $2 limit; $3 topic, $4 key, $5 since, $6 until, $7 prefix of topics, $8 text as searchable() has it: each may be
+-- null. Columns in the order of model.views.DeliveryView, newest first.
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
     NULL::text, false, false, NULL::timestamptz, NULL::text
-FROM mainspring.parked AS p
-WHERE ($1::text IS NULL OR p.topic = $1)
-  AND ($2::text IS NULL OR p.key = $2)
-  AND ($3::bigint IS NULL OR p.seq < $3)
-ORDER BY p.seq DESC
-LIMIT $4
+FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
+CROSS JOIN LATERAL (SELECT * FROM mainspring.parked WHERE seq = s.seq OFFSET 0) AS p
+WHERE ($3::text IS NULL OR p.topic = $3)
+  AND ($4::text IS NULL OR p.key = $4)
+  AND ($5::timestamptz IS NULL OR p.published_at >= $5)
+  AND ($6::timestamptz IS NULL OR p.published_at < $6)
+  AND (
+      $7::text IS NULL
+      OR (starts_with(p.topic, $7) AND strpos(substr(p.topic, length($7) + 1), '/') = 0)
+  )
+  AND (
+      $8::text IS NULL
+      OR (SELECT position($8 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = p.message_id)
+  )
+ORDER BY s.seq DESC
+LIMIT $2

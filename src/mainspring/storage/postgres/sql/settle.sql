@@ -1,18 +1,19 @@
 -- $1 seqs and $2 epochs in rising order, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
--- $10 outputs, $11 places in the batch, $12 now. Answers (seq, epoch, what) for every claim that was not written: 'lost' or 'gone'.
+-- $10 outputs, $11 places in the batch, $12 now, $13 fingerprints. Answers (seq, epoch, what) for every claim that was not
+-- written: 'lost' or 'gone'.
 WITH verdict AS MATERIALIZED (
     SELECT v.*
     FROM unnest(
         $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::interval[], $6::interval[], $7::text[], $8::text[],
-        $9::text[], $10::text[], $11::integer[]
-    ) AS v (seq, asked_epoch, name, keep, took, delay, kind, error, traceback, output, position)
+        $9::text[], $10::text[], $11::integer[], $13::text[]
+    ) AS v (seq, asked_epoch, name, keep, took, delay, kind, error, traceback, output, position, fingerprint)
 ),
 -- Locked in the order of $1, as everybody locks who locks several, so that nobody waits in a circle. The lock also
 -- shows the row as it is now, not as it was when the statement began.
 found AS MATERIALIZED (
     SELECT
         d.*, verdict.asked_epoch, verdict.name, verdict.keep, verdict.took, verdict.kind, verdict.error,
-        verdict.traceback, verdict.output, verdict.position
+        verdict.traceback, verdict.output, verdict.position, verdict.fingerprint
     FROM verdict
     CROSS JOIN LATERAL (SELECT * FROM mainspring.delivery WHERE seq = verdict.seq FOR UPDATE) AS d
 ),
@@ -55,11 +56,11 @@ forgiven AS (
 buried AS (
     INSERT INTO mainspring.dead (
         seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-        kind, error, buried_at, schedule, manual
+        kind, error, buried_at, schedule, manual, fingerprint
     )
     SELECT
         seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-        kind, error, now, schedule, manual
+        kind, error, now, schedule, manual, fingerprint
     FROM ours
     WHERE becomes = 'bury'
 ),

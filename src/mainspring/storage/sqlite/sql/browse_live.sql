@@ -1,17 +1,24 @@
+-- ?1 seqs, ?2 limit; ?3 state, ?4 group, ?5 key, ?6 held by, ?7 since, ?8 until, ?9 topic, ?10 prefix of topics, ?11 text
+-- in small letters, as bytes: each but the state may be null; ?12 now.
 SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
        d.scheduled_for, d.published_at, d.held_by, d.cancel_asked, p.said, p.at
-FROM mainspring_delivery AS d
+FROM (SELECT value AS seq FROM json_each(?1) ORDER BY value DESC) AS s
+CROSS JOIN mainspring_delivery AS d ON d.seq = s.seq
 CROSS JOIN mainspring_message AS m ON m.id = d.message_id
 LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
-WHERE (?1 IS NULL OR d.seq < ?1)
-  AND (?2 IS NULL OR d.group_name = ?2)
-  AND (?3 IS NULL OR m.topic = ?3)
-  AND (?4 IS NULL OR d.key = ?4)
-  AND CASE ?5
+WHERE CASE ?3
         WHEN 'live' THEN 1
         WHEN 'running' THEN d.held_by IS NOT NULL
-        WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?6
-        ELSE d.held_by IS NULL AND d.due_at > ?6
+        WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?12
+        ELSE d.held_by IS NULL AND d.due_at > ?12
       END
-ORDER BY d.seq DESC
-LIMIT ?7
+  AND (?4 IS NULL OR d.group_name = ?4)
+  AND (?5 IS NULL OR d.key = ?5)
+  AND (?6 IS NULL OR d.held_by = ?6)
+  AND (?7 IS NULL OR d.published_at >= ?7)
+  AND (?8 IS NULL OR d.published_at < ?8)
+  AND (?9 IS NULL OR m.topic = ?9)
+  AND (?10 IS NULL OR (substr(m.topic, 1, length(?10)) = ?10 AND instr(substr(m.topic, length(?10) + 1), '/') = 0))
+  AND (?11 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?11))
+ORDER BY s.seq DESC
+LIMIT ?2

@@ -1,4 +1,4 @@
--- $1 schedules. Columns in the order of model.views.RunView: the latest run of each.
+-- $1 schedules, $2 limit. Columns in the order of model.views.RunView: the latest runs of each, newest first.
 SELECT r.*
 FROM unnest($1::text[]) AS s (name)
 CROSS JOIN LATERAL (
@@ -8,5 +8,6 @@ CROSS JOIN LATERAL (
     FROM mainspring.run
     WHERE schedule = s.name
     ORDER BY id DESC
-    LIMIT 1
+    LIMIT $2
 ) AS r
+ORDER BY r.id DESC

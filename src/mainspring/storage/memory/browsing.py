@@ -1,0 +1,253 @@
+"""Deliveries as people see them, and how those that a filter means are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import assert_never
+from uuid import UUID
+
+from mainspring.model.browsing import CauseView, Chain, Filter, Link, Page
+from mainspring.model.message import Priority
+from mainspring.model.views import DeliveryView, RunView
+from mainspring.model.views import State as Stands
+from mainspring.storage.memory.rows import DeadRow, DeliveryRow, MessageRow, ParkedRow
+from mainspring.storage.memory.state import State
+
+_LIVE = ("scheduled", "ready", "running")
+Found = tuple[DeliveryView, MessageRow, str | None]
+"""A delivery, its message, and what it died of."""
+
+
+def browse(state: State, wanted: Filter) -> Page:
+    """See ``Ledger.browse``."""
+    if wanted.is_impossible:
+        return Page()
+    found: list[DeliveryView] = []
+    scanned = 0
+    for view, message, cause in _newest_first(state, wanted):
+        scanned += 1
+        if _matches(wanted, view, message, cause):
+            if len(found) == wanted.limit:
+                return Page(tuple(found), found[-1].seq, scanned)
+            found.append(view)
+        if scanned == wanted.scan:
+            return Page(tuple(found), view.seq, scanned)
+    return Page(tuple(found), None, scanned)
+
+
+def _newest_first(state: State, wanted: Filter) -> Iterator[Found]:
+    match wanted.state:
+        case "done" | "cancelled":
+            runs = (state.runs[id] for id in _below(state.runs, wanted))
+            return (
+                (ended_view(state, run), state.messages[run.message_id], None)
+                for run in runs
+                if run.status == wanted.state
+            )
+        case "dead":
+            buried = (state.dead[seq] for seq in _below(state.dead, wanted))
+            return ((dead_view(dead), dead.delivery.message, dead.fingerprint) for dead in buried)
+        case "parked":
+            unrouted = (state.parked[seq] for seq in _below(state.parked, wanted))
+            return ((parked_view(parked), parked.message, None) for parked in unrouted)
+        case "live" | "scheduled" | "ready" | "running":
+            now = state.now()
+            rows = (state.deliveries[seq] for seq in _below(state.deliveries, wanted))
+            return ((live_view(state, row, now), row.message, None) for row in rows)
+        case _:
+            assert_never(wanted.state)
+
+
+def _below(seqs: Iterable[int], wanted: Filter) -> list[int]:
+    # A revived delivery has its old seq, so the order of insertion will not do.
+    return sorted((seq for seq in seqs if wanted.before is None or seq < wanted.before), reverse=True)
+
+
+def _matches(wanted: Filter, view: DeliveryView, message: MessageRow, cause: str | None) -> bool:
+    return (
+        (view.state in _LIVE if wanted.state == "live" else view.state == wanted.state)
+        and (wanted.group is None or view.group == wanted.group)
+        and (wanted.topic is None or view.topic == wanted.topic)
+        and (wanted.key is None or view.key == wanted.key)
+        and (wanted.error is None or wanted.error.lower() in (view.error or "").lower())
+        and (wanted.since is None or view.published_at >= wanted.since)
+        and (wanted.until is None or view.published_at < wanted.until)
+        and (wanted.held_by is None or view.held_by == wanted.held_by)
+        and (wanted.fingerprint is None or cause == wanted.fingerprint)
+        and in_namespace(view.topic, wanted.prefix)
+        and (not wanted.text or _contains(message.draft.payload, wanted.text))
+    )
+
+
+def _contains(payload: bytes, text: str) -> bool:
+    # Of bytes only the letters of ASCII have another case.
+    return text.encode("utf-8", "backslashreplace").lower() in payload.lower()
+
+
+def in_namespace(name: str, prefix: str | None) -> bool:
+    """Whether a stored name begins with this and has no slash after it."""
+    return prefix is None or (name.startswith(prefix) and "/" not in name[len(prefix) :])
+
+
+def causes(state: State, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
+    """See ``Ledger.causes``."""
+    buried: dict[tuple[str, str], list[DeadRow]] = {}
+    for seq in sorted(state.dead, reverse=True):
+        dead = state.dead[seq]
+        name = dead.delivery.group
+        if (group is None or name == group) and in_namespace(name, prefix):
+            buried.setdefault((name, dead.fingerprint), []).append(dead)
+    views = [
+        CauseView(
+            group=name,
+            fingerprint=cause,
+            kind=rows[0].kind,
+            error=rows[0].error,
+            count=min(len(rows), cap),
+            first_at=min(row.buried_at for row in rows[:cap]),
+            last_at=max(row.buried_at for row in rows[:cap]),
+        )
+        for (name, cause), rows in sorted(buried.items())
+    ]
+    views.sort(key=lambda view: (view.count, view.last_at), reverse=True)
+    return views[:limit]
+
+
+def chain(state: State, message_id: UUID, limit: int) -> Chain:
+    """See ``Ledger.chain``."""
+    if message_id not in state.messages:
+        return Chain()
+    now = state.now()
+    before = list(islice(_causes(state, message_id), limit + 1))
+    after = list(islice(_caused(state, message_id), limit + 1))
+    return Chain(
+        tuple(_link(state, row, now) for row in reversed(before[:limit])),
+        tuple(_link(state, row, now) for row in after[:limit]),
+        more=len(before) > limit or len(after) > limit,
+    )
+
+
+def _causes(state: State, message_id: UUID) -> Iterator[MessageRow]:
+    met = {message_id}
+    cause = state.messages[message_id].draft.causation_id
+    while cause is not None and cause not in met and cause in state.messages:
+        met.add(cause)
+        yield state.messages[cause]
+        cause = state.messages[cause].draft.causation_id
+
+
+def _caused(state: State, message_id: UUID) -> Iterator[MessageRow]:
+    met, level = {message_id}, {message_id}
+    while level:
+        rows = [row for id, row in state.messages.items() if row.draft.causation_id in level and id not in met]
+        rows.sort(key=lambda row: (row.published_at, row.draft.id))
+        yield from rows
+        level = {row.draft.id for row in rows}
+        met |= level
+
+
+def _link(state: State, message: MessageRow, now: datetime) -> Link:
+    draft = message.draft
+    return Link(
+        draft.id, draft.topic, draft.key, draft.causation_id, message.published_at, _standing(state, draft.id, now)
+    )
+
+
+def _standing(state: State, message_id: UUID, now: datetime) -> Stands | None:
+    if message_id in state.buried:
+        return "dead"
+    copies = {live_view(state, row, now).state for row in state.live.get(message_id, {}).values()}
+    for stands in ("running", "ready", "scheduled"):
+        if stands in copies:
+            return stands
+    if message_id in state.unrouted:
+        return "parked"
+    ends = {run.status for run in state.history.get(message_id, ())}
+    return "cancelled" if "cancelled" in ends else "done" if "done" in ends else None
+
+
+def live_view(state: State, row: DeliveryRow, now: datetime) -> DeliveryView:
+    """What is scheduled, ready or running at this time."""
+    said = state.progress.of(row)
+    stands: Stands = "running" if row.held_by is not None else "ready" if row.due_at <= now else "scheduled"
+    return DeliveryView(
+        seq=row.seq,
+        message_id=row.message_id,
+        group=row.group,
+        topic=row.message.draft.topic,
+        key=row.message.draft.key,
+        state=stands,
+        priority=row.priority,
+        attempt=row.attempt,
+        deaths=row.deaths,
+        due_at=row.due_at,
+        scheduled_for=row.scheduled_for,
+        published_at=row.message.published_at,
+        held_by=row.held_by,
+        lapsed=row.held_by is not None and row.due_at <= now,
+        cancel_asked=row.cancel_asked,
+        progress=None if said is None else said.said,
+        progress_at=None if said is None else said.at,
+    )
+
+
+def ended_view(state: State, run: RunView) -> DeliveryView:
+    """What is done or cancelled, as a kept run tells of it."""
+    message = state.messages[run.message_id]
+    return DeliveryView(
+        seq=run.id,
+        message_id=run.message_id,
+        group=run.group,
+        topic=run.topic,
+        key=message.draft.key,
+        state="done" if run.status == "done" else "cancelled",
+        priority=Priority.NORMAL,  # a run does not remember its delivery's
+        attempt=run.attempt,
+        deaths=0,
+        due_at=message.published_at,
+        scheduled_for=message.published_at,
+        published_at=message.published_at,
+        error=run.error,
+    )
+
+
+def dead_view(dead: DeadRow) -> DeliveryView:
+    """A dead letter."""
+    row = dead.delivery
+    return DeliveryView(
+        seq=row.seq,
+        message_id=row.message_id,
+        group=row.group,
+        topic=row.message.draft.topic,
+        key=row.message.draft.key,
+        state="dead",
+        priority=row.priority,
+        attempt=row.attempt,
+        deaths=row.deaths,
+        due_at=row.scheduled_for,
+        scheduled_for=row.scheduled_for,
+        published_at=row.message.published_at,
+        buried_at=dead.buried_at,
+        error=dead.error,
+    )
+
+
+def parked_view(parked: ParkedRow) -> DeliveryView:
+    """What no group has subscribed to yet."""
+    draft = parked.message.draft
+    return DeliveryView(
+        seq=parked.seq,
+        message_id=draft.id,
+        group="",
+        topic=draft.topic,
+        key=draft.key,
+        state="parked",
+        priority=int(draft.priority),
+        attempt=0,
+        deaths=0,
+        due_at=parked.due_at,
+        scheduled_for=parked.scheduled_for,
+        published_at=parked.message.published_at,
+    )

@@ -1,0 +1,20 @@
+-- $1 span in seconds, $2 how far back from the present span, $3 prefix of groups, $4 now. Rows as in measure_read.sql,
+-- with a group instead of a time.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+),
+counted AS (
+    SELECT m.group_name, m.what, m.bin, sum(m.count)::bigint AS count
+    FROM mainspring.measure AS m
+    WHERE m.span = $1::integer
+      AND m.at >= (
+          SELECT to_timestamp(floor(extract(epoch FROM clock.now) / $1::integer) * $1::integer) - $2::interval FROM clock
+      )
+      AND starts_with(m.group_name, $3::text)
+      AND length(m.group_name) > length($3::text)
+      AND strpos(substr(m.group_name, length($3::text) + 1), '/') = 0
+    GROUP BY m.group_name, m.what, m.bin
+)
+SELECT clock.now, counted.group_name, counted.what, counted.bin, counted.count
+FROM clock
+LEFT JOIN counted ON true

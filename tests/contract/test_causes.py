@@ -1,0 +1,106 @@
+"""Dead letters by what they died of."""
+
+from itertools import product
+from string import ascii_lowercase
+
+from mainspring.model.browsing import DeadSelection, Filter
+from mainspring.model.fingerprint import fingerprint
+from mainspring.model.verdict import Bury, Settlement
+from mainspring.storage.contract import Storage
+from tests.contract.acting import MINUTE, NOON, bury_one, claim, draft, failure, listed, publish, turn
+
+
+async def counted(storage: Storage, prefix: str | None = None, group: str | None = None) -> list[tuple[str, str, int]]:
+    return [(each.group, each.error, each.count) for each in await storage.ledger.causes(prefix, group, 100, 100)]
+
+
+async def test_errors_that_differ_only_in_numbers_are_one_cause(storage: Storage) -> None:
+    for number in range(3):
+        turn(storage, number * MINUTE)
+        await bury_one(storage, error=f"order {number} not found")
+    turn(storage, 3 * MINUTE)
+    await bury_one(storage, error="timeout")
+
+    most, least = await storage.ledger.causes(None, None, 100, 100)
+
+    assert (most.group, most.kind, most.error, most.count) == ("mailer", "error", "order 2 not found", 3)
+    assert (most.first_at, most.last_at) == (NOON, NOON + 2 * MINUTE)
+    assert most.fingerprint == fingerprint("error", "order 99 not found")
+    assert (least.error, least.count, least.first_at) == ("timeout", 1, NOON + 3 * MINUTE)
+
+
+async def test_each_group_has_causes_of_its_own(storage: Storage) -> None:
+    await bury_one(storage, "mailer", "boom")
+    await bury_one(storage, "analytics", "boom")
+    await bury_one(storage, "analytics", "boom")
+    await bury_one(storage, "live/mailer", "boom")
+    await bury_one(storage, "live/er/mailer", "boom")
+
+    assert await counted(storage, "") == [("analytics", "boom", 2), ("mailer", "boom", 1)]
+    assert await counted(storage, "live/") == [("live/mailer", "boom", 1)]
+    assert await counted(storage, "liv") == []
+    assert await counted(storage, "", "mailer") == [("mailer", "boom", 1)]
+    assert await counted(storage, None, "live/mailer") == [("live/mailer", "boom", 1)]
+    assert await counted(storage, "", "mail") == []
+    assert len(await counted(storage)) == 4
+
+
+async def test_the_causes_of_others_do_not_hide_ours(storage: Storage) -> None:
+    await publish(storage, *[draft(group="acme/mailer") for _ in range(1_050)])
+    held = sorted(await claim(storage, "acme/mailer", 1_050), key=lambda each: each.claim)
+    words = ["".join(letters) for letters in product(ascii_lowercase, repeat=3)]
+    ends = [Settlement(each.claim, Bury(failure(f"{word} is broken"))) for each, word in zip(held, words, strict=False)]
+    await storage.mailbox.settle(ends)
+    await bury_one(storage, "mailer", "boom")
+
+    assert await counted(storage, "") == [("mailer", "boom", 1)]
+    assert len(await counted(storage, "acme/")) == 100
+
+
+async def test_a_cause_is_counted_up_to_the_cap_from_the_newest_on(storage: Storage) -> None:
+    for number in range(4):
+        turn(storage, number * MINUTE)
+        await bury_one(storage, error=f"boom {number}")
+    await bury_one(storage, error="another")
+
+    capped, other = await storage.ledger.causes(None, None, 2, 100)
+    (only,) = await storage.ledger.causes(None, None, 100, 1)
+
+    assert (capped.count, capped.first_at, capped.last_at) == (2, NOON + 2 * MINUTE, NOON + 3 * MINUTE)
+    assert (other.error, other.count) == ("another", 1)
+    assert (only.error, only.count) == ("boom 3", 4)
+
+
+async def test_nothing_dead_has_no_cause(storage: Storage) -> None:
+    assert await storage.ledger.causes(None, None, 100, 100) == []
+    assert await storage.ledger.causes("", "mailer", 100, 100) == []
+
+
+async def test_dead_letters_are_listed_revived_and_discarded_by_their_cause(storage: Storage) -> None:
+    lost = [await bury_one(storage, error=f"order {number} lost") for number in range(2)]
+    slow = await bury_one(storage, error="timeout")
+    elsewhere = await bury_one(storage, "analytics", "order 7 lost")
+    cause = fingerprint("error", "order 1 lost")
+
+    async def having(**narrowed: str) -> list[object]:
+        page = await storage.ledger.browse(Filter("dead", fingerprint=cause, **narrowed))  # type: ignore[arg-type]
+        return [view.message_id for view in page.rows]
+
+    everywhere, here = await having(), await having(group="mailer")
+    revived = await storage.controls.revive(DeadSelection(group="mailer", fingerprint=cause), "ann", 10)
+    discarded = await storage.controls.discard(DeadSelection(fingerprint=cause), "ann", 10)
+
+    assert everywhere == [elsewhere.message_id, lost[1].message_id, lost[0].message_id]
+    assert here == [lost[1].message_id, lost[0].message_id]
+    assert (revived, discarded) == (2, 1)
+    assert await listed(storage, "dead") == [slow.message_id]
+    (discarding, reviving) = await storage.ledger.audit(None, 2)
+    assert (reviving.subject, discarding.subject) == (f"group mailer, cause {cause}", f"cause {cause}")
+
+
+async def test_whoever_dies_again_of_something_else_has_another_cause(storage: Storage) -> None:
+    await bury_one(storage, error="timeout", one=draft(group="mailer"))
+    await storage.controls.revive(DeadSelection(), "ann", 10)
+    await bury_one(storage, error="disk full", one=draft(group="analytics"), group="analytics")
+
+    assert await counted(storage) == [("analytics", "disk full", 1)]

@@ -1,0 +1,192 @@
+"""What an operator does to deliveries that were picked one by one."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+from mainspring.model.browsing import DeadSelection, Filter, Picked
+from mainspring.model.message import Cancelled, Priority, Scan
+from mainspring.model.schedule import NEVER
+from mainspring.model.verdict import Release
+from mainspring.storage.contract import Storage
+from tests.contract.acting import (
+    HOLD,
+    HOUR,
+    MINUTE,
+    NOON,
+    bury_one,
+    claim,
+    claim_one,
+    declare,
+    draft,
+    hold_one,
+    ids,
+    listed,
+    publish,
+    settle,
+    statuses,
+    the_copy,
+    turn,
+)
+
+
+async def audited(storage: Storage) -> list[tuple[str, str, str, str]]:
+    return [(each.by, each.action, each.subject, each.detail) for each in await storage.ledger.audit(None, 10)]
+
+
+async def test_those_picked_of_the_dead_are_revived_and_no_others(storage: Storage) -> None:
+    dead = [await bury_one(storage) for _ in range(3)]
+    picked: Picked = tuple((each.message_id, "mailer") for each in (dead[2], dead[0], dead[0]))
+
+    revived = await storage.controls.revive(DeadSelection(picked=picked), "ann", 10)
+
+    assert revived == 2
+    assert await listed(storage, "dead") == [dead[1].message_id]
+    assert await listed(storage, "ready") == [dead[2].message_id, dead[0].message_id]
+    assert await audited(storage) == [("ann", "revive", "3 picked", "2 revived")]
+
+
+async def test_those_picked_of_the_dead_are_discarded_and_no_others(storage: Storage) -> None:
+    dead = [await bury_one(storage, error=f"error {number}") for number in "ab"]
+    one: Picked = ((dead[0].message_id, "mailer"),)
+
+    stranger = await storage.controls.discard(DeadSelection(picked=((dead[0].message_id, "other"),)), "ann", 10)
+    narrowed = await storage.controls.discard(DeadSelection(picked=one, error="error b"), "ann", 10)
+    discarded = await storage.controls.discard(DeadSelection(picked=one), "ann", 10)
+    nobody = await storage.controls.discard(DeadSelection(picked=()), "ann", 10)
+
+    assert (stranger, narrowed, discarded, nobody) == (0, 0, 1, 0)
+    assert await listed(storage, "dead") == [dead[1].message_id]
+    subject = f"message {dead[0].message_id}, group mailer"
+    assert await audited(storage) == [("ann", "discard", subject, "1 discarded")]
+
+
+async def test_of_those_picked_no_more_than_the_limit_and_the_oldest_first(storage: Storage) -> None:
+    dead = [await bury_one(storage) for _ in range(3)]
+    picked: Picked = tuple((each.message_id, "mailer") for each in reversed(dead))
+
+    assert await storage.controls.revive(DeadSelection(picked=picked), "ann", 1) == 1
+    assert await listed(storage, "ready") == [dead[0].message_id]
+
+
+async def test_what_is_scheduled_is_hastened(storage: Storage) -> None:
+    later, latest = draft(group="mailer", delay=HOUR), draft(group="mailer", delay=2 * HOUR)
+    await publish(storage, later, latest)
+
+    hastened = await storage.controls.hasten(((latest.id, "mailer"), (latest.id, "mailer")), "ann")
+    (delivery,) = await claim(storage)
+
+    assert hastened == 1
+    assert (delivery.message_id, delivery.epoch, delivery.attempt) == (latest.id, 1, 1)
+    assert delivery.scheduled_for == NOON + 2 * HOUR, "what was asked for is remembered"
+    assert await listed(storage, "scheduled") == [later.id]
+    assert await audited(storage) == [("ann", "hasten", "2 picked", "1 due now")]
+
+
+async def test_what_is_due_held_or_unknown_is_not_hastened(storage: Storage) -> None:
+    held = await hold_one(storage)
+    ready = draft(group="mailer")
+    await publish(storage, ready, draft(group="other", delay=HOUR))
+    picked: Picked = ((held.message_id, "mailer"), (ready.id, "mailer"), (uuid4(), "other"))
+
+    assert await storage.controls.hasten(picked, "ann") == 0
+    assert await storage.controls.hasten((), "ann") == 0
+    assert (await the_copy(storage, held.message_id)).due_at == NOON + HOLD
+    assert await audited(storage) == []
+
+
+async def test_a_retry_is_hastened_and_what_waits_for_a_run_of_its_schedule_is_not(storage: Storage) -> None:
+    held = await hold_one(storage)
+    await settle(storage, held, Release(timedelta(hours=1)))
+    waiting = draft(group="mailer", schedule="daily", at=NEVER)
+    await publish(storage, waiting)
+
+    hastened = await storage.controls.hasten(((held.message_id, "mailer"), (waiting.id, "mailer")), "ann")
+
+    assert hastened == 1
+    assert await listed(storage, "ready") == [held.message_id]
+    assert (await the_copy(storage, waiting.id)).due_at == NEVER
+
+
+async def test_a_hastened_delivery_lies_above_the_low_water_mark(storage: Storage) -> None:
+    one = draft(group="mailer", delay=HOUR)
+    await publish(storage, one)
+    turn(storage, MINUTE)
+    await storage.controls.hasten(((one.id, "mailer"),), "ann")
+
+    from_now_on = tuple(Scan(level, NOON + MINUTE) for level in Priority)
+
+    assert ids(await claim(storage, scans=from_now_on)) == [one.id]
+
+
+async def test_those_picked_are_withdrawn_and_no_other_copies(storage: Storage) -> None:
+    await declare(storage, "mailer")
+    await declare(storage, "analytics")
+    one, parked = draft(), draft("nobody.listens")
+    await publish(storage, one, parked)
+
+    answer = await storage.controls.withdraw(
+        ((one.id, "mailer"), (one.id, "mailer"), (parked.id, ""), (uuid4(), "mailer")), "ann", "no longer wanted"
+    )
+
+    assert answer == Cancelled(cancelled=2, asked=0)
+    assert [view.group for view in (await storage.ledger.browse(Filter())).rows] == ["analytics"]
+    assert await listed(storage, "parked") == []
+    assert await statuses(storage, one.id) == await statuses(storage, parked.id) == ["cancelled"]
+    runs = await storage.ledger.runs(None, None, 10)
+    assert {(run.group, run.error, run.topic) for run in runs} == {
+        ("mailer", "no longer wanted", "orders.placed"),
+        ("", "no longer wanted", "nobody.listens"),
+    }
+    assert await audited(storage) == [
+        ("ann", "cancel", "4 picked", "2 cancelled, 0 asked to stop: no longer wanted"),
+    ]
+
+
+async def test_the_holder_of_what_is_withdrawn_is_asked_to_stop(storage: Storage) -> None:
+    held = await hold_one(storage)
+
+    answer = await storage.controls.withdraw(((held.message_id, "mailer"),), "ann", "enough")
+    extended = await storage.mailbox.extend([held.claim], HOLD)
+
+    assert answer == Cancelled(cancelled=0, asked=1)
+    assert extended.asked == {held.claim}
+    assert (await the_copy(storage, held.message_id)).cancel_asked
+
+
+async def test_what_is_dead_or_a_parked_message_by_a_group_is_not_withdrawn(storage: Storage) -> None:
+    dead = await bury_one(storage)
+    parked = draft("nobody.listens")
+    await publish(storage, parked)
+
+    answer = await storage.controls.withdraw(((dead.message_id, "mailer"), (parked.id, "mailer")), "ann", "why")
+
+    assert answer == Cancelled(0, 0)
+    assert await audited(storage) == []
+
+
+async def test_whoever_notes_the_whole_has_no_line_for_each_part(storage: Storage) -> None:
+    dead = [await bury_one(storage) for _ in range(2)]
+    later, ready = draft(group="mailer", delay=HOUR), draft(group="mailer")
+    await publish(storage, later, ready)
+
+    await storage.controls.revive(DeadSelection(picked=((dead[0].message_id, "mailer"),)), None, 10)
+    await storage.controls.discard(DeadSelection(picked=((dead[1].message_id, "mailer"),)), None, 10)
+    await storage.controls.hasten(((later.id, "mailer"),), None)
+    await storage.controls.withdraw(((ready.id, "mailer"),), None, "why")
+    assert await audited(storage) == []
+
+    await storage.controls.noted("revive", "state dead, group 日", "ann\x00", "4 revived \ud800")
+    ((by, action, subject, detail),) = await audited(storage)
+    assert (action, subject) == ("revive", "state dead, group 日")
+    assert (by.rstrip("\x00").removesuffix("\\x00"), detail.split()[:2]) == ("ann", ["4", "revived"])
+
+
+async def test_a_hastened_delivery_keeps_its_fence(storage: Storage) -> None:
+    held = await hold_one(storage)
+    await settle(storage, held, Release(timedelta(hours=1)))
+    await storage.controls.hasten(((held.message_id, "mailer"),), "ann")
+
+    again = await claim_one(storage, owner="worker-2")
+
+    assert again.epoch == held.epoch + 1
+    assert (await storage.mailbox.extend([held.claim], HOLD)).lost == {held.claim}
