@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from mainspring.model.browsing import Filter
 from mainspring.model.schedule import Schedule
-from mainspring.model.views import Declaration, Filter
+from mainspring.model.views import Declaration
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules.reconciling import Declared
@@ -73,7 +74,7 @@ class Scene:
 
     async def due_times(self) -> list[datetime]:
         """When what is stored was due, oldest first."""
-        rows = await self.storage.ledger.browse(Filter(state="live", limit=10_000))
+        rows = (await self.storage.ledger.browse(Filter(state="live", limit=10_000))).rows
         return sorted(row.scheduled_for for row in rows)
 
 

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from mainspring.model.browsing import Filter
 from mainspring.model.message import Claim, Delivery, Draft, Priority
-from mainspring.model.views import Declaration, DeliveryView, Filter, RunView
+from mainspring.model.views import Declaration, DeliveryView, RunView
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
@@ -70,7 +71,7 @@ class Stage:
         return list(reversed(await self.storage.ledger.runs(None, None, 1_000)))
 
     async def browse(self, state: Any) -> list[DeliveryView]:
-        return await self.storage.ledger.browse(Filter(state=state, limit=10_000))
+        return list((await self.storage.ledger.browse(Filter(state=state, limit=10_000))).rows)
 
     async def until(self, condition: Callable[[], bool | Awaitable[bool]], patience: float = 60.0) -> None:
         """Wait for ``condition``, looking often; fail when it does not come true."""

@@ -189,6 +189,8 @@ class BatchExecutor(Executor):
         self, batch: Batch, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop
     ) -> Sequence[Judged]:
         batch.task, timer = task, None
+        for run in batch.runs:
+            run.ran = True
         self._batches.update(zip(batch.runs, repeat(batch), strict=False))
         if self._limit is not None:
             batch.limit(time.monotonic() + self._limit)

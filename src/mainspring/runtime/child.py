@@ -14,14 +14,18 @@ import threading
 import time
 from collections.abc import Callable
 
+from mainspring.model.message import Delivery
 from mainspring.runtime import judgement, wire
 from mainspring.runtime.handler import Handler, Program, Run
 from mainspring.runtime.reporter import Reporter
+from mainspring.runtime.telling import facts
+from mainspring.telemetry.logs import lines
+from mainspring.telemetry.tracing import within
 
 MAIN = "__mp_main__"
 """What a script is called in here, as in the processes of ``multiprocessing``: its main guard must not hold."""
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
+_at: list[Delivery] = []  # what this process is at: it has one message at a time
 _serving: list[Program] = []  # a process is or is not one of these from its first moment on: that is no state of ours
 
 
@@ -59,21 +63,38 @@ def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Han
     handler = find(briefing.program)
     if briefing.log_level is not None:
         # Nothing happens where the application has set up its own logging, which is why it is imported first.
-        logging.basicConfig(level=briefing.log_level, format=_LOG_FORMAT, datefmt="%H:%M:%S")
+        told = logging.StreamHandler()
+        told.setFormatter(lines(briefing.log_form, briefing.worker, briefing.program.prefix))
+        told.addFilter(_about_the_message)
+        logging.basicConfig(level=briefing.log_level, handlers=[told])
     return handler
+
+
+def _about_the_message(record: logging.LogRecord) -> bool:
+    for name, value in (facts(_at[0]) if _at else {}).items():
+        vars(record).setdefault(name, value)
+    return True
 
 
 def _answer(handler: Handler, errand: wire.Errand, program: Program, reporter: Reporter) -> wire.Answer:
     run = Run(errand.delivery, handler, math.inf)
+    _at[:] = [errand.delivery]
     reporter.begin(run)
     run.started = time.monotonic()
     if errand.seconds is not None:
         run.deadline = run.started + errand.seconds
     try:
-        result = contextvars.copy_context().run(handler.call, errand.delivery, run)
+        result = contextvars.copy_context().run(_called, handler, errand, run)
         return wire.outcome(judgement.of_result(result))
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is the handler's answer
         return _failed(error, program)
+    finally:
+        _at.clear()
+
+
+def _called(handler: Handler, errand: wire.Errand, run: Run) -> object:
+    with within(errand.trace):
+        return handler.call(errand.delivery, run)
 
 
 def _failed(error: BaseException, program: Program) -> wire.Failed:

@@ -87,11 +87,12 @@ class Closing:
             self._name_the_unfinished()
 
     async def _let_go(self) -> None:
-        for loop in (self._fetchers, self._settler, self._janitor, self._scheduler):
+        for loop in (self._fetchers, self._settler, self._scheduler):
             loop.abandon()
         keeping = asyncio.create_task(self._keeper.stop())
         ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
         await until(_FAREWELL, self._farewell())
+        self._janitor.abandon()
         await keeping
         for executor in self._executors:
             executor.close()
@@ -100,6 +101,7 @@ class Closing:
 
     async def _farewell(self) -> None:
         try:
+            await self._janitor.stop()  # a report on its way is finished: sent again it would count twice
             await self._janitor.farewell()
         except MainspringError:
             pass  # the database is away: the roster forgets who is silent

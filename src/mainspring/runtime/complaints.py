@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 
 from mainspring.timing.clock import Clock
 
@@ -45,8 +46,15 @@ class Complaints:
         if over:
             self.say(logging.INFO, "%s: working again", who)
 
-    def say(self, level: int, text: str, *args: object, trace: BaseException | None = None) -> None:
-        """Log a line, unless one was logged within the last second."""
+    def say(
+        self,
+        level: int,
+        text: str,
+        *args: object,
+        trace: BaseException | None = None,
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
+        """Log a line, unless one was logged within the last second; ``facts`` go with it as fields of their own."""
         lane = self._apart and level >= logging.WARNING
         with self._lock:
             now = self._clock.monotonic()
@@ -58,4 +66,4 @@ class Complaints:
         if held_back:
             text += " (%d more lines not shown)"
             args = (*args, held_back)
-        self._logger.log(level, text, *args, exc_info=trace)
+        self._logger.log(level, text, *args, exc_info=trace, extra=facts)

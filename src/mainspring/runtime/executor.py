@@ -202,7 +202,7 @@ class Executor:
         self._settle_quiet()
 
     async def _attempt(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> Verdict | None:
-        run.task = task
+        run.task, run.ran = task, True
         limit = self._limit
         if limit is None:
             timer = None
@@ -287,7 +287,7 @@ class Executor:
         return verdict
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
-        self._unsettled += 1
+        self._unsettled, run.judged = self._unsettled + 1, True
         self._settler.put(self, self.handler.settlement(run.delivery, verdict, timedelta(seconds=took)))
 
     def _settle_quiet(self) -> None:

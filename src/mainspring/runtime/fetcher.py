@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
@@ -53,6 +54,7 @@ class Fetcher(Service):
         self._claimed_at = -FOREVER
         self._more: set[str] = set()
         self._found_suspect = False
+        self._drains = False
 
     def freed(self, group: str) -> None:
         """A hand of this group became free: worth a look if the group may have more waiting."""
@@ -80,6 +82,13 @@ class Fetcher(Service):
         self._stopping = True
         self.wake()
 
+    def drain(self, *, drains: bool) -> None:
+        """Claim no more until further notice, or again."""
+        self._drains = drains
+        if not drains:
+            self._look_everywhere()  # what came meanwhile may lie anywhere
+        self.wake()
+
     def comes_back(self, delay: timedelta) -> None:
         """Something of its groups returns after this time (a retry, a snooze), or may be taken then."""
         self._wakeup.returns(delay)
@@ -95,6 +104,8 @@ class Fetcher(Service):
 
     async def turn(self) -> float:
         """Claim once for every free hand."""
+        if self._drains:
+            return FOREVER
         now = self._clock.monotonic()
         spacing = self._wakeup.spacing(now - self._claimed_at)
         if spacing > 0:
@@ -197,8 +208,8 @@ class Fetcher(Service):
             marks.rung()
 
     def _give(self, group: str, deliveries: Sequence[Delivery], until: float) -> None:
-        executor = self._executors[group]
-        runs = [Run(delivery, executor.handler, until) for delivery in deliveries]
+        executor, arrived = self._executors[group], time.monotonic()
+        runs = [Run(delivery, executor.handler, until, arrived) for delivery in deliveries]
         for run in runs:
             self._hands.take(run)
         executor.put(runs)

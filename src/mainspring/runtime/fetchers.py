@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from datetime import timedelta
 from uuid import UUID
 
@@ -23,6 +24,7 @@ class Fetchers:
     """Passes on what concerns a group to whoever fetches for it."""
 
     def __init__(self, plain: Fetcher, limited: Mapping[str, LimitedFetcher]) -> None:
+        self._context = copy_context()
         self._plain = plain
         self._limited = limited
         self._all: tuple[Fetcher, ...] = (plain, *limited.values())
@@ -60,6 +62,7 @@ class Fetchers:
 
     def start(self) -> None:
         """Begin turning, on the running loop."""
+        self._context = copy_context()
         for each in self._all:
             each.start()
 
@@ -67,6 +70,11 @@ class Fetchers:
         """Leave what is there to others, from this very moment on."""
         for each in self._all:
             each.claim_no_more()
+
+    def drain(self, *, drains: bool) -> None:
+        """Claim no more until further notice, or again."""
+        for each in self._all:
+            each.drain(drains=drains)
 
     async def stop(self) -> None:
         """Finish the claims on their way and end."""
@@ -107,7 +115,9 @@ class Fetchers:
 
     async def take(self, message_id: UUID, group: str) -> bool:
         """Have this one run here, now. False: somebody holds it."""
-        return await self._of(group).take(message_id, group)
+        # In the worker's own context: the hands that this wakes outlive whoever asks, and would keep theirs for ever.
+        taking = self._of(group).take(message_id, group)
+        return await asyncio.create_task(taking, context=self._context.copy())
 
     def _of(self, group: str) -> Fetcher:
         return self._limited.get(group, self._plain)

@@ -27,16 +27,21 @@ class Run:
     transactional consumer ``tx`` is the handle of its transaction, open since ``tx_since``; ``posted`` says that it has
     published in it, and ``settled`` is the verdict that was committed with it. ``progress`` is what the handler last
     said, ``reported`` what the keeper has stored of that; ``told`` is called where somebody else must hear of it.
+    ``arrived`` is when its claim came here, in monotonic seconds, ``ran`` says whether its handler was called, and
+    ``judged`` that its verdict is on its way.
     """
 
     __slots__ = (
         "_stopped",
+        "arrived",
         "deadline",
         "delivery",
         "handler",
         "held_until",
+        "judged",
         "posted",
         "progress",
+        "ran",
         "reported",
         "settled",
         "started",
@@ -47,10 +52,13 @@ class Run:
         "tx_since",
     )
 
-    def __init__(self, delivery: Delivery, handler: Handler, held_until: float) -> None:
+    def __init__(self, delivery: Delivery, handler: Handler, held_until: float, arrived: float | None = None) -> None:
         self.delivery: Delivery = delivery
         self.handler: Handler = handler
         self.held_until: float = held_until
+        self.arrived: float | None = arrived
+        self.ran: bool = False
+        self.judged: bool = False
         self.started: float | None = None
         self.deadline: float | None = None
         self.stop_reason: str | None = None
@@ -72,6 +80,12 @@ class Run:
             if self.stop_reason is not None:
                 self._stopped.set()
         return self._stopped
+
+    @property
+    def waited(self) -> float:
+        """Seconds from when it was due until it began: by the database's clock up to its claim, then by ours."""
+        before = (self.delivery.claimed_at - self.delivery.due_at).total_seconds()
+        return before if self.arrived is None or self.started is None else before + self.started - self.arrived
 
     def lend(self, handle: object, since: float | None) -> None:
         """It is in this transaction, open since then; None: that is closed."""

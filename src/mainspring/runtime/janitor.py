@@ -7,14 +7,17 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-from mainspring.model.views import Beat, Retention
+from mainspring.model.views import Beat, Orders, Retention
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.service import Service
 from mainspring.storage.contract import Upkeep
+from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.worker")
 _ROUND = 5.0
+_NEWS = 1.0
+"""Seconds after which something new is reported."""
 _PRUNE_EVERY = 30.0
 _PRUNE_BATCH = 2_000
 _ROUTE_BATCH = 1_000
@@ -23,7 +26,12 @@ _AGAIN = 0.05
 
 
 class Janitor(Service):
-    """Every worker has one and all do the same work; each batch is bounded and skips what another has in hand."""
+    """Every worker has one and all do the same work; each batch is bounded and skips what another has in hand.
+
+    It reports every few seconds that its worker is alive, and within a second what ``meter`` has counted, which wakes
+    it. A report whose reply was lost is sent again as it was, so that what it tells may be counted twice; nothing
+    depends on these counts.
+    """
 
     def __init__(
         self,
@@ -32,23 +40,40 @@ class Janitor(Service):
         retention: Retention,
         complaints: Complaints,
         clock: Clock,
+        meter: Meter | None = None,
+        obey: Callable[[Orders], None] | None = None,
     ) -> None:
         super().__init__("janitor", complaints, clock)
+        self._obey = obey
+        self._meter = meter or Meter()
+        self._meter.stirred = self.wake
         self._upkeep = upkeep
         self._beat = beat
         self._retention = retention
         self._beat_at = 0.0
+        self._told_at = 0.0
+        self._round_at = 0.0
         self._unsent: Beat | None = None
+        self._worker = ""
         self._recounted: UUID | None = None
         # Workers started together must not prune together.
         self._prune_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
 
     async def turn(self) -> float:
-        """One round of each."""
+        """One round of each, or a report of what is new."""
         now = self._clock.monotonic()
-        if now >= self._beat_at:
-            await self._report()
-            self._beat_at = now + _ROUND
+        goes_round = now >= self._round_at
+        if (goes_round and now >= self._beat_at) or (self._meter.has_news and now >= self._told_at + _NEWS):
+            await self._report(now)
+        if goes_round:
+            pause = await self._go_round(now)
+            if pause == _AGAIN:
+                return pause
+            self._round_at = now + pause
+        until = min(self._round_at, self._told_at + _NEWS) if self._meter.has_news else self._round_at
+        return max(until - now, 0.0)
+
+    async def _go_round(self, now: float) -> float:
         if await self._upkeep.reroute(_ROUTE_BATCH) >= _ROUTE_BATCH:
             return _AGAIN
         if now >= self._prune_at:
@@ -71,12 +96,20 @@ class Janitor(Service):
 
     async def farewell(self) -> None:
         """Report the last runs and leave the roster."""
-        await self._report()
-        await self._upkeep.farewell(self._beat().worker)
+        now = self._clock.monotonic()
+        if self._unsent is not None:
+            await self._report(now)
+        await self._report(now)
+        await self._upkeep.farewell(self._worker)
 
-    async def _report(self) -> None:
+    async def _report(self, now: float) -> None:
         # The counts are taken out of the settler by making the beat: one that fails is sent again as it was.
         if self._unsent is None:
             self._unsent = self._beat()
-        await self._upkeep.beat(self._unsent)
+        self._worker = self._unsent.worker
+        orders = await self._upkeep.beat(self._unsent)
         self._unsent = None
+        # A round may come a little early: who then waited for the next one would be heard of every ten seconds.
+        self._told_at, self._beat_at = now, now + 0.7 * _ROUND
+        if self._obey is not None:
+            self._obey(orders)

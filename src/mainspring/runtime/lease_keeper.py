@@ -53,6 +53,11 @@ class LeaseKeeper(Apart):
         self._held: dict[Hold, Holding] = {}
         self._returns: list[Return] = []
 
+    @property
+    def held(self) -> int:
+        """How many it renews."""
+        return len(self._held)
+
     def keep(self, holding: Holding) -> None:
         """Renew it from now on. Safe from any thread."""
         self._held[holding.hold] = holding

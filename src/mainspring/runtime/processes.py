@@ -22,6 +22,8 @@ from mainspring.runtime import wire
 from mainspring.runtime.handler import Program
 from mainspring.runtime.judgement import Reported
 from mainspring.runtime.spawning import how_it_ended, interpreter
+from mainspring.telemetry.logs import JsonLines
+from mainspring.telemetry.tracing import carried
 
 STARTUP = 60.0
 """Seconds in which a new process must have imported its handler. They do not count against the handler's timeout."""
@@ -189,7 +191,7 @@ class Processes:
         try:
             if not reused:
                 await self._prepare(process)
-            await process.ask(wire.Errand(delivery, begin()))
+            await process.ask(wire.Errand(delivery, begin(), carried()))
             begun = True
             answer = await process.ask(heard=heard)
         except BaseException as error:
@@ -204,8 +206,13 @@ class Processes:
     async def _prepare(self, process: Process) -> None:
         source = self._program.source
         root = logging.getLogger()
+        written = next((each.formatter for each in root.handlers if isinstance(each.formatter, JsonLines)), None)
         briefing = wire.Briefing(
-            self._program, [os.fsencode(each) for each in sys.argv], root.level if root.handlers else None
+            self._program,
+            [os.fsencode(each) for each in sys.argv],
+            root.level if root.handlers else None,
+            "text" if written is None else "json",
+            None if written is None else written.worker,
         )
         try:
             async with asyncio.timeout(STARTUP):

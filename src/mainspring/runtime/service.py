@@ -25,6 +25,8 @@ class LoopReport:
     failures: int
     """Turns failed in a row; zero when all is well."""
     error: str | None
+    failed: int = 0
+    """Turns failed since it started."""
 
 
 class Alarm:
@@ -73,6 +75,7 @@ class Service:
         self._task: asyncio.Task[None] | None = None
         self._turns = 0
         self._failures = 0
+        self._failed_turns = 0
         self._error: str | None = None
         self._last = clock.monotonic()
 
@@ -103,7 +106,8 @@ class Service:
 
     def report(self) -> LoopReport:
         """How this loop is getting on."""
-        return LoopReport(self._turns, self._clock.monotonic() - self._last, self._failures, self._error)
+        idle_for = self._clock.monotonic() - self._last
+        return LoopReport(self._turns, idle_for, self._failures, self._error, self._failed_turns)
 
     async def _loop(self) -> None:
         while not self._stopping:
@@ -130,6 +134,7 @@ class Service:
 
     def _failed(self, error: Exception) -> float:
         self._failures += 1
+        self._failed_turns += 1
         self._error = f"{type(error).__name__}: {error}"
         self._complaints.about(self.name, error, expected=isinstance(error, StorageUnavailable))
         return backoff(self._failures, self.longest_pause)

@@ -13,7 +13,6 @@ from mainspring.model.errors import StorageError, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
-from mainspring.model.views import GroupRuns
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Run
 from mainspring.runtime.hands import Hands
@@ -21,6 +20,7 @@ from mainspring.runtime.service import FOREVER, Service
 from mainspring.runtime.telling import tell
 from mainspring.storage.contract import Mailbox
 from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
 BATCH = 500
@@ -57,7 +57,7 @@ class Settler(Service):
     A verdict leaves the batch only when the database has answered for it, so a failed flush loses nothing; until
     then it counts as in hand, which is what makes a slow database slow the fetching. Sending a batch again after
     a lost reply is safe: what was written is *gone*, and counts as settled. ``joining`` is told of members of joins,
-    ``occurred`` of occurrences of schedules that have ended.
+    ``occurred`` of occurrences of schedules that have ended, and ``meter`` counts all that is written.
     """
 
     def __init__(
@@ -70,8 +70,10 @@ class Settler(Service):
         bus: Bus | None = None,
         joining: Callable[[], None] | None = None,
         occurred: Callable[[], None] | None = None,
+        meter: Meter | None = None,
     ) -> None:
         super().__init__("settler", complaints, clock)
+        self._meter = meter or Meter()
         self._joining = joining
         self._occurred = occurred
         self._bus = bus or Bus()
@@ -82,7 +84,6 @@ class Settler(Service):
         self._batch: list[tuple[Origin, Settlement]] = []
         self._empty = asyncio.Event()
         self._empty.set()
-        self._tallies: dict[str, list[int]] = {}
 
     def put(self, origin: Origin, settlement: Settlement) -> None:
         """Take a verdict to be written. Never waits."""
@@ -98,11 +99,6 @@ class Settler(Service):
     async def drained(self) -> None:
         """Wait until every verdict taken so far has been answered for."""
         await self._empty.wait()
-
-    def tallies(self) -> dict[str, GroupRuns]:
-        """What was handled and failed since the last call, by group."""
-        taken, self._tallies = self._tallies, {}
-        return {group: GroupRuns(handled, failed) for group, (handled, failed) in taken.items()}
 
     async def turn(self) -> float:
         """Write one batch: whatever gathered while the last one was on its way."""
@@ -163,18 +159,17 @@ class Settler(Service):
         run = self._hands.drop(settlement.claim)
         if self._bus and run is not None:
             tell(self._bus, run.delivery, settlement)
+        if run is not None and run.ran:
+            self._meter.count(group, settlement.verdict, run.waited, settlement.took.total_seconds())
+        else:
+            self._meter.count(group, settlement.verdict)
         match settlement.verdict:
-            case Done():
-                self._tally(group)[0] += 1
+            case Done() | Bury() | Cancel():
+                pass
             case Retry(delay=delay):
-                self._tally(group)[1] += 1
                 self._returns(group, delay)
-            case Bury():
-                self._tally(group)[1] += 1
             case Snooze(delay=delay) | Release(delay=delay):
                 self._returns(group, delay if isinstance(delay, timedelta) else timedelta())
-            case Cancel():
-                pass
             case _:
                 assert_never(settlement.verdict)
         if settlement.member and self._joining is not None:
@@ -183,12 +178,6 @@ class Settler(Service):
             self._occurred()
         if run is not None and run.delivery.suspect:
             self._returns("", timedelta())  # the next suspect may be taken now
-
-    def _tally(self, group: str) -> list[int]:
-        tally = self._tallies.get(group)
-        if tally is None:
-            tally = self._tallies[group] = [0, 0]
-        return tally
 
 
 def _ends_an_occurrence(run: Run, verdict: Verdict) -> bool:

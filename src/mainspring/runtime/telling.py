@@ -47,4 +47,16 @@ def complain(complaints: Complaints, delivery: Delivery, verdict: Verdict) -> No
         delivery.attempt,
         fate,
         failure.error,
+        facts=facts(delivery),
     )
+
+
+def facts(delivery: Delivery) -> dict[str, object]:
+    """What a log line about a delivery says beside its text."""
+    return {
+        "group": delivery.group,
+        "topic": delivery.topic,
+        "message_id": str(delivery.message_id),
+        "attempt": delivery.attempt,
+        "correlation_id": delivery.correlation_id,
+    }

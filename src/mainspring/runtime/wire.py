@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, assert_never, cast
 
@@ -12,6 +12,7 @@ import msgspec
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import Cancel, Done, Failure, Snooze, Verdict
 from mainspring.runtime.handler import Program
+from mainspring.telemetry.logs import Form
 
 _LENGTH = struct.Struct("!I")
 HEADER = _LENGTH.size
@@ -26,6 +27,9 @@ class Briefing(msgspec.Struct, frozen=True):
     """The worker's command line, which need not be text."""
     log_level: int | None
     """What the worker logs from; None where it has set up no logging at all."""
+    log_form: Form = "text"
+    worker: str | None = None
+    """Who the worker is, where its log says so."""
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -33,6 +37,8 @@ class Errand(msgspec.Struct, frozen=True):
 
     delivery: Delivery
     seconds: float | None
+    trace: Mapping[str, str] = {}
+    """The context of the trace in which it is handled, as headers."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

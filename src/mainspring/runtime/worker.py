@@ -12,7 +12,7 @@ from uuid import UUID
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
-from mainspring.model.views import Beat, Declaration
+from mainspring.model.views import Beat, Declaration, Orders
 from mainspring.runtime import child
 from mainspring.runtime.batch_executor import BatchExecutor
 from mainspring.runtime.closing import Closing
@@ -32,6 +32,7 @@ from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock, SystemClock
 
 _logger = logging.getLogger("mainspring.worker")
@@ -53,6 +54,7 @@ class Worker:
         clock: Clock | None = None,
         bus: Bus | None = None,
         scheduling: Scheduling | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._bus = bus = bus or Bus()
         clock = clock or SystemClock()
@@ -61,8 +63,9 @@ class Worker:
         self._settings = settings
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
+        self._meter = meter = meter or Meter()
         self._settler = Settler(
-            storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining, self._occurred
+            storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining, self._occurred, meter
         )
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers", apart=True)
@@ -93,7 +96,8 @@ class Worker:
             clock,
             Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
         )
-        self._janitor = Janitor(storage.upkeep, self._beat, settings.retention, complaints, clock)
+        self._janitor = Janitor(storage.upkeep, self._beat, settings.retention, complaints, clock, meter, self._obey)
+        meter.serves(self._by_group)
         self._closing = Closing(
             self._fetchers,
             self._executors,
@@ -108,6 +112,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._started = False
+        self._draining = False
         self._hurry = asyncio.Event()
         self._finished = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
@@ -146,8 +151,8 @@ class Worker:
             loop.call_soon_threadsafe(self._fetchers.nudge)
 
     def serves(self, group: str) -> bool:
-        """Whether it is at work and has this group's consumer."""
-        return self.ready and group in self._by_group
+        """Whether it is at work, claims, and has this group's consumer."""
+        return self.ready and not self._draining and group in self._by_group
 
     async def take(self, message_id: UUID, group: str) -> bool:
         """Have a delivery run here, now. False: somebody else holds it. From any loop."""
@@ -186,6 +191,11 @@ class Worker:
         fuses = {executor.group: executor.fuse for executor in self._executors if executor.fuse is not None}
         return {group: left for group, fuse in fuses.items() if (left := fuse.paused_for) is not None}
 
+    @property
+    def in_hand(self) -> int:
+        """How many deliveries are claimed and not yet settled."""
+        return len(self._hands)
+
     async def _prepare(self) -> None:
         await self._storage.schema.check()
         await self._storage.upkeep.declare(self._declarations)
@@ -218,6 +228,7 @@ class Worker:
         try:
             await self._wind_down()
         finally:
+            self._meter.end()
             self._finished.set()
 
     async def _wind_down(self) -> None:
@@ -229,6 +240,7 @@ class Worker:
 
     def _beat(self) -> Beat:
         settings = self._settings
+        runs, measures = self._meter.take()
         return Beat(
             settings.name,
             settings.app,
@@ -237,9 +249,22 @@ class Worker:
             tuple(self._by_group),
             len(self._hands),
             self._storage.doorbell.mode,
-            self._settler.tallies(),
+            runs,
             tuple(self.pauses()),
+            measures,
         )
+
+    def _obey(self, orders: Orders) -> None:
+        if orders.drain == self._draining:
+            return
+        self._draining = orders.drain
+        self._fetchers.drain(drains=orders.drain)
+        if orders.drain:
+            _logger.warning(
+                "draining: an operator wants no more claimed here; %d in hand are finished", len(self._hands)
+            )
+        else:
+            _logger.info("resumed: an operator wants work claimed here again")
 
     def _rung(self, group: str) -> None:
         self._fetchers.rung(group)
@@ -262,7 +287,8 @@ class Worker:
 
     def _lost(self, claim: Claim) -> None:
         run = self._hands.get(claim)
-        if run is not None and run.settled is None:  # what a handler's own transaction has settled is gone, not lost
+        # What is judged is being written, or was by its handler's own transaction: the answer says if it is lost.
+        if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
                 self._hands.drop(claim)  # it may clean up as long as it likes: we neither extend nor stop reaping

@@ -1,0 +1,274 @@
+"""Spans of publishing and processing through OpenTelemetry: imported only where there is somebody to see them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
+from typing import assert_never
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from mainspring.model.message import Delivery, Draft
+from mainspring.model.redaction import redacted
+from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
+from mainspring.telemetry import attributes as named
+
+Outbound = tuple[Draft, dict[str, str]]
+"""What is to be published, and its headers, to which the context of its trace is added."""
+Value = str | bool | int | float
+
+_W3C = TraceContextTextMapPropagator()
+# Baggage is not carried: whatever a caller has put there would be stored with the message.
+
+
+class Spans:
+    """Makes the spans of one app, by the conventions for messaging.
+
+    One message is published in one span, whose context travels with it. Of several each has a span of its own, that of
+    being created, and the call is one more, which links to them.
+    """
+
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        self._tracer = trace.get_tracer("mainspring", _version())
+        self._shown = shown
+
+    @contextmanager
+    def publishing(self, outbound: Sequence[Outbound], *, joined: bool) -> Iterator[None]:
+        """Around the storing of these; ``joined`` says that it happens in a transaction of the caller's."""
+        if len(outbound) == 1:
+            draft, headers = outbound[0]
+            given = _context_in(headers)
+            said = {**self._of_draft(draft, "publish", "send"), named.IN_TRANSACTION: joined}
+            name = f"publish {said[named.DESTINATION]}"
+            with self._entered(name, SpanKind.PRODUCER, said, () if given is None else (Link(given),)) as span:
+                _put(span, headers)
+                yield
+            return
+        topics = {self._shown(draft.topic) for draft, _ in outbound}
+        said = {
+            named.SYSTEM: named.MAINSPRING,
+            named.OPERATION: "publish",
+            named.OPERATION_TYPE: "send",
+            named.BATCH_COUNT: len(outbound),
+            named.IN_TRANSACTION: joined,
+        }
+        if len(topics) == 1:
+            said[named.DESTINATION] = next(iter(topics))
+        links = [self._created(draft, headers) for draft, headers in outbound]
+        with self._entered(_name("publish", topics), SpanKind.CLIENT, said, links):
+            yield
+
+    @contextmanager
+    def processing(self, delivery: Delivery) -> Iterator[Span]:
+        """Around one attempt. It belongs to the trace in which the message was published, unless it is in another."""
+        creation = _context_in(delivery.headers)
+        topic = self._shown(delivery.topic)
+        with self._entered(
+            f"process {topic}",
+            SpanKind.CONSUMER,
+            self._of_delivery(delivery, topic),
+            () if creation is None else (Link(creation),),
+            parent=None if creation is None or _is_inside() else _within(creation),
+        ) as span:
+            yield span
+
+    @contextmanager
+    def processing_batch(self, deliveries: Sequence[Delivery]) -> Iterator[Span]:
+        """Around one call of a batch consumer. It links to where each message was published, and belongs to none."""
+        topics = {self._shown(each.topic) for each in deliveries}
+        said: dict[str, Value] = {
+            named.SYSTEM: named.MAINSPRING,
+            named.OPERATION: "process",
+            named.OPERATION_TYPE: "process",
+            named.CONSUMER_GROUP: self._shown(deliveries[0].group),
+            named.BATCH_COUNT: len(deliveries),
+        }
+        if len(topics) == 1:
+            said[named.DESTINATION] = next(iter(topics))
+        links = [
+            Link(creation, {named.MESSAGE_ID: str(each.message_id), named.ATTEMPT: each.attempt})
+            for each in deliveries
+            if (creation := _context_in(each.headers)) is not None
+        ]
+        with self._entered(_name("process", topics), SpanKind.CONSUMER, said, links) as span:
+            yield span
+
+    @contextmanager
+    def _entered(
+        self,
+        name: str,
+        kind: SpanKind,
+        said: Mapping[str, Value],
+        links: Sequence[Link],
+        parent: Context | None = None,
+    ) -> Iterator[Span]:
+        span = self._tracer.start_span(name, parent, kind, said, links)
+        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+            if kind is SpanKind.CONSUMER:
+                yield span  # what becomes of an attempt is told by whoever knows why it ended
+                return
+            try:
+                yield span
+            except Exception as error:
+                failed(span, error)
+                raise
+
+    def _created(self, draft: Draft, headers: dict[str, str]) -> Link:
+        """A message of several: the context that travels with it, which is the user's own where one was given."""
+        told = {named.MESSAGE_ID: str(draft.id)}
+        given = _context_in(headers)
+        if given is not None:
+            return Link(given, told)
+        said = self._of_draft(draft, "create", "create")
+        span = self._tracer.start_span(f"create {said[named.DESTINATION]}", None, SpanKind.PRODUCER, said)
+        _put(span, headers)
+        span.end()
+        return Link(span.get_span_context(), told)
+
+    def _of_draft(self, draft: Draft, operation: str, kind: str) -> dict[str, Value]:
+        said: dict[str, Value] = {
+            named.SYSTEM: named.MAINSPRING,
+            named.DESTINATION: self._shown(draft.topic),
+            named.OPERATION: operation,
+            named.OPERATION_TYPE: kind,
+            named.MESSAGE_ID: str(draft.id),
+            named.BODY_SIZE: len(draft.payload),
+        }
+        if draft.group is not None:
+            said[named.CONSUMER_GROUP] = self._shown(draft.group)
+        if draft.correlation_id is not None:
+            said[named.CONVERSATION_ID] = draft.correlation_id
+        if draft.causation_id is not None:
+            said[named.CAUSATION_ID] = str(draft.causation_id)
+        return said
+
+    def _of_delivery(self, delivery: Delivery, topic: str) -> dict[str, Value]:
+        said: dict[str, Value] = {
+            named.SYSTEM: named.MAINSPRING,
+            named.DESTINATION: topic,
+            named.OPERATION: "process",
+            named.OPERATION_TYPE: "process",
+            named.CONSUMER_GROUP: self._shown(delivery.group),
+            named.MESSAGE_ID: str(delivery.message_id),
+            named.BODY_SIZE: len(delivery.payload),
+            named.ATTEMPT: delivery.attempt,
+            named.WAIT: max((delivery.claimed_at - delivery.due_at).total_seconds(), 0.0),
+        }
+        if delivery.correlation_id is not None:
+            said[named.CONVERSATION_ID] = delivery.correlation_id
+        if delivery.causation_id is not None:
+            said[named.CAUSATION_ID] = str(delivery.causation_id)
+        schedule = (delivery.headers or {}).get(SCHEDULE_HEADER)
+        if schedule is not None:
+            said[named.SCHEDULE] = self._shown(schedule)
+            said[named.SCHEDULED_FOR] = delivery.scheduled_for.isoformat()
+        return said
+
+
+def judged(span: Span, verdict: Verdict) -> None:
+    """Say what became of an attempt that ended by itself."""
+    match verdict:
+        case Done():
+            span.set_attribute(named.OUTCOME, "done")
+        case Snooze(delay, reason):
+            span.set_attribute(named.OUTCOME, "snoozed")
+            span.add_event("snoozed", {named.DELAY: _seconds(delay), **_because(reason)})
+        case Cancel(reason):
+            span.set_attribute(named.OUTCOME, "cancelled")
+            span.add_event("cancelled", _because(reason))
+        case Release():
+            span.set_attribute(named.OUTCOME, "released")
+        case Retry() | Bury():
+            span.set_attribute(named.OUTCOME, "failed")
+        case _:
+            assert_never(verdict)
+
+
+def failed(span: Span, error: BaseException, message_id: str | None = None) -> None:
+    """Say that it failed, and by what; in a batch, which message."""
+    recorded(span, error, {} if message_id is None else {named.MESSAGE_ID: message_id})
+    _failed(span, _kind(type(error)), str(error))
+
+
+def recorded(span: Span, error: BaseException, said: Mapping[str, Value] | None = None) -> None:
+    """Put the exception down, without the passwords of URLs that its text may quote (invariant 21)."""
+    told: dict[str, Value] = {named.EXCEPTION_MESSAGE: redacted(str(error)), **(said or {})}
+    told[named.EXCEPTION_STACK] = redacted("".join(traceback.format_exception(error)))
+    span.record_exception(error, told)
+
+
+def failed_some(span: Span, count: int, total: int) -> None:
+    """Say how many messages of a batch failed."""
+    span.set_attributes({named.OUTCOME: "failed", named.FAILED_COUNT: count})
+    span.set_status(StatusCode.ERROR, f"{count} of {total} messages failed")
+
+
+def failed_elsewhere(span: Span, failure: Failure, kind: str) -> None:
+    """Say that it failed in another process, of which only words came here."""
+    said = {named.EXCEPTION_TYPE: kind, named.EXCEPTION_MESSAGE: redacted(failure.error)}
+    if failure.traceback is not None:
+        said[named.EXCEPTION_STACK] = redacted(failure.traceback)
+    span.add_event("exception", said)
+    _failed(span, kind, failure.error)
+
+
+def _failed(span: Span, kind: str, text: str) -> None:
+    span.set_attribute(named.ERROR_TYPE, kind)
+    span.set_status(StatusCode.ERROR, redacted(text))
+
+
+def _kind(error: type[BaseException]) -> str:
+    module = error.__module__
+    return error.__qualname__ if module == "builtins" else f"{module}.{error.__qualname__}"
+
+
+def _because(reason: object) -> dict[str, str]:
+    return {} if reason is None else {named.REASON: str(reason)}
+
+
+def _seconds(delay: timedelta | str) -> float:
+    assert isinstance(delay, timedelta), "what a handler wrote has been read"
+    return delay.total_seconds()
+
+
+def _name(operation: str, topics: set[str]) -> str:
+    """Named after its topic where there is one: the names of spans are few."""
+    return f"{operation} {next(iter(topics))}" if len(topics) == 1 else operation
+
+
+def _put(span: Span, headers: dict[str, str]) -> None:
+    """Let the context of the span travel with the message, unless the user has given one."""
+    if named.TRACEPARENT not in headers:
+        _W3C.inject(headers, trace.set_span_in_context(span, Context()))
+
+
+def _context_in(headers: Mapping[str, str] | None) -> SpanContext | None:
+    """The context that travels with a message; None for none, and for what is none: anybody may write headers."""
+    if not headers or named.TRACEPARENT not in headers:
+        return None
+    context = trace.get_current_span(_W3C.extract(headers)).get_span_context()
+    return context if context.is_valid else None
+
+
+def _is_inside() -> bool:
+    # A span that has ended, as the one in which the worker was started, is no place to be inside of.
+    span = trace.get_current_span()
+    return span.get_span_context().is_valid and span.is_recording()
+
+
+def _within(context: SpanContext) -> Context:
+    return trace.set_span_in_context(trace.NonRecordingSpan(context))
+
+
+def _version() -> str | None:
+    try:
+        return version("mainspring")
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,110 @@
+"""A worker that an operator drains: it claims no more, finishes what it has, and stays."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+
+from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.views import WorkerView
+from mainspring.runtime.handler import Run
+from tests.runtime.stage import Stage
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers beat often: it is by its beat that one hears of it."""
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 0.05)
+
+
+async def test_a_draining_worker_finishes_what_it_has_and_claims_no_more(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = asyncio.Event()
+
+    async def handle(_: Delivery, __: Run) -> None:
+        await gate.wait()
+
+    first = await stage.publish(2)
+    caplog.set_level(logging.INFO, "mainspring.worker")
+    async with stage.worker(stage.handler(handle, concurrency=2)) as worker:
+        await stage.until(lambda: len(stage.calls) == 2)
+        view = await _seen(stage)
+        await stage.storage.controls.drain(view.name, "ann", "deploy")
+        await stage.until(lambda: not worker.serves("work"))
+        later = await stage.publish(2)
+        gate.set()
+        await stage.until(lambda: _in_state(stage, "ready", 2))
+
+        # It has had hands free, a bell and another beat: what came later is still there.
+        worker.wake()
+        await _beats_again(stage)
+
+        assert {each.message_id for each in stage.calls} == set(first)
+        assert {each.message_id for each in await stage.browse("ready")} == set(later)
+        assert worker.ready
+        assert (await _seen(stage)).drained_by == "ann"
+
+        await stage.storage.controls.undrain(view.name, "bob")
+        await stage.until(lambda: len(stage.calls) == 4)
+        await stage.until(stage.empty)
+    assert [each.message for each in caplog.records if "operator" in each.message] == [
+        "draining: an operator wants no more claimed here; 2 in hand are finished",
+        "resumed: an operator wants work claimed here again",
+    ]
+
+
+async def test_a_draining_worker_reaps_nothing_either(stage: Stage) -> None:
+    async def handle(_: Delivery, __: Run) -> None:
+        return None
+
+    async with stage.worker(stage.handler(handle)) as worker:
+        await stage.until(lambda: worker.ready)
+        view = await _seen(stage)
+        await stage.storage.controls.drain(view.name, "ann", "")
+        await stage.until(lambda: not worker.serves("work"))
+        await stage.publish(1)
+        await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "who has died", timedelta())
+        await _beats_again(stage)
+
+        assert stage.calls == []
+        assert [each.lapsed for each in await stage.browse("running")] == [True]
+
+
+async def test_a_draining_worker_stops_in_good_order(stage: Stage) -> None:
+    async def handle(_: Delivery, __: Run) -> None:
+        return None
+
+    async with stage.worker(stage.handler(handle)) as worker:
+        view = await _seen(stage)
+        await stage.storage.controls.drain(view.name, "ann", "")
+        await stage.until(lambda: not worker.serves("work"))
+
+    assert (await stage.storage.ledger.roster()).workers == ()
+
+
+async def _seen(stage: Stage) -> WorkerView:
+    """The worker, as soon as it has reported itself."""
+
+    async def there() -> bool:
+        return bool((await stage.storage.ledger.roster()).workers)
+
+    await stage.until(there)
+    (view,) = (await stage.storage.ledger.roster()).workers
+    return view
+
+
+async def _beats_again(stage: Stage) -> None:
+    before = (await _seen(stage)).beat_at
+
+    async def later() -> bool:
+        return (await _seen(stage)).beat_at > before
+
+    await stage.until(later)
+
+
+async def _in_state(stage: Stage, state: str, count: int) -> bool:
+    return len(await stage.browse(state)) == count and not await stage.browse("running")
