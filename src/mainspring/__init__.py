@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.app.timings import TimingOptions
     from mainspring.app.unique import Unique, unique
     from mainspring.model import errors
+    from mainspring.model.browsing import Filter
     from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView, Slice
     from mainspring.model.inbox import Admission, InboxView
     from mainspring.model.join import JoinOutcome, JoinReceipt
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from mainspring.model.views import Retention
     from mainspring.storage.codec import Codec, JsonCodec, MsgpackCodec
     from mainspring.telemetry import events
+    from mainspring.telemetry.logs import JsonLines
     from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
     from mainspring.timing.breaker import Breaker, breaker
     from mainspring.timing.cron import Cron, CronError
@@ -72,6 +74,7 @@ __all__ = [
     "FanoutPolicy",
     "FanoutPolicyView",
     "FanoutView",
+    "Filter",
     "Health",
     "HealthLimits",
     "InboxView",
@@ -80,6 +83,7 @@ __all__ = [
     "JoinOutcome",
     "JoinReceipt",
     "JsonCodec",
+    "JsonLines",
     "Keep",
     "Lease",
     "LeaseView",
@@ -146,6 +150,7 @@ _HOMES = {
     "mainspring.app.testing.kit": ("Testing",),
     "mainspring.app.timings": ("TimingOptions",),
     "mainspring.app.unique": ("Unique", "unique"),
+    "mainspring.model.browsing": ("Filter",),
     "mainspring.model.errors": ("errors",),
     "mainspring.model.fanout": ("CursorView", "FanoutPolicy", "FanoutPolicyView", "Slice"),
     "mainspring.model.inbox": ("Admission", "InboxView"),
@@ -155,6 +160,7 @@ _HOMES = {
     "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
     "mainspring.model.views": ("Retention",),
     "mainspring.telemetry.events": ("events",),
+    "mainspring.telemetry.logs": ("JsonLines",),
     "mainspring.storage.codec": ("Codec", "JsonCodec", "MsgpackCodec"),
     "mainspring.timing.backoff": ("NO_RETRY", "RetryPolicy", "exponential", "intervals", "proportional"),
     "mainspring.timing.breaker": ("Breaker", "breaker"),

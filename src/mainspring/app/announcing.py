@@ -11,8 +11,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from mainspring.app.app import Mainspring
+from mainspring.app.middleware.context import LogContext
 from mainspring.app.parent import STARTED, Ending, Parent
+from mainspring.runtime.settings import owner_name
+from mainspring.telemetry.logs import Form, lines
 
+_logger = logging.getLogger("mainspring.app")
 _LOOK = 0.05
 
 _MOST_PROCESSES = 1000
@@ -26,12 +30,13 @@ async def announced(
     line: int | None = None,
     *,
     migrate: bool = False,
+    name: str | None = None,
 ) -> AsyncIterator[Any]:
     """A worker of the app; ``what`` is how people know it, ``line`` the way to the parent of several processes."""
     if migrate:
         await app.migrate()
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    async with app.worker(groups=groups or None) as working:
+    async with app.worker(groups=groups or None, name=name) as working:
         telling = asyncio.create_task(_tell(working, f"{what}, {loop}", line))
         try:
             yield working
@@ -53,17 +58,37 @@ def again(count: int) -> Ending:
     return asyncio.run(Parent([*start, *sys.argv[1:], "--processes", "1", "--line"], count).run())
 
 
+def new_name() -> str:
+    """A name for a worker, where somebody has to know it before there is one."""
+    return owner_name()
+
+
 def say(text: str) -> None:
     """A line on the output, at once: a service's output is read while it runs, often through a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def log_to_stderr(level: str) -> None:
-    """Log. Nothing happens where the application has set up its own logging, so it must be imported first."""
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"
-    )
+def log_to_stderr(level: str, form: Form = "text", app: Mainspring | None = None, worker: str | None = None) -> None:
+    """Log. Nothing happens where the application has set up its own logging, so it must be imported first.
+
+    Lines of JSON say which message they are about: what tells them stands around the attempts of the app's workers.
+    """
+    root = logging.getLogger()
+    if root.handlers:
+        if form != "text":
+            _logger.warning(
+                "--log-format %s has no effect, since the application has set up its own logging: let its handler have "
+                "the formatter mainspring.JsonLines()",
+                form,
+            )
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(lines(form, worker, "" if app is None else app.options.names.prefix))
+    if form == "json" and app is not None:
+        handler.addFilter(LogContext.filter)
+        app._chain.besides.append(LogContext())  # noqa: SLF001 - of the same room: no other app needs it
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 async def _tell(working: Any, what: str, line: int | None) -> None:

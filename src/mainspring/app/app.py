@@ -15,17 +15,20 @@ from uuid import UUID
 from mainspring.app import runner
 from mainspring.app.background import Background
 from mainspring.app.blocking import BlockingPost
+from mainspring.app.bulk import Progress
 from mainspring.app.catalogue import Catalogue, read_codecs
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.configuring import configure
 from mainspring.app.consumers import Consumers
-from mainspring.app.desk import DeadLetters, Groups, Messages, Progress
+from mainspring.app.dead_letters import DeadLetters
+from mainspring.app.desk import Groups, Messages
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Envelope, PublishOptions
 from mainspring.app.fan_in import FanIn
 from mainspring.app.health import Health, HealthLimits
 from mainspring.app.joining import Joining
 from mainspring.app.middleware.chain import Middleware, PublishChain, check_middleware
+from mainspring.app.numbers import Numbers
 from mainspring.app.offices import Offices
 from mainspring.app.operations import Operations
 from mainspring.app.post import REASON, Post
@@ -37,9 +40,10 @@ from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Cancelled, Receipt
-from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+from mainspring.model.views import Declaration, Pruned, Retention
 from mainspring.storage.codec import Codec
 from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.tracing import Tracing
 from mainspring.timing.clock import ReplaceableClock, SystemClock
 from mainspring.timing.duration import Duration
 
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
 
 
-class Mainspring(Joining, Rooms):
+class Mainspring(Joining, Numbers, Rooms):
     """An application's messages, on one database.
 
     Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
@@ -81,12 +85,15 @@ class Mainspring(Joining, Rooms):
         # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
         self._wake = functools.partial(runner.wake, self._workers)
         storage, scripts = open_storage(self._address, self._options)
-        build = opener(self._address, self._options, storage, url if callable(url) else None)
+        tracing = Tracing(self._options.tracing, self._names.shown)
+        self._chain = PublishChain(self._middleware, self._names, tracing)
+        build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         limit, orders = self._options.payload_limit, self._consumers.orders
         self._envelope = Envelope(self._catalogue, self._names, limit, self._clock, orders)
         self._transactions = Transactions(self._address.engine, scripts, self._committed)
+        self._count(self._door, self._back, self._transactions)
         behind = self._offices(self._back)
         background = Background(self._back)
         blocking = BlockingPost(behind.post, background)
@@ -101,6 +108,7 @@ class Mainspring(Joining, Rooms):
             lambda: self._leasing(self._back),
             lambda: self._queueing(self._back),
             lambda: self._fanning(self._back),
+            lambda: self._measuring(self._back),
         )
         """Everything that is awaited here, for code that blocks."""
         self.messages: Messages = front.messages
@@ -177,7 +185,7 @@ class Mainspring(Joining, Rooms):
             # In a test nothing runs but what the kit runs: a lifespan that starts a worker is harmless there.
             yield await self._hire(chosen, name)
             return
-        async with self:
+        async with self, self._observed():
             worker = await self._hire(chosen, name)
             self._workers.append(worker)
             try:
@@ -197,7 +205,7 @@ class Mainspring(Joining, Rooms):
         from mainspring.app.hiring import hire
 
         storage = await self._door.storage("app.worker()")
-        return hire(storage, chosen, name, self._options, self._post, self._scheduled(), self._bus)
+        return hire(storage, chosen, name, self._options, self._post, self._scheduled(), self._bus, self._meters)
 
     # --- testing -------------------------------------------------------------------------------------------
 
@@ -250,18 +258,6 @@ class Mainspring(Joining, Rooms):
         """Remove what is older than the retention says [the app's], of topics or all. Audited with ``by``."""
         return await self._operations.prune(retention, topic, by, progress)
 
-    async def tally(self, cap: int = 100_000) -> Tally:
-        """Every group's deliveries by state, each counted up to ``cap``."""
-        return await self._operations.tally(cap)
-
-    async def roster(self) -> Roster:
-        """The declared groups and the workers that reported themselves."""
-        return await self._operations.roster()
-
-    async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
-        """What operators did, newest first, in every namespace of this database."""
-        return await self._operations.audit(before, limit)
-
     # --- the house -----------------------------------------------------------------------------------------
 
     def _offices(self, door: Door, blocking: BlockingPost | None = None) -> Offices:
@@ -276,7 +272,7 @@ class Mainspring(Joining, Rooms):
             FanIn(self._consumers, envelope, self._names),
             self._consumers.backlogs,
             blocking,
-            PublishChain(self._middleware, self._names),
+            self._chain,
         )
         return Offices(
             door,

@@ -57,6 +57,8 @@ class AppOptions(TypedDict, total=False):
     durable: bool | None
     """Whether a commit survives a power cut, not only a crash of the process [False]. SQLite only; PostgreSQL's own
     settings decide there."""
+    tracing: bool | None
+    """Whether publishing and processing make spans [they do where OpenTelemetry is configured in the process]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Options:
     handler_pool: int = 10
     version: int = 0
     durable: bool = False
+    tracing: bool | None = None
     schedules: Mapping[str, Setting] = field(default_factory=dict, compare=False, repr=False)
     """What configuration says of schedules, by name; read when they are declared."""
 
@@ -148,6 +151,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "handler_pool": lambda value: whole(value, "handler_pool", least=1, most=1000),
     "version": lambda value: whole(value, "version", least=0, most=2**62),
     "durable": lambda value: flag(value, "durable"),
+    "tracing": lambda value: flag(value, "tracing"),
     "retention": read_retention,
     **{KEPT + name: kept_for(name) for name in AGES},
     TOPICS: read_topics,
@@ -164,6 +168,7 @@ FROM_TEXT: dict[str, Callable[[str], object]] = {
     "handler_pool": whole_in,
     "version": whole_in,
     "durable": flag_in,
+    "tracing": flag_in,
     TOPICS: topics_in,
 }
 """What turns the text of a variable into the value an argument would have; the others take text."""

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
+from mainspring.app.bulk import BATCH, Action, Errand, Progress
 from mainspring.app.door import Door
-from mainspring.app.envelope import MISSING, Envelope, read_identity
+from mainspring.app.envelope import MISSING, PriorityName, read_identity
+from mainspring.app.issuing import IssueOptions, issue
 from mainspring.app.names import Namespace
 from mainspring.app.options import closest
+from mainspring.app.paging import Deliveries, Standing, listed, page, stored
+from mainspring.app.picking import Picks, hasten, withdraw
 from mainspring.app.post import REASON, Post
+from mainspring.model.browsing import Chain, Filter, Link, Page
 from mainspring.model.errors import BadOption
-from mainspring.model.message import Cancelled, Draft
-from mainspring.model.views import DeadSelection, DeliveryView, Filter, GroupView, MessageView, RunView, State
-from mainspring.storage.contract import Ledger, Storage
-
-Progress = Callable[[int], object]
-"""Told how many are done so far, after every batch."""
+from mainspring.model.message import Cancelled, Priority, Receipt
+from mainspring.model.views import GroupView, MessageView, RunView
+from mainspring.timing.duration import Duration
 
 # Named here, since inside the classes ``list`` is their own verb.
-Deliveries = list[DeliveryView]
 Runs = list[RunView]
 GroupViews = list[GroupView]
-Selections = list[DeadSelection]
-
-BATCH = 500
-_CAP = 100_000
-
-
-async def page(ledger: Ledger, names: Namespace, wanted: Filter) -> list[DeliveryView]:
-    """One page of deliveries of this namespace: other namespaces' rows between them are passed over."""
-    found: list[DeliveryView] = []
-    before = wanted.before
-    while len(found) < wanted.limit:
-        rows = await ledger.browse(
-            Filter(wanted.state, wanted.group, wanted.topic, wanted.key, wanted.error, before, wanted.limit)
-        )
-        found += [names.delivery(row) for row in rows if names.owns(row.topic)]
-        if len(rows) < wanted.limit:
-            break
-        before = rows[-1].seq
-    return found[: wanted.limit]
 
 
 class Messages:
@@ -54,7 +37,7 @@ class Messages:
 
     async def list(
         self,
-        state: State | Literal["live"] = "live",
+        state: Standing = "live",
         *,
         group: str | None = None,
         topic: str | None = None,
@@ -64,8 +47,53 @@ class Messages:
     ) -> Deliveries:
         """Deliveries, newest first; ``before`` is the ``seq`` of the last row of the page before."""
         storage = await self._door.storage("app.messages.list()")
-        wanted = Filter(state, _stored(self._names, group), _stored(self._names, topic), key, None, before, limit)
-        return await page(storage.ledger, self._names, wanted)
+        return await listed(storage.ledger, self._names, Filter(state, group, topic, key, None, before, limit))
+
+    async def search(
+        self,
+        state: Standing = "live",
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        text: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        held_by: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Deliveries that match, newest first, in a small part of a second however many there are.
+
+        So a page may be short, or empty: the next one begins at its ``before``, until that is None. ``text`` is looked
+        for in payloads, ``error`` in errors, ``since`` and ``until`` mean when it was published, ``held_by`` is a
+        worker's name, ``fingerprint`` one of ``app.dead.causes()``.
+        """
+        storage = await self._door.storage("app.messages.search()")
+        found = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
+        return await page(storage.ledger, self._names, Filter(state, *found))
+
+    async def apply(
+        self,
+        action: Action,
+        filter: Filter,
+        *,
+        by: str = "app",
+        reason: str = REASON,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> int:
+        """Do this to everything that a search would find, in batches, and return to how many it was done.
+
+        What is dead is revived or discarded; what is alive or parked is cancelled, with the ``reason``; what is
+        scheduled is due now by ``run_now``. What comes while it goes on is left alone, also if it is revived and dies
+        again. It ends early when ``stop`` says so. All of it together is one line of the audit.
+        """
+        storage = await self._door.storage("app.messages.apply()")
+        errand = Errand(storage, self._names, action, filter, reason, self._door.rouse)
+        return await errand.run(by, progress, stop or _never)
 
     async def show(self, message_id: UUID | str) -> MessageView | None:
         """One message with its deliveries and kept runs; None when there is no such message."""
@@ -73,140 +101,61 @@ class Messages:
         found = await storage.ledger.find(read_identity(message_id))
         return self._names.message(found) if found is not None and self._names.owns(found.topic) else None
 
+    async def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
+        """What a message came of, and what came of it; empty where it is unknown."""
+        storage = await self._door.storage("app.messages.chain()")
+        found = await storage.ledger.chain(read_identity(message_id), limit)
+        return replace(found, causes=self._links(found.causes), caused=self._links(found.caused))
+
+    def _links(self, links: tuple[Link, ...]) -> tuple[Link, ...]:
+        mine = (link for link in links if self._names.owns(link.topic))
+        return tuple(replace(link, topic=self._names.shown(link.topic)) for link in mine)
+
     async def runs(self, group: str | None = None, *, before: int | None = None, limit: int = 50) -> Runs:
         """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
         storage = await self._door.storage("app.messages.runs()")
-        rows = await storage.ledger.runs(_stored(self._names, group), before, limit)
+        rows = await storage.ledger.runs(stored(self._names, group), before, limit)
         return [self._names.run(row) for row in rows if self._names.owns(row.topic)]
+
+    async def failures(self, *, limit: int = 50) -> Runs:
+        """The latest kept runs that failed, for good or not, the last to end first."""
+        storage = await self._door.storage("app.messages.failures()")
+        return [self._names.run(row) for row in await storage.ledger.failures(self._names.prefix, limit)]
 
     async def cancel(self, message_id: UUID | str, *, reason: str = REASON) -> Cancelled:
         """Cancel every delivery of one message."""
         return await self._post.cancel(read_identity(message_id), None, reason, None)
 
+    async def withdraw(self, picks: Picks, *, by: str = "app", reason: str = REASON) -> Cancelled:
+        """Cancel these deliveries, each named by its message's id and its group. Audited with ``by``."""
+        storage = await self._door.storage("app.messages.withdraw()")
+        return await withdraw(storage, self._names, picks, by, reason, self._door.rouse)
 
-class DeadLetters:
-    """``app.dead``: what was given up, to look at, revive or discard. Every change is audited with ``by``."""
+    async def hasten(self, picks: Picks, *, by: str = "app") -> int:
+        """Let those of these deliveries that are scheduled be due now, and return how many. Audited with ``by``."""
+        storage = await self._door.storage("app.messages.hasten()")
+        return await hasten(storage, self._names, picks, by, self._door.rouse)
 
-    def __init__(self, door: Door, names: Namespace, envelope: Envelope) -> None:
-        self._door = door
-        self._names = names
-        self._envelope = envelope
-
-    async def list(
+    async def issue(
         self,
-        *,
-        group: str | None = None,
-        topic: str | None = None,
-        error: str | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> Deliveries:
-        """Dead letters, newest first; ``error`` is text that the error must contain."""
-        storage = await self._door.storage("app.dead.list()")
-        wanted = Filter("dead", _stored(self._names, group), _stored(self._names, topic), None, error, before, limit)
-        return await page(storage.ledger, self._names, wanted)
-
-    async def show(self, message_id: UUID | str) -> MessageView | None:
-        """The message with every error that was recorded; None when it has no dead letter."""
-        storage = await self._door.storage("app.dead.show()")
-        found = await storage.ledger.find(read_identity(message_id))
-        if found is None or not any(each.state == "dead" for each in found.deliveries):
-            return None
-        return self._names.message(found) if self._names.owns(found.topic) else None
-
-    async def revive(
-        self,
-        message_id: UUID | str | None = None,
-        *,
-        group: str | None = None,
-        topic: str | None = None,
-        error: str | None = None,
-        everything: bool = False,
+        topic: str,
         payload: object = MISSING,
-        by: str = "app",
-        progress: Progress | None = None,
-    ) -> int:
-        """Give the dead letters meant a fresh life, and return how many. ``payload`` replaces that of one of them."""
-        storage = await self._door.storage("app.dead.revive()")
-        if payload is not MISSING:
-            return await self._replace(storage, message_id, group, payload, by)
-        selections = await self._selections(storage, "revive", message_id, group, topic, error, everything=everything)
-        # A revived message may die again while this goes on: no more than were there at the start.
-        dead = [each.dead for each in (await storage.ledger.tally(_CAP)).groups]
-        ceiling = None if any(count >= _CAP for count in dead) else sum(dead)
-        return await _in_batches(
-            lambda which, limit: storage.controls.revive(which, by, limit), selections, progress, ceiling
-        )
-
-    async def discard(
-        self,
-        message_id: UUID | str | None = None,
         *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        priority: Priority | PriorityName | int | None = None,
+        delay: Duration | None = None,
         group: str | None = None,
-        topic: str | None = None,
-        error: str | None = None,
-        everything: bool = False,
+        copy_of: UUID | str | None = None,
         by: str = "app",
-        progress: Progress | None = None,
-    ) -> int:
-        """Remove the dead letters meant for good, and return how many."""
-        storage = await self._door.storage("app.dead.discard()")
-        selections = await self._selections(storage, "discard", message_id, group, topic, error, everything=everything)
-        return await _in_batches(
-            lambda which, limit: storage.controls.discard(which, by, limit), selections, progress, None
-        )
+    ) -> Receipt:
+        """Publish by hand, to all who subscribe or to one group. Audited with ``by``.
 
-    async def _selections(
-        self,
-        storage: Storage,
-        call: str,
-        message_id: UUID | str | None,
-        group: str | None,
-        topic: str | None,
-        error: str | None,
-        *,
-        everything: bool,
-    ) -> Selections:
-        if message_id is None and group is None and topic is None and error is None and not everything:
-            raise BadOption(f"dead.{call}() names nothing: give message_id, group, topic or error, or everything=True")
-        identity = None if message_id is None else read_identity(message_id)
-        address = _stored(self._names, topic)
-        if group is not None or topic is not None:
-            return [DeadSelection(identity, _stored(self._names, group), address, error)]
-        # Without a name in it a selection would reach into other namespaces: group by group, then.
-        tally = await storage.ledger.tally(_CAP)
-        groups = [each.group for each in tally.groups if each.dead and self._names.owns(each.group)]
-        return [DeadSelection(identity, each, None, error) for each in groups]
-
-    async def _replace(
-        self, storage: Storage, message_id: UUID | str | None, group: str | None, payload: object, by: str
-    ) -> int:
-        if message_id is None:
-            raise BadOption("dead.revive(payload=…) replaces the payload of one dead letter: give its message_id")
-        identity = read_identity(message_id)
-        found = await storage.ledger.find(identity)
-        dead = [each.group for each in found.deliveries if each.state == "dead"] if found is not None else []
-        wanted = _stored(self._names, group)
-        if found is None or (wanted is not None and wanted not in dead) or not dead:
-            return 0
-        if wanted is None and len(dead) > 1:
-            names = ", ".join(map(self._names.shown, dead))
-            raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
-        to = wanted or dead[0]
-        topic = self._names.shown(found.topic)
-        fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
-        draft = Draft(
-            fresh.id,
-            found.topic,
-            fresh.payload,
-            fresh.content_type,
-            found.headers or None,
-            found.key,
-            to,
-            correlation_id=found.correlation_id or str(identity),
-            causation_id=identity,
-        )
-        return int(await storage.controls.replace(identity, to, by, draft))
+        With ``copy_of`` it has the payload, key and headers of that message, but for what is given here.
+        """
+        storage = await self._door.storage("app.messages.issue()")
+        options: IssueOptions = {"key": key, "headers": headers, "priority": priority, "delay": delay}
+        return await issue(storage, self._post, topic, payload, options, group, copy_of, by)
 
 
 class Groups:
@@ -250,23 +199,5 @@ class Groups:
         return BadOption(f"there is no group {group!r}.{closest(group, names)} There are: {', '.join(names) or 'none'}")
 
 
-def _stored(names: Namespace, name: str | None) -> str | None:
-    return None if name is None else names.stored(name)
-
-
-async def _in_batches(
-    call: Callable[[DeadSelection, int], Awaitable[int]],
-    selections: list[DeadSelection],
-    progress: Progress | None,
-    ceiling: int | None,
-) -> int:
-    total = 0
-    for which in selections:
-        while limit := BATCH if ceiling is None else min(BATCH, ceiling - total):
-            done = await call(which, limit)
-            total += done
-            if progress is not None and done:
-                progress(total)
-            if done < limit:
-                break
-    return total
+def _never() -> bool:
+    return False

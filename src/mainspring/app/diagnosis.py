@@ -7,11 +7,10 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
-from typing import Literal
 
 from mainspring.app.app import Mainspring
 from mainspring.app.config import NAMES, Options
@@ -20,11 +19,12 @@ from mainspring.app.retaining import KEPT, write_age, write_topics
 from mainspring.app.sources import Surroundings
 from mainspring.app.storages import Address, caveat, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
+from mainspring.model.symptom import Grade, Tolerances
 from mainspring.model.views import GroupView
 from mainspring.storage.contract import Storage
+from mainspring.timing.clock import Clock, SystemClock
 from mainspring.timing.duration import spell
 
-Grade = Literal["ok", "note", "warning", "error"]
 _PATIENCE = 9.0
 _HEARD_WITHIN = 3.0
 _MAGIC = b"SQLite format 3\x00"
@@ -101,7 +101,15 @@ def needs_of(extra: str, requirements: Sequence[str]) -> list[str]:
     return [found[1] for found in map(marked.match, requirements) if found]
 
 
-async def of_app(app: Mainspring, spec: str | None, flags: str) -> list[Finding]:
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """How a database is looked over: what is tolerated, and the clock that its own is compared with."""
+
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    clock: Clock = field(default_factory=SystemClock)
+
+
+async def of_app(app: Mainspring, spec: str | None, flags: str, looking: Looking | None = None) -> list[Finding]:
     """The database, and how it and the consumers in the code go together.
 
     ``spec`` is MODULE:APP where the app was imported, ``flags`` what to type after a command to mean its database.
@@ -117,7 +125,7 @@ async def of_app(app: Mainspring, spec: str | None, flags: str) -> list[Finding]
     if address.engine == "sqlite" and (looked := _of_file(address)) is not None:
         return [*findings, looked]
     storage, _ = open_storage(address, app.options)  # not by the app's own door, which would migrate
-    groups = await _of_database(storage, app.options, address, flags, findings)
+    groups = await _of_database(storage, app.options, address, flags, findings, looking or Looking())
     if spec is not None and groups is not None:
         findings += _of_groups(app.options, consumers, groups, spec, flags)
     return findings
@@ -164,7 +172,7 @@ def _of_header(path: Path) -> Finding | None:
 
 
 async def _of_database(
-    storage: Storage, options: Options, address: Address, flags: str, findings: list[Finding]
+    storage: Storage, options: Options, address: Address, flags: str, findings: list[Finding], looking: Looking
 ) -> Sequence[GroupView] | None:
     """The declared groups, where all is well as far as there."""
     about = "database"
@@ -180,6 +188,8 @@ async def _of_database(
             await storage.schema.check()
             number = await storage.schema.version()
             findings.append(Finding("schema", "ok", f"version {number}, which this release can work with"))
+            found = await storage.schema.examine(looking.tolerances, looking.clock.now)
+            findings += [Finding(each.about, each.grade, each.summary, each.advice) for each in found]
             return (await storage.ledger.roster()).groups
     except TimeoutError:
         findings.append(Finding(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
@@ -264,7 +274,7 @@ def _value(options: Options, name: str) -> object:
 def _written(value: object, name: str) -> str:
     match value:
         case None:
-            return write_age(None) if name.startswith(KEPT) else "none"
+            return write_age(None) if name.startswith(KEPT) else "auto" if name == "tracing" else "none"
         case bool():
             return str(value).lower()
         case int():

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from mainspring.app.counted import Count, nobody
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
 from mainspring.model.unique import Likeness
-from mainspring.storage.contract import Storage
+from mainspring.storage.contract import BellMode, Storage
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
@@ -102,6 +103,10 @@ class Door:
         self._inside = 0
         self._abandoned: list[Opening] = []
         self._stand_in: StandIn | None = None
+        self.published: Count = nobody
+        """Counts what is published from here on."""
+        self.greetings: list[Callable[[], None]] = []
+        """Called before the database is opened."""
         self.farewells: list[Callable[[Storage], Awaitable[None]]] = []
         """Awaited before the database is closed. They raise nothing for a database that is away."""
 
@@ -110,6 +115,12 @@ class Door:
         """The hand-set clock of tests, None in production."""
         inside = self._stand_in or self._opening
         return None if inside is None else inside.storage.now
+
+    @property
+    def bell(self) -> BellMode | None:
+        """How new work is noticed; None where nothing is open."""
+        inside = self._stand_in or self._opening
+        return None if inside is None else inside.storage.doorbell.mode
 
     @property
     def is_open(self) -> bool:
@@ -202,10 +213,12 @@ class Door:
     async def _open(self) -> Opening:
         opening = self._opening
         if opening is None:
+            for greeting in self.greetings:
+                greeting()
             storage = self._build()
             opening = self._opening = Opening(
                 storage,
-                Publisher(storage, self._clock, self._wake),
+                Publisher(storage, self._clock, self._wake, published=self.published),
                 asyncio.get_running_loop(),
                 os.getpid(),
                 asyncio.create_task(self._prepare(storage), name="mainspring-open"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 from uuid import UUID
@@ -225,6 +226,13 @@ def read_identity(value: object, option: str = "message_id") -> UUID:
     raise BadOption(
         f"{option}={value!r} is not a UUID: make one from your own id by uuid.uuid5(uuid.NAMESPACE_URL, 'order:42')"
     )
+
+
+def later(draft: Draft, offset: timedelta) -> Draft:
+    """The same message, due so much later."""
+    if draft.at is not None:
+        return replace(draft, at=draft.at + offset)
+    return replace(draft, delay=draft.delay + offset)
 
 
 def _expiry(value: object, delay: timedelta, at: datetime | None) -> tuple[timedelta | None, datetime | None]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from mainspring.app.background import in_loop
 from mainspring.app.names import Namespace
+from mainspring.model.browsing import Filter
 from mainspring.model.errors import MainspringError, StorageError
 from mainspring.model.inbox import InboxFilter, InboxView
-from mainspring.model.views import Counts, Filter, Roster, Tally
+from mainspring.model.views import Counts, Roster, Tally
 from mainspring.storage.contract import Ledger, Storage
 from mainspring.timing.duration import spell
 
@@ -160,11 +161,11 @@ async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
     late = False
     for _ in range(_PAGES):
         page = await ledger.browse(Filter(state="ready", group=counts.group, before=before, limit=_PAGE))
-        seen += len(page)
-        found += sum(row.due_at < since for row in page)
-        if len(page) < _PAGE:
+        seen += len(page.rows)
+        found += sum(row.due_at < since for row in page.rows)
+        if page.before is None:
             return found
-        before, late = page[-1].seq, page[-1].due_at < since
+        before, late = page.before, page.rows[-1].due_at < since if page.rows else late
     return found + (max(counts.ready - seen, 0) if late else 1)
 
 

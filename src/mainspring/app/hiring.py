@@ -13,6 +13,7 @@ from mainspring.runtime.settings import WorkerSettings, owner_name
 from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.measures import Meters
 
 
 def hire(
@@ -23,6 +24,7 @@ def hire(
     post: Post,
     schedules: Mapping[str, Declared],
     bus: Bus,
+    meters: Meters,
 ) -> Worker:
     """A worker that serves the chosen consumers, and looks after every schedule of the app; it is not started."""
     settings = WorkerSettings(
@@ -34,7 +36,8 @@ def hire(
         retention=post.names.retention(options.retention),
     )
     lending = post.lending(storage.lender(options.handler_pool))
-    handlers = [each.handler(post, lending) for each in chosen]
+    outermost = post.outermost()
+    handlers = [each.handler(post, lending, outermost) for each in chosen]
     declarations = [each.declaration(post, options.name) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version)
-    return Worker(storage, handlers, declarations, settings, post.clock, bus, scheduling)
+    return Worker(storage, handlers, declarations, settings, post.clock, bus, scheduling, meters.hire())

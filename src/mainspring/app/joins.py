@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from mainspring.app.desk import BATCH, Deliveries
+from mainspring.app.bulk import BATCH
 from mainspring.app.door import Door
 from mainspring.app.envelope import read_identity
 from mainspring.app.names import Namespace
+from mainspring.app.paging import Deliveries
 from mainspring.app.post import REASON
 from mainspring.model.errors import BadOption
 from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, Follower, JoinReceipt, JoinView

@@ -49,6 +49,11 @@ class Keeping:
             self._of(storage).give_back(Return(name, until, holder=holder))
 
     @property
+    def held(self) -> int:
+        """How many are renewed."""
+        return 0 if self._here is None else self._here.held
+
+    @property
     def _here(self) -> LeaseKeeper | None:
         # A forked child has the object, but not its thread.
         return self._keeper if self._pid == os.getpid() else None

@@ -208,6 +208,11 @@ class Leases:
         self._confirmed(lease, still=self._transactions.run_blocking(tx, script))
 
     @property
+    def held(self) -> int:
+        """How many leases are held through this door."""
+        return self._keeping.held
+
+    @property
     def is_kept(self) -> bool:
         """Whether somebody renews what is held; in a test nobody does."""
         return self._door.stand_in is None

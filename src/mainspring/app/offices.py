@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mainspring.app.desk import DeadLetters, Groups, Messages
+from mainspring.app.dead_letters import DeadLetters
+from mainspring.app.desk import Groups, Messages
 from mainspring.app.door import Door
 from mainspring.app.operations import Operations
 from mainspring.app.post import Post

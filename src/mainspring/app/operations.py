@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from mainspring.app.bulk import Progress
 from mainspring.app.config import Options
 from mainspring.app.consumers import Consumers
-from mainspring.app.desk import Progress
 from mainspring.app.door import Door
 from mainspring.app.health import Health, HealthLimits, examine, unopened
 from mainspring.app.names import check_pattern
@@ -110,7 +110,7 @@ class Operations:
         finally:
             # However it ends: what is gone was removed by somebody.
             if total.total:
-                await storage.controls.purged(stored or "all topics", by, _counted(total))
+                await storage.controls.noted("purge", stored or "all topics", by, _counted(total))
         return total
 
     async def tally(self, cap: int) -> Tally:

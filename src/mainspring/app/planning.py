@@ -100,8 +100,15 @@ class Coordinator:
     """
 
     def __init__(
-        self, door: Door, leases: Leases, envelope: Envelope, names: Namespace, wake: Callable[[], None]
+        self,
+        door: Door,
+        leases: Leases,
+        envelope: Envelope,
+        names: Namespace,
+        wake: Callable[[], None],
+        carried: Callable[[], dict[str, str]],
     ) -> None:
+        self._carried = carried
         self._door = door
         self._leases = leases
         self._envelope = envelope
@@ -123,7 +130,7 @@ class Coordinator:
                 async for chunk in chunks:
                     note = None if met else asking.note  # once, with the first
                     met = True
-                    drafting = _Drafting(asking, self._envelope, self._names)
+                    drafting = _Drafting(asking, self._envelope, self._names, self._carried())
                     batch = Batch(topic, asking.window, chunk, hold, consumers, note, about)
                     answer = await storage.fanouts.plan(batch, drafting)
                     if answer is None:
@@ -144,7 +151,8 @@ class Coordinator:
 class _Drafting:
     """``Choose`` for one chunk: the slices that are due, and a count of the shards that are not."""
 
-    def __init__(self, asking: Asking, envelope: Envelope, names: Namespace) -> None:
+    def __init__(self, asking: Asking, envelope: Envelope, names: Namespace, carried: dict[str, str]) -> None:
+        self._carried = carried
         self._asking = asking
         self._envelope = envelope
         self._names = names
@@ -175,7 +183,7 @@ class _Drafting:
             self._names.stored(topic),
             body,
             content_type,
-            headers={SLICE_HEADER: name},
+            headers={**self._carried, SLICE_HEADER: name},
             key=each.shard,
             at=asking.window if asking.by_hand else asking.window + jitter * share(id),
             causation_id=asking.cause,

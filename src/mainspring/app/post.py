@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Protocol, cast
 from uuid import UUID
 
 from mainspring.app.backlog import Backlogs
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.door import Door
-from mainspring.app.envelope import MISSING, Envelope, PublishOptions, read_identity
+from mainspring.app.envelope import MISSING, Envelope, PublishOptions, later, read_identity
 from mainspring.app.fan_in import Bundle, FanIn, alone, follows
 from mainspring.app.following import JoinOptions, SendOptions
 from mainspring.app.gate import Gate
-from mainspring.app.middleware.chain import PublishChain
+from mainspring.app.middleware.chain import Middleware, PublishChain
 from mainspring.app.names import Namespace, check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
@@ -78,22 +76,22 @@ class Post:
         self.names = names
         self.clock = clock
         self._blocking = blocking
-        self._chain = chain or PublishChain((), names)
+        self._chain = PublishChain((), names) if chain is None else chain
 
     async def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
         """See ``Mainspring.publish``."""
-        return await self._store(self.draft(message, payload, options, "publish(…)"), options, "app.publish()")
+        return await self.store(self.draft(message, payload, options, "publish(…)"), options, "app.publish()")
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         """Publish from within a handler: the message it handles is the cause."""
         draft = self.draft(message, payload, options, "ctx.publish(…)", causation_id)
-        return await self._store(draft, options, "ctx.publish()")
+        return await self.store(draft, options, "ctx.publish()")
 
     async def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
         """Publish to one group only, perhaps with what follows."""
         draft, call = self.direct(consumer, payload, options), f"{consumer.group}.send()"
         if not follows(options):
-            return await self._store(draft, options, call)
+            return await self.store(draft, options, call)
         published = await self._open(self._chain_of(draft, consumer, options), options.get("tx"), call)
         return sent(draft, published, options)
 
@@ -111,7 +109,7 @@ class Post:
         tx, made = options.get("tx"), self._drafts(messages, spread, options)
         if self._limits:
             await self._gate.admit(made, tx, "app.publish_many()")
-        with self._chain.around(made) as drafts:
+        with self._chain.around(made, joined=tx is not None) as drafts:
             if tx is None:
                 return await (await self._door.opening("app.publish_many()")).publisher.publish_many(drafts)
             answers: list[Receipt] = []
@@ -137,6 +135,10 @@ class Post:
     def lending(self, lender: Lender) -> Lending:
         """What the transactional consumers of a worker need."""
         return Lending(self._transactions, lender, lambda: self._door.now)
+
+    def outermost(self) -> tuple[Middleware, ...]:
+        """What stands around every attempt, outside of all other middleware; looked for when a worker starts."""
+        return self._chain.outermost()
 
     @property
     def blocking(self) -> Blocking:
@@ -173,7 +175,7 @@ class Post:
             self._gate.admit_blocking([draft], tx)
         if likeness is None and not self._chain:
             return self._join([draft], tx)[0]
-        with self._chain.around([draft]) as drafts:
+        with self._chain.around([draft], joined=True) as drafts:
             if likeness is None:
                 return self._join(drafts, tx)[0]
             script = self._transactions.scripts().publish_unique(drafts[0], likeness, self._door.now)
@@ -184,7 +186,7 @@ class Post:
         made = self._drafts(messages, spread, options)
         if self._limits:
             self._gate.admit_blocking(made, options["tx"])
-        with self._chain.around(made) as drafts:
+        with self._chain.around(made, joined=True) as drafts:
             return [receipt for batch in _batches(drafts) for receipt in self._join(batch, options["tx"])]
 
     def join_send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
@@ -209,7 +211,7 @@ class Post:
     async def _open(self, bundle: Bundle, tx: object, call: str) -> Published:
         if self._limits:
             await self._gate.admit(bundle.members, tx, call)
-        with self._chain.around(bundle.drafts) as drafts:
+        with self._chain.around(bundle.drafts, joined=tx is not None) as drafts:
             ready = bundle.of(drafts)
             if tx is None:
                 return await (await self._door.opening(call)).publisher.join(ready.join, ready.members)
@@ -219,7 +221,7 @@ class Post:
     def _join_open(self, bundle: Bundle, tx: object) -> Published:
         if self._limits:
             self._gate.admit_blocking(bundle.members, tx)
-        with self._chain.around(bundle.drafts) as drafts:
+        with self._chain.around(bundle.drafts, joined=True) as drafts:
             ready = bundle.of(drafts)
             script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
             return self._transactions.run_blocking(tx, script)
@@ -233,13 +235,14 @@ class Post:
         script = self._transactions.scripts().cancel(self._meant(which, key), reason, self._door.now)
         return self._transactions.run_blocking(tx, script)
 
-    async def _store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
+    async def store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
+        """Store a draft as publishing does: past the gate of full groups, through middleware."""
         likeness = likeness_of(draft, _map(options), call)
         if self._limits:
             await self._gate.admit([draft], options.get("tx"), call)
         if not self._chain:
             return await self._store_now(draft, likeness, options, call)
-        with self._chain.around([draft]) as drafts:
+        with self._chain.around([draft], joined=options.get("tx") is not None) as drafts:
             return await self._store_now(drafts[0], likeness, options, call)
 
     async def _store_now(self, draft: Draft, likeness: Likeness | None, options: PublishOptions, call: str) -> Receipt:
@@ -266,8 +269,8 @@ class Post:
         if spread is None or not drafts:
             return drafts
         step = length(spread, "spread") / len(drafts)
-        later = (_later(draft, step * place) for place, draft in enumerate(drafts))
-        return [self._envelope.in_order(each, "publish_many(…, spread=…)") for each in later]
+        put_off = (later(draft, step * place) for place, draft in enumerate(drafts))
+        return [self._envelope.in_order(each, "publish_many(…, spread=…)") for each in put_off]
 
     def _meant(self, which: object, key: str | None) -> UUID | Keyed:
         if isinstance(which, Receipt):
@@ -292,9 +295,3 @@ def _map(options: PublishOptions | SendOptions) -> Mapping[str, Any]:
 
 def _batches(drafts: Sequence[Draft]) -> Iterable[Sequence[Draft]]:
     return (drafts[start : start + BATCH] for start in range(0, len(drafts), BATCH))
-
-
-def _later(draft: Draft, offset: timedelta) -> Draft:
-    if draft.at is not None:
-        return replace(draft, at=draft.at + offset)
-    return replace(draft, delay=draft.delay + offset)

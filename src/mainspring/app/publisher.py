@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from mainspring.app.counted import Count, nobody
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
@@ -50,7 +51,9 @@ class Publisher:
         clock: Clock,
         wake: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        published: Count = nobody,
     ) -> None:
+        self._published = published
         self._storage = storage
         self._clock = clock
         self._wake = wake
@@ -74,6 +77,7 @@ class Publisher:
         until = self._clock.monotonic() + PATIENCE
         receipt = await self._tried(lambda: self._storage.mailbox.publish_unique(draft, likeness), 1, until)
         if receipt.id == draft.id:
+            self._published([draft])
             self._wake()
         return receipt
 
@@ -83,13 +87,16 @@ class Publisher:
         for start in range(0, len(drafts), BATCH):
             batch = drafts[start : start + BATCH]
             await self._store(batch, self._clock.monotonic() + PATIENCE)
+            self._published(batch)
             receipts += [Receipt(draft.id, "stored") for draft in batch]
         return receipts
 
     async def join(self, join: Join, members: Sequence[Draft]) -> Published:
         """Store a join with its members, as one; sent again after an outage it changes nothing."""
         until = self._clock.monotonic() + PATIENCE
-        return await self._persist(lambda: self._storage.mailbox.join(join, members), len(members), until)
+        published = await self._persist(lambda: self._storage.mailbox.join(join, members), len(members), until)
+        self._published(each for each in members if each.id in published.stored)
+        return published
 
     async def close(self) -> None:
         """Let what is on its way finish."""
@@ -129,12 +136,16 @@ class Publisher:
         except Exception as error:  # noqa: BLE001 - whatever it is, no caller is left waiting
             self._refuse(batch, error)
         else:
+            new: list[Draft] = []
             for each in batch:
+                # An id made here that "was there already" was put there by our own lost attempt.
+                was_new = each.draft.id in stored or each.fresh
+                if was_new:
+                    new.append(each.draft)
                 if not each.answer.done():
-                    # An id made here that "was there already" was put there by our own lost attempt.
-                    was_new = each.draft.id in stored or each.fresh
                     each.answer.set_result(Receipt(each.draft.id, "stored" if was_new else "duplicate"))
                 stored.discard(each.draft.id)
+            self._published(new)
 
     async def _answer_singly(self, batch: list[Waiting], error: StorageError) -> None:
         if len(batch) == 1:

@@ -53,8 +53,13 @@ class Registration:
     """How many may wait for it."""
     limits: Limits | None = None
 
-    def handler(self, app: Publishing, lending: Lending | None = None) -> Handler:
-        """What the runtime runs. Without ``lending`` whoever calls a transactional one has opened the transaction."""
+    def handler(
+        self, app: Publishing, lending: Lending | None = None, outermost: tuple[Middleware, ...] = ()
+    ) -> Handler:
+        """What the runtime runs, with ``outermost`` around its own middleware.
+
+        Without ``lending`` whoever calls a transactional one has opened the transaction.
+        """
         call = bare = self._call(app)
         if self.transactional is not None and lending is not None:
             succeeding = next((each.script for each in self.middleware if isinstance(each, Advancing)), None)
@@ -71,7 +76,7 @@ class Registration:
             timeout=self.timeout,
             keep=self.keep,
             keep_scheduled=self.keep_scheduled,
-            around=(around if self.batching is None else around_batch)(self.middleware, app),
+            around=(around if self.batching is None else around_batch)((*outermost, *self.middleware), app),
             breaker=self.breaker,
             program=program(self.function, self.name, self.group, app.names.prefix) if self.cpu else None,
             bare=None if self.transactional is None else bare,

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from mainspring.app.backlog import WhenFull
 from mainspring.app.door import Door
+from mainspring.app.middleware.chain import PublishChain
 from mainspring.app.registering import Registering
 from mainspring.app.transactions import Transactions
 from mainspring.model.message import Keep
+from mainspring.telemetry.measures import Meters
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.clock import ReplaceableClock
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from mainspring.app.queues.queues import Queues
     from mainspring.app.schedules import Schedules
     from mainspring.app.wishes import Wishes
+    from mainspring.app.workforce import Workers
 
 
 T = TypeVar("T")
@@ -36,11 +39,20 @@ class Rooms(Registering):
     _transactions: Transactions
     _clock: ReplaceableClock
     _wake: Callable[[], None]
+    _chain: PublishChain
+    _meters: Meters
 
     @functools.cached_property
     def schedules(self) -> Schedules:
         """What runs on a rhythm: to look at, and to steer while everything runs."""
         return self._scheduling(self._door)[0]
+
+    @functools.cached_property
+    def workers(self) -> Workers:
+        """Who is at work: to look at, and to drain."""
+        from mainspring.app.workforce import Workers
+
+        return Workers(self._door, self._names)
 
     @functools.cached_property
     def inbox(self) -> Inbox:
@@ -129,7 +141,7 @@ class Rooms(Registering):
     def _coordinating(self, door: Door, leases: Leases) -> Coordinator:
         from mainspring.app.planning import Coordinator
 
-        return Coordinator(door, leases, self._envelope, self._names, self._wake)
+        return Coordinator(door, leases, self._envelope, self._names, self._wake, self._chain.carried)
 
     def _fanning(self, door: Door) -> Fanouts:
         from mainspring.app.fanouts import Fanouts
@@ -162,4 +174,5 @@ class Rooms(Registering):
         from mainspring.app.queues.queues import Queues
 
         consumers, catalogue, options = self._consumers, self._catalogue, self._options
-        return Queues(door, self._transactions, consumers, catalogue, options, self._clock, self._workers)
+        clock, workers, meters = self._clock, self._workers, self._meters
+        return Queues(door, self._transactions, consumers, catalogue, options, clock, workers, meters)

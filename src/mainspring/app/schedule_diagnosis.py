@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 
 from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
-from mainspring.app.diagnosis import Finding, Grade
+from mainspring.app.diagnosis import Finding
 from mainspring.app.overrides import Ignored
+from mainspring.model.symptom import Grade
 
 
 def of_schedules(app: Mainspring, spec: str) -> Iterator[Finding]:

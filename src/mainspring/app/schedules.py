@@ -7,23 +7,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mainspring.app.changes import Change, NoSchedule
-from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING
-from mainspring.app.names import Namespace
-from mainspring.app.options import whole
-from mainspring.app.preview import upcoming
-from mainspring.app.schedule_view import ScheduleView, viewed
+from mainspring.app.schedule_reading import ScheduleReading
+from mainspring.app.schedule_view import ScheduleView
 from mainspring.app.timings import RhythmOption, TimingOptions
-from mainspring.app.transactions import Transactions
-from mainspring.app.wishes import Past, Wishes
+from mainspring.app.wishes import Past
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Draft, Receipt
 from mainspring.model.schedule import Note, Occurrence, Schedule, Timesheet
 from mainspring.model.views import RunView
 
 if TYPE_CHECKING:
-    from mainspring.app.recurring import Recurrences
-    from mainspring.runtime.worker import Worker
+    pass
 
 # Named here, since inside the classes ``list`` is their own verb.
 Runs = list[RunView]
@@ -32,66 +27,11 @@ Instants = list[datetime]
 _RESERVED = timedelta(seconds=5)
 
 
-class Schedules:
+class Schedules(ScheduleReading):
     """Every schedule of the database, whoever made it. Every change is audited with ``by``.
 
     With ``tx`` a change joins that transaction: it counts if and when that commits.
     """
-
-    def __init__(
-        self,
-        door: Door,
-        transactions: Transactions,
-        wishes: Wishes,
-        recurrences: Recurrences,
-        names: Namespace,
-        app: str,
-        workers: Sequence[Worker],
-    ) -> None:
-        self._door = door
-        self._transactions = transactions
-        self._wishes = wishes
-        self._recurrences = recurrences
-        self._names = names
-        self._app = app
-        self._workers = workers
-
-    # --- reading -------------------------------------------------------------------------------------------
-
-    async def list(self, *, app: str | None = None) -> Views:
-        """Every schedule of this namespace, or those of one app, by name."""
-        storage = await self._door.storage("app.schedules.list()")
-        sheet = await storage.timetable.read(app=None if app is None else self._names.stored(app))
-        rows = [row for row in sheet.schedules if self._names.owns(row.name)]
-        latest = await storage.ledger.latest([row.name for row in rows])
-        return [self._view(row, sheet, latest.get(row.name)) for row in rows]
-
-    async def get(self, name: str) -> ScheduleView | None:
-        """One schedule; None when there is no such schedule."""
-        storage = await self._door.storage("app.schedules.get()")
-        stored = self._names.stored(name)
-        sheet = await storage.timetable.read([stored])
-        if not sheet.schedules:
-            return None
-        return self._view(sheet.schedules[0], sheet, (await storage.ledger.latest([stored])).get(stored))
-
-    async def next(self, name: str, n: int = 5) -> Instants:
-        """The next ``n`` times at which it is due, in its own zone; for a paused one those it would have."""
-        whole(n, "n", least=1, most=1000)
-        sheet = await self._sheet(name, None, "next")
-        return upcoming(self._wishes.plan(name, sheet), sheet.now, n)
-
-    async def between(self, name: str, start: datetime, end: datetime) -> Instants:
-        """The times from ``start`` to ``end`` at which it is due, in its zone: those ``backfill`` would run."""
-        sheet = await self._sheet(name, None, "between")
-        zone = self._wishes.plan(name, sheet).zone
-        return [at.astimezone(zone) for at in self._wishes.times(name, sheet, start, end)]
-
-    async def runs(self, name: str, *, before: int | None = None, limit: int = 50) -> Runs:
-        """Its kept runs, newest first; ``before`` is the id of the last row of the page before."""
-        storage = await self._door.storage("app.schedules.runs()")
-        rows = await storage.ledger.runs(None, before, limit, self._names.stored(name))
-        return [self._names.run(row) for row in rows]
 
     # --- changing ------------------------------------------------------------------------------------------
 
@@ -248,11 +188,6 @@ class Schedules:
             worker.reschedule()
             worker.wake()
 
-    def _view(self, row: Schedule, sheet: Timesheet | None, last_run: RunView | None) -> ScheduleView:
-        shown = None if last_run is None else self._names.run(last_run)
-        freezes = () if sheet is None else sheet.freezes
-        return viewed(row, self._names, freezes, shown, self._recurrences.code(self._names.shown(row.name)))
-
     async def write(self, change: Change) -> ScheduleView | None:
         """Make a change that somebody who blocks has asked for."""
         row = await self._write(change, None, "write")
@@ -264,17 +199,6 @@ class Schedules:
         if tx is None and (whole := await self.get(self._names.shown(row.name))) is not None:
             return whole
         return self._view(row, None, None)
-
-    async def _sheet(self, name: str, tx: object, call: str) -> Timesheet:
-        sheet = await self._read([self._names.stored(name)], tx, call)
-        if not sheet.schedules:
-            raise self._wishes.unknown(name, await self._read(None, tx, call))
-        return sheet
-
-    async def _read(self, stored: Sequence[str] | None, tx: object, call: str) -> Timesheet:
-        if tx is None:
-            return await (await self._door.storage(f"app.schedules.{call}()")).timetable.read(stored)
-        return await self._transactions.run(tx, self._transactions.timetable().read(stored, None, self._door.now))
 
     async def _enter(self, occurrences: Sequence[Occurrence], note: Note, tx: object, call: str) -> None:
         if tx is None:

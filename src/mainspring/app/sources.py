@@ -23,6 +23,11 @@ URL = PREFIX + "URL"
 CONFIG = PREFIX + "CONFIG"
 SCHEDULE = PREFIX + "SCHEDULE_"
 """Goes before the name of a schedule, in capitals: the variable holds its rhythm."""
+DASHBOARD: tuple[str, ...] = tuple(
+    f"{PREFIX}DASHBOARD_{what}"
+    for what in ("OPERATOR_TOKEN", "OPERATOR_TOKEN_FILE", "VIEWER_TOKEN", "VIEWER_TOKEN_FILE", "SECRET")
+)
+"""Read by the dashboard, and by nobody else: they are secrets, and no options of an app."""
 _VARIABLES = {PREFIX + name.upper().replace(".", "_"): name for name in ("url", *NAMES)}
 _RESERVED = tuple(PREFIX + what for what in ("TEST_", "FAULT_", "BENCH_"))
 """For tests and benchmarks, our own and others': none of them is ever an option."""
@@ -105,7 +110,7 @@ def look_around(environ: Mapping[str, str] | None = None, folder: Path | None = 
 
 def _environment(variables: Mapping[str, str], problems: list[str]) -> Iterator[tuple[str, Setting]]:
     for variable, text in sorted(variables.items()):
-        if not text.strip() or variable == CONFIG or variable.startswith(_RESERVED):
+        if not text.strip() or variable in (CONFIG, *DASHBOARD) or variable.startswith(_RESERVED):
             continue
         name = _VARIABLES.get(variable)
         if variable.startswith(SCHEDULE):
@@ -125,7 +130,9 @@ def _environment(variables: Mapping[str, str], problems: list[str]) -> Iterator[
 
 def _suggested(variable: str) -> str:
     # Compared without what they all begin with, or each would be near.
-    near = nearest(variable.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in (CONFIG, *_VARIABLES)])
+    near = nearest(
+        variable.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in (CONFIG, *DASHBOARD, *_VARIABLES)]
+    )
     return f" Did you mean {PREFIX}{near}?" if near else f" The options are {', '.join(_VARIABLES)}"
 
 

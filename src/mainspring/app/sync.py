@@ -10,16 +10,19 @@ from uuid import UUID
 from mainspring.app.background import Background
 from mainspring.app.backlog import WhenFull
 from mainspring.app.blocking import BlockingPost
-from mainspring.app.desk import Progress
+from mainspring.app.bulk import Progress
 from mainspring.app.envelope import MISSING, PublishOptions
 from mainspring.app.following import Addressed, JoinOptions
 from mainspring.app.health import Health, HealthLimits
 from mainspring.app.joins import Joins
 from mainspring.app.offices import Offices
 from mainspring.app.post import REASON
-from mainspring.app.sync_desk import SyncDeadLetters, SyncGroups, SyncMessages
+from mainspring.app.sync_dead_letters import SyncDeadLetters
+from mainspring.app.sync_desk import SyncGroups, SyncMessages, SyncWorkers
 from mainspring.app.sync_joins import SyncJoins
+from mainspring.app.workforce import Workers
 from mainspring.model.join import JoinReceipt
+from mainspring.model.measures import MeasuresView, PacesView, Window
 from mainspring.model.message import Cancelled, Keep, Receipt
 from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
 from mainspring.timing.backoff import RetryPolicy
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from mainspring.app.fanouts import Fanouts
     from mainspring.app.inbox import Inbox
     from mainspring.app.leases import Leases
+    from mainspring.app.measured import Measured
     from mainspring.app.queues.queues import Queues
     from mainspring.app.queues.sync_queue import SyncQueue
     from mainspring.app.schedules import Schedules
@@ -61,7 +65,9 @@ class Sync:
         leasing: Callable[[], Leases],
         queueing: Callable[[], Queues],
         fanning: Callable[[], Fanouts],
+        measuring: Callable[[], Measured],
     ) -> None:
+        self._measuring = measuring
         self._scheduling = scheduling
         self._receiving = receiving
         self._leasing = leasing
@@ -77,6 +83,8 @@ class Sync:
         """The dead letters."""
         self.groups: SyncGroups = SyncGroups(offices.groups, run)
         """The declared groups."""
+        self.workers: SyncWorkers = SyncWorkers(Workers(offices.door, offices.post.names), run)
+        """Who is at work."""
         self.joins: SyncJoins = SyncJoins(Joins(offices.door, offices.post.names), run)
         """The joins that are open."""
 
@@ -210,6 +218,18 @@ class Sync:
     def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
         """What operators did, newest first, in every namespace of this database."""
         return self._background.run(lambda: self._operations.audit(before, limit), "audit()")
+
+    def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
+        """What became of deliveries within a window. See ``Mainspring.measures``."""
+        return self._background.run(lambda: self._measuring().measures(window, group), "measures()")
+
+    def paces(self, over: Duration = "1m") -> PacesView:
+        """How fast each group goes. See ``Mainspring.paces``."""
+        return self._background.run(lambda: self._measuring().paces(over), "paces()")
+
+    def metrics(self) -> str:
+        """What this process has counted, for Prometheus. See ``Mainspring.metrics``."""
+        return self._background.run(lambda: self._measuring().metrics(), "metrics()")
 
     def close(self) -> None:
         """Close the database and end the thread; the next call starts anew. A process may also simply end."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from mainspring.app.background import Work
-from mainspring.app.desk import DeadLetters, Deliveries, Groups, GroupViews, Messages, Progress, Runs
-from mainspring.app.envelope import MISSING
+from mainspring.app.bulk import Action, Progress
+from mainspring.app.desk import Groups, GroupViews, Messages, Runs
+from mainspring.app.envelope import MISSING, PriorityName
+from mainspring.app.paging import Deliveries, Standing
+from mainspring.app.picking import Picks
 from mainspring.app.post import REASON
-from mainspring.model.message import Cancelled
-from mainspring.model.views import MessageView, State
+from mainspring.app.workforce import Workers, WorkerViews
+from mainspring.model.browsing import Chain, Filter, Page
+from mainspring.model.message import Cancelled, Priority, Receipt
+from mainspring.model.views import MessageView
+from mainspring.timing.duration import Duration
 
 T = TypeVar("T")
 
@@ -32,7 +40,7 @@ class SyncMessages:
 
     def list(
         self,
-        state: State | Literal["live"] = "live",
+        state: Standing = "live",
         *,
         group: str | None = None,
         topic: str | None = None,
@@ -50,6 +58,65 @@ class SyncMessages:
         """One message with its deliveries and kept runs; None when there is no such message."""
         return self._run(lambda: self._messages.show(message_id), "messages.show(…)")
 
+    def search(
+        self,
+        state: Standing = "live",
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        text: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        held_by: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Deliveries that match, newest first; a page may be short. See ``Messages.search``."""
+        return self._run(
+            lambda: self._messages.search(
+                state,
+                group=group,
+                topic=topic,
+                key=key,
+                text=text,
+                error=error,
+                fingerprint=fingerprint,
+                since=since,
+                until=until,
+                held_by=held_by,
+                before=before,
+                limit=limit,
+            ),
+            "messages.search()",
+        )
+
+    def apply(
+        self,
+        action: Action,
+        filter: Filter,
+        *,
+        by: str = "app",
+        reason: str = REASON,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> int:
+        """Do this to everything that a search would find, and return to how many. See ``Messages.apply``."""
+        return self._run(
+            lambda: self._messages.apply(action, filter, by=by, reason=reason, progress=progress, stop=stop),
+            "messages.apply(…)",
+        )
+
+    def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
+        """What a message came of, and what came of it; empty where it is unknown."""
+        return self._run(lambda: self._messages.chain(message_id, limit=limit), "messages.chain(…)")
+
+    def failures(self, *, limit: int = 50) -> Runs:
+        """The latest kept runs that failed, for good or not, the last to end first."""
+        return self._run(lambda: self._messages.failures(limit=limit), "messages.failures()")
+
     def runs(self, group: str | None = None, *, before: int | None = None, limit: int = 50) -> Runs:
         """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
         return self._run(lambda: self._messages.runs(group, before=before, limit=limit), "messages.runs()")
@@ -58,76 +125,41 @@ class SyncMessages:
         """Cancel every delivery of one message."""
         return self._run(lambda: self._messages.cancel(message_id, reason=reason), "messages.cancel(…)")
 
+    def withdraw(self, picks: Picks, *, by: str = "app", reason: str = REASON) -> Cancelled:
+        """Cancel these deliveries, each named by its message's id and its group. Audited with ``by``."""
+        return self._run(lambda: self._messages.withdraw(picks, by=by, reason=reason), "messages.withdraw(…)")
 
-class SyncDeadLetters:
-    """``app.sync.dead``: as ``app.dead``, without await."""
+    def hasten(self, picks: Picks, *, by: str = "app") -> int:
+        """Let those of these deliveries that are scheduled be due now, and return how many. Audited with ``by``."""
+        return self._run(lambda: self._messages.hasten(picks, by=by), "messages.hasten(…)")
 
-    def __init__(self, dead: DeadLetters, run: Running) -> None:
-        self._dead = dead
-        self._run = run
-
-    def list(
+    def issue(
         self,
-        *,
-        group: str | None = None,
-        topic: str | None = None,
-        error: str | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> Deliveries:
-        """Dead letters, newest first; ``error`` is text that the error must contain."""
-        return self._run(
-            lambda: self._dead.list(group=group, topic=topic, error=error, before=before, limit=limit), "dead.list()"
-        )
-
-    def show(self, message_id: UUID | str) -> MessageView | None:
-        """The message with every error that was recorded; None when it has no dead letter."""
-        return self._run(lambda: self._dead.show(message_id), "dead.show(…)")
-
-    def revive(
-        self,
-        message_id: UUID | str | None = None,
-        *,
-        group: str | None = None,
-        topic: str | None = None,
-        error: str | None = None,
-        everything: bool = False,
+        topic: str,
         payload: object = MISSING,
-        by: str = "app",
-        progress: Progress | None = None,
-    ) -> int:
-        """Give the dead letters meant a fresh life, and return how many. ``payload`` replaces that of one of them."""
-        return self._run(
-            lambda: self._dead.revive(
-                message_id,
-                group=group,
-                topic=topic,
-                error=error,
-                everything=everything,
-                payload=payload,
-                by=by,
-                progress=progress,
-            ),
-            "dead.revive(…)",
-        )
-
-    def discard(
-        self,
-        message_id: UUID | str | None = None,
         *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        priority: Priority | PriorityName | int | None = None,
+        delay: Duration | None = None,
         group: str | None = None,
-        topic: str | None = None,
-        error: str | None = None,
-        everything: bool = False,
+        copy_of: UUID | str | None = None,
         by: str = "app",
-        progress: Progress | None = None,
-    ) -> int:
-        """Remove the dead letters meant for good, and return how many."""
+    ) -> Receipt:
+        """Publish by hand, to all who subscribe or to one group. See ``Messages.issue``."""
         return self._run(
-            lambda: self._dead.discard(
-                message_id, group=group, topic=topic, error=error, everything=everything, by=by, progress=progress
+            lambda: self._messages.issue(
+                topic,
+                payload,
+                key=key,
+                headers=headers,
+                priority=priority,
+                delay=delay,
+                group=group,
+                copy_of=copy_of,
+                by=by,
             ),
-            "dead.discard(…)",
+            "messages.issue(…)",
         )
 
 
@@ -153,3 +185,23 @@ class SyncGroups:
     def retire(self, group: str, *, by: str = "app", progress: Progress | None = None) -> int:
         """Remove the group with its undone deliveries, and return how many those were; its dead letters stay."""
         return self._run(lambda: self._groups.retire(group, by=by, progress=progress), "groups.retire(…)")
+
+
+class SyncWorkers:
+    """``app.sync.workers``: as ``app.workers``, without await."""
+
+    def __init__(self, workers: Workers, run: Running) -> None:
+        self._workers = workers
+        self._run = run
+
+    def list(self) -> WorkerViews:
+        """Every worker of this namespace as it last reported itself, whichever app it serves."""
+        return self._run(self._workers.list, "workers.list()")
+
+    def drain(self, name: str, *, by: str = "app", reason: str = "") -> None:
+        """Have a worker finish what it has and claim no more. See ``Workers.drain``."""
+        self._run(lambda: self._workers.drain(name, by=by, reason=reason), "workers.drain(…)")
+
+    def resume(self, name: str, *, by: str = "app") -> None:
+        """Let a worker claim again."""
+        self._run(lambda: self._workers.resume(name, by=by), "workers.resume(…)")

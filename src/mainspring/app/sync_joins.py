@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from mainspring.app.desk import Deliveries
 from mainspring.app.joins import Joins, JoinViews, Which
+from mainspring.app.paging import Deliveries
 from mainspring.app.post import REASON
 from mainspring.app.sync_desk import Running
 from mainspring.model.join import JoinView

@@ -85,6 +85,11 @@ class SyncLeases:
         self._leases = leases
         self._run = run
 
+    @property
+    def held(self) -> int:
+        """How many leases are held through this door."""
+        return self._leases.held
+
     def hold(self, name: str, ttl: Duration = "30s", *, wait: Wait = None) -> SyncGuard:
         """Hold the lease for the length of a block: ``with app.sync.leases.hold("reports") as lease:``."""
         return SyncGuard(self, self._leases.asked(name, ttl, wait))

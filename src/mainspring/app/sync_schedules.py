@@ -8,8 +8,9 @@ from typing import Any, Unpack
 
 from mainspring.app.changes import Change
 from mainspring.app.envelope import MISSING
+from mainspring.app.schedule_reading import Instants, Runs, RunsByName, Views
 from mainspring.app.schedule_view import ScheduleView
-from mainspring.app.schedules import Instants, Runs, Schedules, Views
+from mainspring.app.schedules import Schedules
 from mainspring.app.sync_desk import Running
 from mainspring.app.timings import RhythmOption, TimingOptions
 from mainspring.app.wishes import Past, Wishes
@@ -44,6 +45,10 @@ class SyncSchedules:
     def runs(self, name: str, *, before: int | None = None, limit: int = 50) -> Runs:
         """Its kept runs, newest first; ``before`` is the id of the last row of the page before."""
         return self._run(lambda: self._schedules.runs(name, before=before, limit=limit), "schedules.runs(…)")
+
+    def recent(self, limit: int = 20) -> RunsByName:
+        """The latest kept runs of every schedule of this namespace, newest first; one without any is left out."""
+        return self._run(lambda: self._schedules.recent(limit), "schedules.recent()")
 
     def put(
         self,

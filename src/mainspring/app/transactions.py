@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
+from mainspring.app.counted import Count, CountedPosting, nobody
 from mainspring.app.handles import Kind, recognise
 from mainspring.app.storages import Engine
 from mainspring.model.errors import BadHandle
@@ -129,13 +130,15 @@ class Transactions:
     """Runs the dialect's scripts on the caller's connection. Never commits, never rolls back.
 
     ``committed`` is called after the caller's commit, once, where that can be seen: through SQLAlchemy and Django. It
-    is called on the caller's thread, so it must not wait; what it raises is logged.
+    is called on the caller's thread, so it must not wait; what it raises is logged. ``published`` is told of what was
+    stored.
     """
 
     def __init__(self, engine: Engine, scripts: Scripts | None, committed: Callable[[], None] = _nobody) -> None:
         self._engine = engine
         self._scripts = scripts
         self._committed = committed
+        self.published: Count = nobody
         self._stand_in: Joins | None = None
 
     def replace(self, stand_in: Joins | None) -> Joins | None:
@@ -147,7 +150,7 @@ class Transactions:
         """The scripts of this app's database; memory has none, since it has no transactions to join."""
         if self._stand_in is not None:
             return self._stand_in.scripts()
-        return self.dialect.mailbox
+        return CountedPosting(self.dialect.mailbox, self.published)
 
     def timetable(self) -> Planning:
         """The scripts for schedules."""

@@ -16,6 +16,7 @@ from mainspring.app.names import Namespace, check_headers
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Delivery, Draft
 from mainspring.runtime.handler import Around, Run
+from mainspring.telemetry.tracing import Tracing, carried
 
 Next = Callable[[], Awaitable[object]]
 """Awaits the rest of the chain and the handler; returns what the handler returned."""
@@ -87,24 +88,49 @@ def check_middleware(given: object) -> tuple[Middleware, ...]:
 
 
 class PublishChain:
-    """The middleware that stands around publishing."""
+    """What stands around publishing: spans, where somebody sees them, and inside of them the middleware."""
 
-    def __init__(self, middleware: Sequence[Middleware], names: Namespace) -> None:
+    def __init__(self, middleware: Sequence[Middleware], names: Namespace, tracing: Tracing | None = None) -> None:
         self._chain = [each for each in middleware if type(each).publishing is not Middleware.publishing]
         self._names = names
+        self._tracing = Tracing(wanted=False) if tracing is None else tracing
+        self.besides: list[Middleware] = []
+        """What else stands around every attempt in this process, outside of the app's own middleware."""
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return bool(self._chain)
+        tracing = self._tracing
+        if not tracing.looked:
+            tracing.look()
+        return tracing.spans is not None or bool(self._chain)
+
+    def carried(self) -> dict[str, str]:
+        """The headers by which what is published here, though not through this chain, belongs to the trace it is in."""
+        return carried() if self and self._tracing.spans is not None else {}
+
+    def outermost(self) -> tuple[Middleware, ...]:
+        """What stands around every attempt, outside of all other middleware; looked for when a worker starts."""
+        spans = self._tracing.look()
+        if spans is None:
+            return tuple(self.besides)
+        from mainspring.app.middleware.tracing import Traced
+
+        return Traced(spans), *self.besides
 
     @contextmanager
-    def around(self, drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
-        """Enter for every draft; gives them with the headers they were given."""
-        if not self._chain:
+    def around(self, drafts: Sequence[Draft], *, joined: bool) -> Iterator[list[Draft]]:
+        """Enter for every draft; gives them with the headers they were given. ``joined``: in the caller's transaction.
+
+        Where there is nothing to publish, nothing happens.
+        """
+        if not self or not drafts:
             yield list(drafts)
             return
         outgoing = [Outgoing(draft, self._names) for draft in drafts]
         with ExitStack() as stack:
+            if (spans := self._tracing.spans) is not None:
+                pairs = [(draft, message.headers) for draft, message in zip(drafts, outgoing, strict=True)]
+                stack.enter_context(spans.publishing(pairs, joined=joined))
             for message in outgoing:
                 for middleware in self._chain:
                     stack.enter_context(Firm(middleware.publishing(message)))

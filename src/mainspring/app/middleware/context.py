@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
+from mainspring.telemetry.tracing import trace_ids
 
 _current: ContextVar[Context | BatchContext | None] = ContextVar("mainspring_context", default=None)
 
@@ -16,19 +17,15 @@ class LogContext(Middleware):
     """Lets log records know the message that is being handled, in coroutines and in threads.
 
     ``LogContext.filter`` goes onto a logging handler. It gives every record ``group``, ``topic``, ``message_id``,
-    ``attempt`` and ``correlation_id``; they are None outside a handler, and
-    all but the group are None in that of a batch.
+    ``attempt``, ``correlation_id``, ``trace_id`` and ``span_id``, unless it has them. They are None outside a handler;
+    in that of a batch, of the first five only the group is not.
     """
 
     class _Filter(logging.Filter):
         def filter(self, record: logging.LogRecord) -> bool:
-            current = _current.get()
-            record.group = None if current is None else current.group
-            ctx = current if isinstance(current, Context) else None
-            record.topic = None if ctx is None else ctx.topic
-            record.message_id = None if ctx is None else str(ctx.message_id)
-            record.attempt = None if ctx is None else ctx.attempt
-            record.correlation_id = None if ctx is None else ctx.correlation_id
+            known = vars(record)
+            for name, value in _facts().items():
+                known.setdefault(name, value)
             return True
 
     filter: logging.Filter = _Filter()
@@ -48,3 +45,18 @@ class LogContext(Middleware):
             return await call_next()
         finally:
             _current.reset(token)
+
+
+def _facts() -> dict[str, object]:
+    current = _current.get()
+    ctx = current if isinstance(current, Context) else None
+    trace_id, span_id = trace_ids() or (None, None)
+    return {
+        "group": None if current is None else current.group,
+        "topic": None if ctx is None else ctx.topic,
+        "message_id": None if ctx is None else str(ctx.message_id),
+        "attempt": None if ctx is None else ctx.attempt,
+        "correlation_id": None if ctx is None else ctx.correlation_id,
+        "trace_id": trace_id,
+        "span_id": span_id,
+    }

@@ -63,7 +63,11 @@ class Custody(Generic[T]):
         limit = whole(batch, "batch", least=1, most=BATCH)
         span, name = _span(hold), self._owner(owner)
         place = await self._ready("claim")
-        items = await self._room.unheard.ask(self._filled(place, limit, name, span), partial(self._hand_back, place))
+        if self._room.presence.drains:
+            items: list[Item[T]] = []
+        else:
+            asking = self._filled(place, limit, name, span)
+            items = await self._room.unheard.ask(asking, partial(self._hand_back, place))
         self._fruitless = 0 if items or not self._woken else self._fruitless + 1
         return items
 
@@ -71,6 +75,8 @@ class Custody(Generic[T]):
         """See ``Queue.reap``."""
         span, name = _span(hold), self._owner(owner)
         place = await self._ready("reap")
+        if self._room.presence.drains:
+            return None
         reaped = await self._room.unheard.ask(self._reaped(place, name, span), partial(self._hand_back, place))
         return reaped[0] if reaped else None
 

@@ -35,6 +35,11 @@ class Held:
     """Whether a settle was sent and its answer lost: then it may have been written."""
 
     @property
+    def waited(self) -> float:
+        """Seconds from when it was due until it was claimed, by the database's clock."""
+        return (self.delivery.claimed_at - self.delivery.due_at).total_seconds()
+
+    @property
     def lapses(self) -> float:
         """When the claim has lapsed for certain, by the monotonic clock, unless it is extended."""
         return self.received + (self.until - self.delivery.claimed_at).total_seconds()

@@ -10,11 +10,12 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from mainspring.app.queues.item import Item
+from mainspring.app.queues.item import Item, held
 from mainspring.model.errors import StorageError
-from mainspring.model.verdict import Bury, Done, Retry, Settlement
-from mainspring.model.views import Beat, GroupRuns
+from mainspring.model.verdict import Settlement
+from mainspring.model.views import Beat
 from mainspring.storage.contract import Storage
+from mainspring.telemetry.measures import Meter
 
 _logger = logging.getLogger("mainspring.queues")
 
@@ -26,12 +27,15 @@ class Presence:
     is made again with the next one.
     """
 
-    def __init__(self, app: str) -> None:
+    def __init__(self, app: str, meter: Meter) -> None:
         self.left: int = 0
         """How often the door was closed behind them."""
+        self.drains: bool = False
+        """Whether an operator wants no more claimed here."""
         self._app = app
         self._groups: set[str] = set()
-        self._runs: dict[str, list[int]] = {}
+        self._meter = meter
+        self._unsent: list[Beat] = []
         self._held: weakref.WeakSet[Item[Any]] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._owner = ("", 0)
@@ -49,6 +53,7 @@ class Presence:
     def serves(self, group: str) -> None:
         """A queue of this group is in use."""
         self._groups.add(group)
+        self._meter.serves([group])
 
     def took(self, items: Sequence[Item[Any]]) -> None:
         """These are in hand."""
@@ -56,30 +61,28 @@ class Presence:
 
     def settled(self, group: str, items: Sequence[Item[Any]], settlements: Sequence[Settlement]) -> None:
         """These are in hand no more, by these verdicts."""
+        waits = {item.claim: held(item).waited for item in items}
         with self._lock:
-            runs = self._runs.setdefault(group, [0, 0])
             for each in settlements:
-                runs[0] += isinstance(each.verdict, Done)
-                runs[1] += isinstance(each.verdict, Retry | Bury)
+                wait = waits.get(each.claim)
+                self._meter.count(group, each.verdict, wait, None if wait is None else each.took.total_seconds())
         self._held.difference_update(items)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was done that was not reported."""
+        return self._meter.has_news
 
     async def report(self, storage: Storage) -> bool:
         """Be seen. False: the database cannot be told now."""
-        taken = self._taken()
-        beat = Beat(
-            self.owner,
-            self._app,
-            socket.gethostname(),
-            os.getpid(),
-            tuple(sorted(self._groups)),
-            len(self._held),
-            storage.doorbell.mode,
-            {group: GroupRuns(*runs) for group, runs in taken.items()},
-        )
+        # The counts are taken out of the meter by making the beat: one that fails is sent again as it was.
+        beats, self._unsent = [*self._unsent, self._beat(storage.doorbell.mode)], []
         try:
-            await storage.upkeep.beat(beat)
+            while beats:
+                self.drains = (await storage.upkeep.beat(beats[0])).drain
+                del beats[0]
         except StorageError as error:
-            self._put_back(taken)
+            self._unsent += [each for each in beats if each.runs or each.measures]
             _logger.debug("queues were not reported: %s", error)
             return False
         return True
@@ -98,14 +101,8 @@ class Presence:
         except StorageError as error:
             _logger.debug("queues stay on the roster: %s", error)
 
-    def _taken(self) -> dict[str, list[int]]:
+    def _beat(self, bell: str) -> Beat:
         with self._lock:
-            taken, self._runs = self._runs, {}
-        return {group: runs for group, runs in taken.items() if any(runs)}
-
-    def _put_back(self, taken: dict[str, list[int]]) -> None:
-        with self._lock:
-            for group, (handled, failed) in taken.items():
-                runs = self._runs.setdefault(group, [0, 0])
-                runs[0] += handled
-                runs[1] += failed
+            runs, measures = self._meter.take()
+        groups, host = tuple(sorted(self._groups)), socket.gethostname()
+        return Beat(self.owner, self._app, host, os.getpid(), groups, len(self._held), bell, runs, measures=measures)

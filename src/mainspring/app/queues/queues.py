@@ -15,6 +15,7 @@ from mainspring.app.queues.room import Room
 from mainspring.app.queues.terms import Terms
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import Conflict
+from mainspring.telemetry.measures import Meters
 from mainspring.timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class Queues:
         options: Options,
         clock: Clock,
         workers: Sequence[Worker],
+        meters: Meters,
     ) -> None:
+        self._meters = meters
         self._door = door
         self._transactions = transactions
         self._consumers = consumers
@@ -67,4 +70,5 @@ class Queues:
             options.idle_poll,
             self._clock,
             self._workers,
+            self._meters.hire(),
         )

@@ -17,6 +17,7 @@ from mainspring.app.transactions import Transactions
 from mainspring.app.unheard import Unheard
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Storage
+from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _ROUND = 5.0
 """Seconds between two reports, and between two looks at what was parked; as workers do."""
+_NEWS = 1.0
+"""Seconds after which something new is reported."""
 _ROUTE_BATCH = 1_000
 
 
@@ -59,7 +62,7 @@ class Place:
     async def attend(self, terms: Terms) -> None:
         """Be seen as who serves this group, now and then, and do what no worker may be there for."""
         now = self._clock.monotonic()
-        if terms.stored in self._seen and now - self._round_at < _ROUND:
+        if terms.stored in self._seen and now - self._round_at < (_NEWS if self._presence.has_news else _ROUND):
             return
         first = terms.stored not in self._seen
         self._seen.add(terms.stored)
@@ -100,11 +103,12 @@ class Room:
         idle_poll: timedelta,
         clock: Clock,
         workers: Sequence[Worker],
+        meter: Meter,
     ) -> None:
         self.transactions: Transactions = transactions
         self.reserved: Reserved = reserved
         self.unheard: Unheard = Unheard(door)
-        self.presence: Presence = Presence(app)
+        self.presence: Presence = Presence(app, meter)
         self.clock: Clock = clock
         self._door = door
         self._idle_poll = idle_poll

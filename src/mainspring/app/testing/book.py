@@ -13,11 +13,12 @@ from mainspring.app.catalogue import Catalogue
 from mainspring.app.names import Namespace
 from mainspring.app.registration import Registration
 from mainspring.app.testing.values import DeadLetter, Pending, Ran, Sent
+from mainspring.model.browsing import Filter
 from mainspring.model.errors import Unreadable
 from mainspring.model.message import Delivery, Draft, Receipt
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
-from mainspring.model.views import DeliveryView, Filter
+from mainspring.model.views import DeliveryView
 from mainspring.storage.codec import Decode
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
@@ -94,14 +95,14 @@ class Book:
 
     async def look(self, storage: Storage, consumers: dict[str, Registration]) -> None:
         """Read what waits and what is dead."""
-        live = await storage.ledger.browse(Filter(state="live", limit=ALL))
-        dead = await storage.ledger.browse(Filter(state="dead", limit=ALL))
-        parked = await storage.ledger.browse(Filter(state="parked", limit=ALL))
+        live = await storage.ledger.browse(Filter(state="live", limit=ALL, scan=ALL))
+        dead = await storage.ledger.browse(Filter(state="dead", limit=ALL, scan=ALL))
+        parked = await storage.ledger.browse(Filter(state="parked", limit=ALL, scan=ALL))
         mine = self._names.owns
-        waiting = sorted((each for each in live if mine(each.group)), key=in_order)
+        waiting = sorted((each for each in live.rows if mine(each.group)), key=in_order)
         self.pending = [await self._pending(each, storage, consumers) for each in waiting]
-        self.dead = [await self._dead(each, storage, consumers) for each in reversed(dead) if mine(each.group)]
-        self.parked = [self._names.delivery(each) for each in reversed(parked) if mine(each.topic)]
+        self.dead = [await self._dead(each, storage, consumers) for each in reversed(dead.rows) if mine(each.group)]
+        self.parked = [self._names.delivery(each) for each in reversed(parked.rows) if mine(each.topic)]
 
     def _sent(self, draft: Draft, now: datetime, *, new: bool) -> Sent:
         due_at = max(now, draft.at or now + draft.delay)

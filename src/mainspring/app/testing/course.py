@@ -18,8 +18,9 @@ from mainspring.app.testing.calling import Calls
 from mainspring.app.testing.fuses import Fuses
 from mainspring.app.testing.occurrences import Occurrences
 from mainspring.app.testing.values import Ran
+from mainspring.model.browsing import Filter
 from mainspring.model.errors import EndlessWork, Misuse
-from mainspring.model.views import Beat, DeliveryView, Filter, GroupRuns, Retention
+from mainspring.model.views import Beat, DeliveryView, GroupRuns, Retention
 from mainspring.runtime.handler import Handler
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import HandClock
@@ -100,7 +101,8 @@ class Course:
             return
         await self._storage.upkeep.declare([each.declaration(self._post, self._owner) for each in fresh.values()])
         self._declared |= fresh
-        handlers = {group: each.handler(self._post) for group, each in fresh.items()}
+        outermost = self._post.outermost()
+        handlers = {group: each.handler(self._post, None, outermost) for group, each in fresh.items()}
         self._handlers |= handlers
         self._fuses.add(handlers)
         await self._storage.upkeep.reroute(ALL)
@@ -173,8 +175,8 @@ class Course:
         return made
 
     async def _due(self) -> list[DeliveryView]:
-        ready = await self._storage.ledger.browse(Filter(state="ready", limit=ALL))
-        return sorted((view for view in ready if view.group in self._declared), key=in_order)
+        ready = await self._storage.ledger.browse(Filter(state="ready", limit=ALL, scan=ALL))
+        return sorted((view for view in ready.rows if view.group in self._declared), key=in_order)
 
     async def _next(self) -> timedelta | None:
         """How long until something comes due; None: never."""

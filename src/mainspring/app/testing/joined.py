@@ -27,6 +27,7 @@ from mainspring.storage.contract import (
     Ledger,
     Lender,
     Mailbox,
+    Measures,
     Schema,
     Storage,
     Timetable,
@@ -43,6 +44,7 @@ from mainspring.storage.sql import (
     SqlLeases,
     SqlLedger,
     SqlMailbox,
+    SqlMeasures,
     SqlTimetable,
     SqlUpkeep,
 )
@@ -124,6 +126,7 @@ class JoinedStorage:
         self.upkeep: Upkeep = SqlUpkeep(scripts.upkeep, gateway, self)
         self.leases: Leases = SqlLeases(scripts.leases, gateway, self)
         self.fanouts: Fanouts = SqlFanouts(scripts.fanouts, gateway, self)
+        self.measures: Measures = SqlMeasures(scripts.measures, gateway, self)
         self.timetable: Timetable = SqlTimetable(scripts.timetable, gateway, self)
         self.inbox: Inbox = SqlInbox(scripts.inbox, gateway, self)
         self.schema: Schema = scripts.schema(gateway)

@@ -1,0 +1,182 @@
+"""The dead letters as an operator sees them, with names as the user wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from uuid import UUID
+
+from mainspring.app.bulk import BATCH, Progress
+from mainspring.app.door import Door
+from mainspring.app.envelope import MISSING, Envelope, read_identity
+from mainspring.app.names import Namespace
+from mainspring.app.paging import Deliveries, listed, stored
+from mainspring.model.browsing import CauseView, DeadSelection, Filter
+from mainspring.model.errors import BadOption
+from mainspring.model.message import Draft
+from mainspring.model.views import MessageView
+from mainspring.storage.contract import Storage
+
+# Named here, since inside the class ``list`` is its own verb.
+Causes = list[CauseView]
+Selections = list[DeadSelection]
+
+_CAP = 100_000
+
+
+class DeadLetters:
+    """``app.dead``: what was given up, to look at, revive or discard. Every change is audited with ``by``."""
+
+    def __init__(self, door: Door, names: Namespace, envelope: Envelope) -> None:
+        self._door = door
+        self._names = names
+        self._envelope = envelope
+
+    async def list(
+        self,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> Deliveries:
+        """Dead letters, newest first; ``error`` is text that the error must contain, ``fingerprint`` the cause."""
+        storage = await self._door.storage("app.dead.list()")
+        wanted = Filter("dead", group, topic, None, error, before, limit, fingerprint=fingerprint)
+        return await listed(storage.ledger, self._names, wanted)
+
+    async def causes(self, *, group: str | None = None, cap: int = 10_000, limit: int = 100) -> Causes:
+        """What dead letters died of, in each group, the most frequent first; each is counted up to ``cap``.
+
+        Errors that differ only in numbers, ids and quoted text have one cause, known by its ``fingerprint``.
+        """
+        storage = await self._door.storage("app.dead.causes()")
+        found = await storage.ledger.causes(self._names.prefix, stored(self._names, group), cap, limit)
+        return [replace(each, group=self._names.shown(each.group)) for each in found]
+
+    async def show(self, message_id: UUID | str) -> MessageView | None:
+        """The message with every error that was recorded; None when it has no dead letter."""
+        storage = await self._door.storage("app.dead.show()")
+        found = await storage.ledger.find(read_identity(message_id))
+        if found is None or not any(each.state == "dead" for each in found.deliveries):
+            return None
+        return self._names.message(found) if self._names.owns(found.topic) else None
+
+    async def revive(
+        self,
+        message_id: UUID | str | None = None,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        everything: bool = False,
+        payload: object = MISSING,
+        by: str = "app",
+        progress: Progress | None = None,
+    ) -> int:
+        """Give the dead letters meant a fresh life, and return how many. ``payload`` replaces that of one of them."""
+        storage = await self._door.storage("app.dead.revive()")
+        if payload is not MISSING:
+            return await self._replace(storage, message_id, group, payload, by)
+        which = self._meant(message_id, group, topic, error, fingerprint)
+        selections = await self._selections(storage, "revive", which, everything=everything)
+        # A revived message may die again while this goes on: no more than were there at the start.
+        dead = [each.dead for each in (await storage.ledger.tally(_CAP)).groups]
+        ceiling = None if any(count >= _CAP for count in dead) else sum(dead)
+        return await _in_batches(
+            lambda which, limit: storage.controls.revive(which, by, limit), selections, progress, ceiling
+        )
+
+    async def discard(
+        self,
+        message_id: UUID | str | None = None,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        everything: bool = False,
+        by: str = "app",
+        progress: Progress | None = None,
+    ) -> int:
+        """Remove the dead letters meant for good, and return how many."""
+        storage = await self._door.storage("app.dead.discard()")
+        which = self._meant(message_id, group, topic, error, fingerprint)
+        selections = await self._selections(storage, "discard", which, everything=everything)
+        return await _in_batches(
+            lambda which, limit: storage.controls.discard(which, by, limit), selections, progress, None
+        )
+
+    def _meant(
+        self,
+        message_id: UUID | str | None,
+        group: str | None,
+        topic: str | None,
+        error: str | None,
+        fingerprint: str | None,
+    ) -> DeadSelection:
+        identity = None if message_id is None else read_identity(message_id)
+        return DeadSelection(identity, stored(self._names, group), stored(self._names, topic), error, fingerprint)
+
+    async def _selections(self, storage: Storage, call: str, which: DeadSelection, *, everything: bool) -> Selections:
+        if which == DeadSelection() and not everything:
+            raise BadOption(
+                f"dead.{call}() names nothing: give message_id, group, topic, error or fingerprint, or everything=True"
+            )
+        if which.group is not None or which.topic is not None:
+            return [which]
+        # Without a name in it a selection would reach into other namespaces: group by group, then.
+        tally = await storage.ledger.tally(_CAP)
+        groups = [each.group for each in tally.groups if each.dead and self._names.owns(each.group)]
+        return [replace(which, group=each) for each in groups]
+
+    async def _replace(
+        self, storage: Storage, message_id: UUID | str | None, group: str | None, payload: object, by: str
+    ) -> int:
+        if message_id is None:
+            raise BadOption("dead.revive(payload=…) replaces the payload of one dead letter: give its message_id")
+        identity = read_identity(message_id)
+        found = await storage.ledger.find(identity)
+        dead = [each.group for each in found.deliveries if each.state == "dead"] if found is not None else []
+        wanted = stored(self._names, group)
+        if found is None or (wanted is not None and wanted not in dead) or not dead:
+            return 0
+        if wanted is None and len(dead) > 1:
+            names = ", ".join(map(self._names.shown, dead))
+            raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
+        to = wanted or dead[0]
+        topic = self._names.shown(found.topic)
+        fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
+        draft = Draft(
+            fresh.id,
+            found.topic,
+            fresh.payload,
+            fresh.content_type,
+            found.headers or None,
+            found.key,
+            to,
+            correlation_id=found.correlation_id or str(identity),
+            causation_id=identity,
+        )
+        return int(await storage.controls.replace(identity, to, by, draft))
+
+
+async def _in_batches(
+    call: Callable[[DeadSelection, int], Awaitable[int]],
+    selections: list[DeadSelection],
+    progress: Progress | None,
+    ceiling: int | None,
+) -> int:
+    total = 0
+    for which in selections:
+        while limit := BATCH if ceiling is None else min(BATCH, ceiling - total):
+            done = await call(which, limit)
+            total += done
+            if progress is not None and done:
+                progress(total)
+            if done < limit:
+                break
+    return total

@@ -1,0 +1,153 @@
+"""The metrics of an app: what this process has counted, and what one process tells of the database for all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
+from typing import TYPE_CHECKING, get_args
+
+from mainspring.app.background import in_loop
+from mainspring.app.door import Door
+from mainspring.app.gauges import look
+from mainspring.app.names import Namespace
+from mainspring.model.errors import MainspringError, NotOpen
+from mainspring.storage.contract import BellMode, Storage
+from mainspring.telemetry import metrics as told
+from mainspring.telemetry.measures import OTHER, Meters
+from mainspring.telemetry.metrics import Distribution, Family, Metric
+from mainspring.telemetry.prometheus import CONTENT_TYPE, exposition
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
+
+__all__ = ["CONTENT_TYPE", "LEASE", "Metrics"]
+
+LEASE = "mainspring.gauges"
+"""The lease of who tells of the database."""
+TTL = timedelta(seconds=60)
+_PATIENCE = 5.0
+"""Seconds that the database has to answer: whoever asks for metrics does not wait for long."""
+_FAREWELL = 0.5
+"""Seconds for giving the lease back."""
+
+
+class Metrics:
+    """Gathers the metrics of one app in this process."""
+
+    def __init__(
+        self, names: Namespace, meters: Meters, workers: Sequence[Worker], leases_held: Callable[[], int]
+    ) -> None:
+        self._names = names
+        self._meters = meters
+        self._workers = workers
+        self._leases_held = leases_held
+        self._turn = Turn(names.stored(LEASE))
+
+    async def text(self, door: Door, call: str) -> str:
+        """All that there is to tell, for Prometheus; without the database where that is away."""
+        return exposition([*self.of_process(door), *await self.of_database(door, call)])
+
+    def of_process(self, door: Door) -> list[Family]:
+        """What this process knows by itself. From any thread."""
+        groups = {self._names.shown(group): counted for group, counted in sorted(self._meters.groups().items())}
+        loops: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
+        for worker in list(self._workers):
+            for loop, report in worker.progress().items():
+                loops[loop] += report.turns
+                failed[loop] += report.failed
+        tripped = {self._names.shown(group) for worker in list(self._workers) for group in worker.pauses()}
+        mode = door.bell
+        return [
+            _family(told.PUBLISHED, ((self._topic(topic), count) for topic, count in self._meters.topics().items())),
+            Family(
+                told.SETTLED,
+                [
+                    ((group, status), count)
+                    for group, counted in groups.items()
+                    for status, count in counted.statuses.items()
+                ],
+            ),
+            Family(told.WAIT, [((group,), Distribution(each.wait, each.waited)) for group, each in groups.items()]),
+            Family(told.RUN, [((group,), Distribution(each.run, each.ran)) for group, each in groups.items()]),
+            Family(told.IN_HAND, [((), sum(worker.in_hand for worker in list(self._workers)))]),
+            _family(told.BREAKER, ((group, 1) for group in sorted(tripped))),
+            _family(told.BELL, ((each, each == mode) for each in get_args(BellMode) if mode is not None)),
+            Family(told.LEASES_HELD, [((), self._leases_held())]),
+            _family(told.TURNS, loops.items()),
+            _family(told.FAILURES, failed.items()),
+        ]
+
+    async def of_database(self, door: Door, call: str) -> list[Family]:
+        """What is in the database, if it is this process' turn to tell; and whether that answers at all."""
+        storage = await door.storage(call)
+        found: list[Family] = []
+        try:
+            async with _patience():
+                if await self._turn.ours(door, storage):
+                    found = await look(storage, self._names)
+        except NotOpen:
+            raise
+        except (MainspringError, TimeoutError):
+            return [Family(told.UP, [((), 0)])]
+        return [Family(told.UP, [((), 1)]), *found]
+
+    def _topic(self, topic: str) -> str:
+        return topic if topic == OTHER else self._names.shown(topic)
+
+
+class Turn:
+    """Whose turn it is to tell of the database: whoever holds the lease, for as long as it is asked in time.
+
+    It knows nothing of the app, which a door outlives by the time it takes to close the database.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._holder = ("", 0)
+        self._epoch: int | None = None
+        self._doors: set[int] = set()
+
+    async def ours(self, door: Door, storage: Storage) -> bool:
+        """Whether it is ours. To ask is to hold it for a while longer."""
+        if id(door) not in self._doors:
+            self._doors.add(id(door))
+            door.farewells.append(self._leave)
+        granted = await storage.leases.acquire(self._name, self._as(), TTL)
+        self._epoch = None if granted is None else granted.epoch
+        return granted is not None
+
+    def _as(self) -> str:
+        # The same each time, so that what is ours is renewed; another one in a forked child.
+        holder, pid = self._holder
+        if pid != os.getpid():
+            holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
+            self._holder = holder, os.getpid()
+        return holder
+
+    async def _leave(self, storage: Storage) -> None:
+        """Let somebody else have it at once."""
+        if self._epoch is None or self._holder[1] != os.getpid():
+            return
+        epoch, self._epoch = self._epoch, None
+        try:
+            # Whoever closes has others to wait for, and what is not given back runs out by itself.
+            async with _patience(_FAREWELL):
+                await storage.leases.release(self._name, epoch)
+        except (MainspringError, TimeoutError):
+            return
+
+
+def _family(metric: Metric, samples: Iterable[tuple[str, float]]) -> Family:
+    return Family(metric, [((label,), value) for label, value in samples])
+
+
+def _patience(seconds: float = _PATIENCE) -> AbstractAsyncContextManager[object]:
+    # Without a loop, as in a test that blocks, nothing can be waited for.
+    return asyncio.timeout(seconds) if in_loop() else nullcontext()
