@@ -1,0 +1,24 @@
+"""The dashboard: what an app does and how it is steered, in a browser, as an ASGI application of its own.
+
+::
+
+    from mainspring.dashboard import Dashboard
+
+    api.mount("/ops", Dashboard(app, tokens={"operator": "…", "viewer": "…"}))
+"""
+
+from __future__ import annotations
+
+from mainspring.model.errors import MissingExtra
+
+try:
+    import starlette  # noqa: F401
+except ImportError as _error:
+    raise MissingExtra("starlette", "web", "the dashboard") from _error
+
+from mainspring.dashboard.dashboard import Dashboard
+from mainspring.dashboard.probes import Probes
+from mainspring.dashboard.security.identity import Identity, Role
+from mainspring.dashboard.security.redaction import REDACTED
+
+__all__ = ["REDACTED", "Dashboard", "Identity", "Probes", "Role"]

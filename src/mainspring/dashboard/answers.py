@@ -1,0 +1,108 @@
+"""What is sent back: JSON, and problems that say what to change."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from mainspring.model.errors import (
+    Backlogged,
+    Conflict,
+    LeaseHeld,
+    MainspringError,
+    Misuse,
+    NotOpen,
+    PayloadTooLarge,
+    Rejected,
+    StorageError,
+)
+from mainspring.model.redaction import redacted
+from mainspring.timing.cron import CronError
+
+S = TypeVar("S", bound=Struct)
+
+_logger = logging.getLogger("mainspring.dashboard")
+_encoder = msgspec.json.Encoder()
+JSON = "application/json"
+
+
+class Fault(Struct, frozen=True):
+    """What is wrong."""
+
+    code: str
+    message: str
+
+
+class Refusal(Struct, frozen=True):
+    """The body of every answer that is no success."""
+
+    error: Fault
+
+
+class Problem(Exception):
+    """A request that is not fulfilled: the status, a word for programs, and a sentence that says what to change."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message: str = redacted(message)
+        self.headers: dict[str, str] = dict(headers or {})
+
+    def response(self) -> Response:
+        """As it is sent."""
+        body = encode(Refusal(Fault(self.code, self.message)))
+        return Response(body, self.status, self.headers, media_type=JSON)
+
+
+def encode(value: object) -> bytes:
+    """The value as JSON."""
+    return _encoder.encode(value)
+
+
+def shown(kind: type[S], view: object, **more: Any) -> S:
+    """A view as it travels: the fields that ``kind`` has, instants in UTC, durations in seconds."""
+    values = {name: plain(getattr(view, name)) for name in kind.__struct_fields__ if name not in more}
+    return kind(**values, **more)
+
+
+def plain(value: Any) -> Any:
+    """One value as it travels."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC)
+        case timedelta():
+            return value.total_seconds()
+        case Mapping():
+            return {str(key): plain(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - a line per kind of error
+    """The problem that an error of the app is to who asked. What nobody foresaw is logged, and not told."""
+    match error:
+        case Problem():
+            return error
+        case NotOpen():
+            return Problem(503, "not_open", "the application is not open: it is starting, or has been closed")
+        case StorageError():
+            return Problem(503, "storage", f"the database cannot answer: {error}", {"Retry-After": "5"})
+        case TimeoutError():
+            return Problem(503, "storage", "the database did not answer in time: try again", {"Retry-After": "5"})
+        case PayloadTooLarge():
+            return Problem(413, "too_large", str(error))
+        case LeaseHeld() | Conflict() | Backlogged():
+            return Problem(409, "conflict", str(error))
+        case Misuse() | Rejected() | CronError() | MainspringError():
+            return Problem(422, "invalid", str(error))
+        case _:
+            _logger.error("a request failed: %s", redacted("".join(traceback.format_exception(error))))
+            return Problem(500, "internal", "this failed for a reason that is told in the server's log only")

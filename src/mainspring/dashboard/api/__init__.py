@@ -1,0 +1,1 @@
+"""What the dashboard answers, a file per screen: each declares its routes as values."""

@@ -1,0 +1,56 @@
+"""Dead letters by cause."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from mainspring.dashboard.answers import shown
+from mainspring.dashboard.api.messages import NO_CAUSE
+from mainspring.dashboard.reading import Name
+from mainspring.dashboard.route import Visit, viewing
+from mainspring.model.browsing import CauseView
+
+_MOST = 100
+
+
+class CauseQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of which group; of all where none is named."""
+
+    group: Name | None = None
+
+
+class Cause(Struct, frozen=True):
+    """Dead letters of one group that died of the same."""
+
+    group: str
+    fingerprint: str
+    """``-`` for those that were buried before causes were told apart."""
+    kind: str
+    error: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+class CauseList(Struct, frozen=True):
+    """Causes of death."""
+
+    rows: list[Cause]
+    more: bool
+    """Whether there are others, less frequent."""
+
+
+async def causes(visit: Visit, asked: CauseQuery) -> CauseList:
+    """Dead letters by cause."""
+    found = await visit.app.dead.causes(group=asked.group, limit=_MOST + 1)
+    return CauseList([_cause(each, visit) for each in found[:_MOST]], len(found) > _MOST)
+
+
+def _cause(found: CauseView, visit: Visit) -> Cause:
+    error = visit.redaction.text(found.error)
+    return shown(Cause, found, error=error, fingerprint=found.fingerprint or NO_CAUSE)
+
+
+ROUTES = (viewing("/api/dead/causes", causes, "Dead letters by cause", CauseList, CauseQuery),)

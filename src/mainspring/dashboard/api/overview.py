@@ -1,0 +1,163 @@
+"""The first screen: all of it in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from mainspring.app.health import Check
+from mainspring.dashboard.answers import plain, shown
+from mainspring.dashboard.api.measuring import MeasuresShown, measures, paces
+from mainspring.dashboard.api.shapes import Run, run
+from mainspring.dashboard.route import Visit, viewing
+from mainspring.model.views import Counts, Roster, Tally
+from mainspring.timing.duration import duration
+
+CAP = 10_000
+"""Up to so many are counted of each state: it is done more than once a second."""
+SILENT_AFTER = duration("1m")
+"""A worker that has not reported itself for so long counts as silent, as in ``app.health()``."""
+_FAILURES = 8
+
+
+class OverviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far back the measures go."""
+
+    window: Literal["15m", "2h", "24h", "7d"] = "15m"
+
+
+class CheckShown(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    name: str
+    status: Literal["healthy", "degraded", "unhealthy"]
+    summary: str
+
+
+class HealthShown(Struct, frozen=True):
+    """Whether all is well."""
+
+    status: Literal["healthy", "degraded", "unhealthy"]
+    checks: list[CheckShown]
+
+
+class Totals(Struct, frozen=True):
+    """All groups together."""
+
+    scheduled: int
+    ready: int
+    running: int
+    lapsed: int
+    dead: int
+    parked: int
+
+
+class GroupShown(Struct, frozen=True):
+    """One group in numbers."""
+
+    group: str
+    scheduled: int
+    ready: int
+    running: int
+    lapsed: int
+    dead: int
+    oldest_ready_at: datetime | None
+    handled: int
+    failed: int
+    paused: bool
+    rate: float
+    """Done per second over the last minute."""
+    failing: float
+    """Failed per second over the last minute, tried again or not."""
+
+
+class WorkersShown(Struct, frozen=True):
+    """Workers in numbers."""
+
+    alive: int
+    silent: int
+    in_hand: int
+
+
+class NextShown(Struct, frozen=True):
+    """A schedule that is due soon."""
+
+    name: str
+    next_at: datetime
+    rhythm: str
+    description: str
+    timezone: str
+
+
+class Overview(Struct, frozen=True):
+    """All of it in numbers. States are counted up to ``cap`` for each group."""
+
+    now: datetime
+    window: str
+    health: HealthShown
+    totals: Totals
+    cap: int
+    oldest_ready_at: datetime | None
+    groups: list[GroupShown]
+    measures: MeasuresShown
+    workers: WorkersShown
+    next: list[NextShown]
+    failures: list[Run]
+
+
+async def overview(visit: Visit, asked: OverviewQuery) -> Overview:
+    """All of it in numbers."""
+    app = visit.app
+    tally, roster = await app.tally(CAP), await app.roster()
+    health = await visit.house.pulse.shown()
+    failures = await app.messages.failures(limit=_FAILURES)
+    oldest = [each.oldest_ready_at for each in tally.groups if each.oldest_ready_at is not None]
+    return Overview(
+        plain(tally.now),
+        asked.window,
+        HealthShown(health.status, [_check(each, visit) for each in health.checks]),
+        _totals(tally),
+        CAP,
+        plain(min(oldest, default=None)),
+        await _groups(visit, tally.groups, roster),
+        measures(await visit.house.pulse.measures(asked.window)),
+        _workers(roster),
+        [shown(NextShown, each) for each in await visit.house.pulse.coming()],
+        [run(each, visit.redaction) for each in failures],
+    )
+
+
+def _check(found: Check, visit: Visit) -> CheckShown:
+    return shown(CheckShown, found, summary=visit.redaction.text(found.summary))
+
+
+def _totals(tally: Tally) -> Totals:
+    names = ("scheduled", "ready", "running", "lapsed", "dead")
+    summed = {name: sum(getattr(each, name) for each in tally.groups) for name in names}
+    return Totals(**summed, parked=tally.parked)
+
+
+async def _groups(visit: Visit, counts: Sequence[Counts], roster: Roster) -> list[GroupShown]:
+    paused = {each.name for each in roster.groups if each.paused_at is not None}
+    pace = await paces(visit.app)
+    return [
+        shown(
+            GroupShown,
+            each,
+            paused=each.group in paused,
+            rate=pace.rate(each.group),
+            failing=pace.failing(each.group),
+        )
+        for each in counts
+    ]
+
+
+def _workers(roster: Roster) -> WorkersShown:
+    alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
+    return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
+
+
+ROUTES = (viewing("/api/overview", overview, "All of it in numbers", Overview, OverviewQuery),)

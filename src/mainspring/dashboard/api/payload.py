@@ -1,0 +1,66 @@
+"""A payload as it is shown: decoded, masked, and cut where it is long."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.dashboard.security.redaction import Redaction
+
+LONGEST = 64 * 1024
+_BEYOND = 2_000
+_HEX = 4 * 1024
+
+
+class Payload(Struct, frozen=True):
+    """A payload. As ``json`` it has its value, and as ``text`` the same as it can be edited, digit by digit."""
+
+    kind: Literal["json", "text", "binary"]
+    value: Any
+    """What was decoded; text; or the first bytes in hexadecimal, two digits each."""
+    text: str | None
+    """The JSON, indented; null where it is none or was cut."""
+    truncated: bool
+
+
+def payload_of(raw: bytes, content_type: str, redaction: Redaction) -> Payload:
+    """The payload as it is shown."""
+    kind = content_type.partition(";")[0].strip().lower()
+    try:
+        if kind.endswith("msgpack"):
+            return _decoded(msgspec.msgpack.decode(raw, strict=False), redaction)
+        if kind.endswith("json"):
+            return _decoded(msgspec.json.decode(raw), redaction)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        pass  # it says that it is what it is not: shown as whatever it is
+    return _undecoded(raw, redaction)
+
+
+def _decoded(value: Any, redaction: Redaction) -> Payload:
+    masked = redaction.value(value)
+    try:
+        encoded = msgspec.json.encode(masked)
+    except TypeError:
+        # MessagePack has keys and values that JSON has not. What is masked stays so.
+        return _binary(msgspec.msgpack.encode(masked))
+    text = msgspec.json.format(encoded, indent=2).decode()
+    if len(text) > LONGEST:
+        return Payload("text", text[:LONGEST], None, truncated=True)
+    return Payload("json", masked, text, truncated=False)
+
+
+def _undecoded(raw: bytes, redaction: Redaction) -> Payload:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None or "\x00" in text:
+        return _binary(raw)
+    # Masked with what comes next: what a cut has torn apart is not known as a secret any more.
+    return Payload("text", redaction.text(text[: LONGEST + _BEYOND])[:LONGEST], None, truncated=len(text) > LONGEST)
+
+
+def _binary(raw: bytes) -> Payload:
+    return Payload("binary", raw[:_HEX].hex(" "), None, truncated=len(raw) > _HEX)

@@ -1,0 +1,82 @@
+"""Logging in and out, and who one is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from mainspring.dashboard.live import wants_stream
+from mainspring.dashboard.route import Nothing, Route, Visit
+from mainspring.dashboard.security.identity import Role
+
+
+class SessionView(Struct, frozen=True):
+    """Who asks, what they may do, and where they are."""
+
+    user: str | None
+    role: Role | None
+    csrf: str | None
+    """To be sent as X-Mainspring-Csrf with whatever changes something."""
+    app: str
+    version: str
+    """Empty for who is not known."""
+    login: bool
+    """Whether there is a login."""
+    search: bool
+    """Whether payloads and errors may be searched: where something is masked, only operators may."""
+    now: datetime
+
+
+class Login(Struct, frozen=True, forbid_unknown_fields=True):
+    """A token that gives a role."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+async def session(visit: Visit, _asked: Nothing) -> SessionView:
+    """Who asks; for a page of a host application that says who they are, this also gives the token for changes."""
+    access, house = visit.access, visit.house
+    csrf = access.csrf
+    # A stream sets no cookies, and would tell another token with every look.
+    asked_once = access.role == "operator" and not wants_stream(visit.request)
+    if asked_once and (made := house.gate.csrf_cookie(visit.request, access)) is not None:
+        cookie, csrf = made
+        visit.cookies.append(cookie)
+    return SessionView(
+        None if access.identity is None else access.identity.name,
+        access.role,
+        csrf,
+        house.app.options.name,
+        "" if access.identity is None else installed_version(),
+        house.gate.has_login,
+        access.role is not None and visit.may_search,
+        datetime.now(UTC),
+    )
+
+
+async def login(visit: Visit, asked: Login) -> None:
+    """Log in: the cookie that comes with the answer is good for twelve hours."""
+    visit.cookies.append(visit.house.gate.login(visit.request, asked.token))
+
+
+async def logout(visit: Visit, _asked: Nothing) -> None:
+    """Log out."""
+    visit.cookies.extend(visit.house.gate.logout(visit.request, visit.access))
+
+
+def installed_version() -> str:
+    """The release that runs here."""
+    try:
+        return version("mainspring")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"
+
+
+ROUTES = (
+    Route("GET", "/api/session", session, "Who asks, and what they may do", SessionView, role=None, personal=True),
+    Route("POST", "/api/login", login, "Log in by a token", None, Login, None, 204),
+    Route("POST", "/api/logout", logout, "Log out", None, Nothing, "viewer", 204),
+)

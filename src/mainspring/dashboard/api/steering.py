@@ -1,0 +1,147 @@
+"""Steering schedules while everything runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mainspring.app.timings import TimingOptions
+from mainspring.dashboard.api.editing import PayloadText, edited
+from mainspring.dashboard.reading import Length, Name, Reason, Topic, length
+from mainspring.dashboard.route import Visit, acting
+from mainspring.model.schedule import Misfire, Overlap
+
+Aware = Annotated[datetime, Meta(tz=True)]
+Rhythm = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class PauseSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule that is to stand still."""
+
+    name: Topic
+    reason: Reason = ""
+
+
+class NamedSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule."""
+
+    name: Topic
+
+
+class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to run now, with its own payload or another: as a value, or as the text of one."""
+
+    name: Topic
+    payload: Any | UnsetType = UNSET
+    payload_text: PayloadText | None = None
+
+
+class Triggered(Struct, frozen=True):
+    """The message that runs it."""
+
+    id: UUID
+
+
+class Alter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields to set at run time, and fields to leave to code and configuration again."""
+
+    name: Topic
+    rhythm: Rhythm | None = None
+    timezone: Name | None = None
+    misfire: Misfire | None = None
+    overlap: Overlap | None = None
+    jitter: Length | None = None
+    reset: Annotated[list[Name], Meta(max_length=20)] = []
+
+
+class Backfill(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to run for every occurrence of a span of time."""
+
+    name: Topic
+    start: Aware
+    end: Aware
+
+
+class Counted(Struct, frozen=True):
+    """How many."""
+
+    count: int
+
+
+class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
+    """That all schedules of the app are to stand still."""
+
+    reason: Reason = ""
+
+
+class Thaw(Struct, frozen=True, forbid_unknown_fields=True):
+    """That all schedules of the app are to go on."""
+
+
+class Thawed(Struct, frozen=True):
+    """Whether they stood still."""
+
+    thawed: bool
+
+
+async def pause(visit: Visit, asked: PauseSchedule) -> None:
+    """Let a schedule stand still."""
+    await visit.app.schedules.pause(asked.name, reason=asked.reason, by=visit.by)
+
+
+async def resume(visit: Visit, asked: NamedSchedule) -> None:
+    """Let a schedule go on."""
+    await visit.app.schedules.resume(asked.name, by=visit.by)
+
+
+async def trigger(visit: Visit, asked: Trigger) -> Triggered:
+    """Run a schedule now."""
+    given = edited(asked.payload, asked.payload_text)
+    receipt = await visit.app.schedules.trigger(asked.name, by=visit.by, **given)
+    return Triggered(receipt.id)
+
+
+async def alter(visit: Visit, asked: Alter) -> None:
+    """Set fields of a schedule at run time."""
+    options: TimingOptions = {
+        "timezone": asked.timezone,
+        "misfire": asked.misfire,
+        "overlap": asked.overlap,
+        "jitter": None if asked.jitter is None else length(asked.jitter),
+    }
+    await visit.app.schedules.alter(asked.name, asked.rhythm, reset=asked.reset, by=visit.by, **options)
+
+
+async def backfill(visit: Visit, asked: Backfill) -> Counted:
+    """Run a schedule for every occurrence of a span of time."""
+    return Counted(len(await visit.app.schedules.backfill(asked.name, asked.start, asked.end, by=visit.by)))
+
+
+async def delete(visit: Visit, asked: NamedSchedule) -> None:
+    """Remove a schedule that was made at run time."""
+    await visit.app.schedules.delete(asked.name, by=visit.by)
+
+
+async def freeze(visit: Visit, asked: Freeze) -> None:
+    """Let all schedules of the app stand still."""
+    await visit.app.schedules.freeze(reason=asked.reason, by=visit.by)
+
+
+async def thaw(visit: Visit, _asked: Thaw) -> Thawed:
+    """Let all schedules of the app go on."""
+    return Thawed(await visit.app.schedules.thaw(by=visit.by))
+
+
+ROUTES = (
+    acting("/api/schedules/pause", pause, "Let a schedule stand still", PauseSchedule),
+    acting("/api/schedules/resume", resume, "Let a schedule go on", NamedSchedule),
+    acting("/api/schedules/trigger", trigger, "Run a schedule now", Trigger, Triggered),
+    acting("/api/schedules/alter", alter, "Set fields of a schedule at run time", Alter),
+    acting("/api/schedules/backfill", backfill, "Run a schedule for a span of time", Backfill, Counted),
+    acting("/api/schedules/delete", delete, "Remove a schedule that was made at run time", NamedSchedule),
+    acting("/api/schedules/freeze", freeze, "Let all schedules of the app stand still", Freeze),
+    acting("/api/schedules/thaw", thaw, "Let all schedules of the app go on", Thaw, Thawed),
+)

@@ -1,0 +1,58 @@
+"""The files of the browser's side, read from the package wherever it is installed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mainspring.dashboard.answers import Problem
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
+}
+# No separator, nothing hidden, nothing that leads upwards: a name of a file, or there is no such file.
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,100}")
+_DEEPEST = 6
+
+
+def asset(path: str) -> bytes | None:
+    """The file of this path; None where there is none."""
+    names = path.split("/")
+    if len(names) > _DEEPEST or not all(_NAME.fullmatch(name) for name in names):
+        return None
+    place: Traversable = files("mainspring.dashboard").joinpath("static")
+    for name in names:
+        place = place.joinpath(name)
+    return place.read_bytes() if place.is_file() else None
+
+
+def asset_response(request: Request, path: str) -> Response:
+    """The file as it is sent: kept by browsers, and asked for anew each time whether it has changed."""
+    kind = _TYPES.get(path.rpartition(".")[2])
+    body = None if kind is None else asset(path)
+    if body is None or kind is None:
+        raise Problem(404, "not_found", "there is no such file")
+    return tagged(request, body, kind)
+
+
+def tagged(request: Request, body: bytes, kind: str) -> Response:
+    """An answer with its fingerprint; nothing but that where the browser has it already."""
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    asked = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
+    if tag in asked:
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers={**headers, "Content-Type": kind})

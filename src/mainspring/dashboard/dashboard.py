@@ -1,0 +1,197 @@
+"""``Dashboard``: an app's screens and its API, as one ASGI application."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
+
+from mainspring.app.app import Mainspring
+from mainspring.app.health import HealthLimits
+from mainspring.dashboard.answers import JSON, Problem, encode, problem_of
+from mainspring.dashboard.api.session import installed_version
+from mainspring.dashboard.assets import asset_response
+from mainspring.dashboard.bulk import Bulks
+from mainspring.dashboard.live import Live
+from mainspring.dashboard.openapi import document
+from mainspring.dashboard.opening import Opening
+from mainspring.dashboard.pages import checked_root, page_response
+from mainspring.dashboard.paths import path_of, prefix_of
+from mainspring.dashboard.probes import live_response, metrics_response, ready_response
+from mainspring.dashboard.pulse import Pulse
+from mainspring.dashboard.route import House, Route
+from mainspring.dashboard.security.attempts import Attempts
+from mainspring.dashboard.security.gate import Gate
+from mainspring.dashboard.security.headers import guarded
+from mainspring.dashboard.security.identity import Authenticate, Role
+from mainspring.dashboard.security.redaction import REDACTED, Redaction
+from mainspring.dashboard.security.sessions import Sessions
+from mainspring.dashboard.security.tokens import Tokens, tokens_around
+from mainspring.dashboard.serving import Serving
+from mainspring.dashboard.table import TABLE
+from mainspring.dashboard.watching import Watchable
+from mainspring.model.errors import BadOption
+
+_SECRET = "MAINSPRING_DASHBOARD_SECRET"  # noqa: S105 - the name of a variable
+_ROOT = "mainspring.root"
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Dashboard:
+    """The dashboard of one app: mount it in any ASGI application, or serve it by itself.
+
+    Without ``tokens`` and without ``authenticate`` it only answers on its own machine, and changes nothing.
+    """
+
+    def __init__(
+        self,
+        app: Mainspring,
+        *,
+        tokens: Mapping[Role, str] | None = None,
+        authenticate: Authenticate | None = None,
+        redact: Iterable[str] = REDACTED,
+        hosts: Iterable[str] | None = None,
+        root_path: str | None = None,
+        trust_proxy: bool = False,
+        secret: str | None = None,
+        limits: HealthLimits | None = None,
+    ) -> None:
+        """Make it; nothing is opened and nobody is asked.
+
+        ``tokens`` are by role, "operator" and "viewer" [MAINSPRING_DASHBOARD_OPERATOR_TOKEN and …_VIEWER_TOKEN].
+        ``authenticate`` is for host applications that know who asks: it is given the request and returns an Identity,
+        or None. ``redact`` are the names of fields whose values are masked. ``hosts`` are the names under which it is
+        served, beside those of this machine. ``root_path`` is the prefix that a proxy has taken off. ``trust_proxy``
+        believes what a proxy says in X-Forwarded-Host, -Proto, -For and -Prefix. ``secret`` goes into the keys of
+        logins [MAINSPRING_DASHBOARD_SECRET]. ``limits`` are from where on the app is not well.
+        """
+        if tokens is not None and authenticate is not None:
+            raise BadOption("tokens= and authenticate= were both given: either says who asks, leave one of them out")
+        if root_path is not None and root_path.rstrip("/") != checked_root(root_path):
+            raise BadOption(f"root_path={root_path!r} must be a path like '/ops'")
+        if isinstance(hosts, str):
+            raise BadOption(f"hosts={hosts!r} is one name: write a list of names, as in [{hosts!r}]")
+        if authenticate is not None:
+            tokens = {}
+        known = Tokens(tokens_around() if tokens is None else tokens)
+        sessions = Sessions(known, secret or os.environ.get(_SECRET))
+        allowed = None if hosts is None else tuple(hosts)
+        self._gate = Gate(known, sessions, Attempts(), authenticate, allowed, trust_proxy)
+        self._root = root_path
+        self._trust_proxy = trust_proxy
+        self._opening = Opening(app)
+        self._live = Live()
+        self._house = House(app, self._gate, Redaction(redact), Bulks(), Pulse(app, limits))
+        self._serving = Serving(self._house, self._opening, self._live, Watchable(TABLE))
+        self._router = Router(routes=[*self._paths()])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or follow the server's life where it is served by itself."""
+        if scope["type"] == "lifespan":
+            self._live.begin()
+            await self._opening.follow(receive, send, self.aclose)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            placed = {**scope, "path": path_of(scope), "root_path": "", _ROOT: self._prefix(scope)}
+            await self._router(placed, receive, guarded(send))
+
+    async def end_streams(self) -> None:
+        """End what would keep a server from going down: the streams of browsers that look on."""
+        await self._live.aclose()
+
+    async def aclose(self) -> None:
+        """End streams and bulk actions, and close the app if it was the dashboard that opened it."""
+        await self.end_streams()
+        await self._house.bulks.aclose()
+        await self._opening.aclose()
+
+    # --- routing -------------------------------------------------------------------------------------------
+
+    def _paths(self) -> Iterator[Path]:
+        yield self._path("/health/live", {"GET": _alive}, open_to_all=True)
+        yield self._path("/health/ready", {"GET": self._ready}, open_to_all=True)
+        yield self._path("/metrics", {"GET": self._metrics})
+        yield self._path("/api/openapi.json", {"GET": self._document})
+        for path in dict.fromkeys(route.path for route in TABLE):
+            yield self._path(path, {route.method: self._served(route) for route in TABLE if route.path == path})
+        yield self._path("/api/{path:path}", {})
+        yield self._path("/static/{path:path}", {"GET": _static})
+        yield self._path("/{path:path}", {"GET": self._page})
+
+    def _path(self, path: str, methods: Mapping[str, Answer], *, open_to_all: bool = False) -> Path:
+        async def answer(request: Request) -> Response:
+            try:
+                if not open_to_all:
+                    self._gate.admit(request)
+                return await _chosen(request, methods)(request)
+            except Exception as error:  # noqa: BLE001 - every problem has an answer
+                return problem_of(error).response()
+
+        return Path(path, _Endpoint(answer))
+
+    def _served(self, route: Route) -> Answer:
+        async def answer(request: Request) -> Response:
+            return await self._serving.response(request, route)
+
+        return answer
+
+    async def _ready(self, request: Request) -> Response:
+        try:
+            self._gate.admit(request)
+            known = (await self._gate.access(request)).may("viewer")
+        except Problem:
+            known = False
+        return await ready_response(self._house.pulse, detailed=known)
+
+    async def _metrics(self, request: Request) -> Response:
+        self._gate.allow(await self._gate.access(request), "viewer")
+        return await self._opening.around(lambda: metrics_response(self._house.app))
+
+    async def _document(self, request: Request) -> Response:
+        self._gate.allow(await self._gate.access(request), "viewer")
+        return Response(encode(document(TABLE, installed_version(), request.scope[_ROOT])), media_type=JSON)
+
+    async def _page(self, request: Request) -> Response:
+        return page_response(request, request.scope[_ROOT])
+
+    def _prefix(self, scope: Scope) -> str:
+        if self._root is not None:
+            return checked_root(self._root)
+        given = dict(scope["headers"]).get(b"x-forwarded-prefix", b"") if self._trust_proxy else b""
+        return checked_root(given.decode("latin-1").rstrip("/") + prefix_of(scope))
+
+
+class _Endpoint:
+    """An endpoint that is asked by every method: which of them there are is said by ourselves, as JSON."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        await response(scope, receive, send)
+
+
+def _chosen(request: Request, methods: Mapping[str, Answer]) -> Answer:
+    if not methods:
+        raise Problem(404, "not_found", "there is nothing at this path: GET /api/openapi.json says what there is")
+    method = "GET" if request.method == "HEAD" else request.method
+    if method not in methods:
+        allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
+        raise Problem(405, "method", f"this path is asked by {allowed}", {"Allow": allowed})
+    return methods[method]
+
+
+async def _alive(_request: Request) -> Response:
+    return live_response()
+
+
+async def _static(request: Request) -> Response:
+    return asset_response(request, request.path_params["path"])

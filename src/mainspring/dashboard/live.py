@@ -1,0 +1,298 @@
+"""Answers that go on: the same body again whenever it has changed, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from msgspec import Struct, structs
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mainspring.dashboard.answers import Fault, Problem, Refusal, encode, problem_of
+from mainspring.dashboard.api.watch import WatchEvent, WatchFault
+
+EVERY = 0.7
+"""Seconds between two looks."""
+PING = 15.0
+"""Seconds after which a silent stream says that it is still there."""
+LONGEST = 600.0
+"""Seconds after which a stream ends, and the browser asks anew."""
+MOST_EACH = 16
+MOST = 256
+_GLANCE = 0.5
+"""Seconds between two glances whether the server goes down."""
+_PATIENCE, _LAST_WORDS = 10.0, 1.0
+"""Seconds for a reader to take what it is sent; and where the server goes down."""
+_ALLOWED = 3.0
+"""Seconds between two questions whether this is still allowed."""
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether it asks for an answer that goes on."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What is watched. Equal keys see the same."""
+
+    key: Hashable
+    look: Callable[[], Awaitable[Struct]]
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who watches, and what: one thing, or several of which every event says the number."""
+
+    whose: str
+    watched: tuple[Watched, ...]
+    allowed: Callable[[], Awaitable[None]]
+    """Raises Problem when it is not allowed any more."""
+    numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a look has found: a body, or a problem."""
+
+    body: bytes = b""
+    problem: Problem | None = None
+
+    def event(self, number: int | None) -> bytes:
+        """As it is sent; with the number of what was watched, where that is one of several."""
+        if self.problem is None:
+            if number is None:
+                return b"data: %b\n\n" % self.body
+            return b'event: body\ndata: {"of":%d,"body":%b}\n\n' % (number, self.body)
+        code, message, status = self.problem.code, self.problem.message, self.problem.status
+        told: Struct = Refusal(Fault(code, message))
+        if number is not None:
+            told = WatchEvent(number, error=WatchFault(code, message, status))
+        return b"event: problem\ndata: %b\n\n" % encode(told)
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """One look that all who watch the same share."""
+
+    look: Callable[[], Awaitable[Struct]]
+    listeners: set[asyncio.Event] = field(default_factory=set)
+    seen: _Seen = field(default_factory=_Seen)
+    number: int = 0
+    """Grows with every change."""
+    task: asyncio.Task[None] | None = None
+
+    async def go_on(self) -> None:
+        before: bytes | None = None
+        while True:
+            began = time.monotonic()
+            seen, timeless = await self._looked()
+            if timeless != before:
+                before, self.seen = timeless, seen
+                self.number += 1
+                for each in self.listeners:
+                    each.set()
+            took = time.monotonic() - began
+            # What takes long is done less often: watching is to cost a quarter of the time at the most.
+            await asyncio.sleep(max(EVERY - took, 3 * took))
+
+    async def _looked(self) -> tuple[_Seen, bytes]:
+        """What was seen, and what of it counts as a change: that time has passed does not."""
+        try:
+            answer = await self.look()
+            timeless = structs.replace(answer, now=_NO_TIME) if "now" in answer.__struct_fields__ else answer
+            return _Seen(encode(answer)), encode(timeless)
+        except Exception as error:  # noqa: BLE001 - what is broken now may be well with the next look
+            seen = _Seen(problem=problem_of(error))
+            return seen, seen.event(None)
+
+
+class Live:
+    """The streams of one dashboard. Equal ones share a look, their number is bounded, and all end with the server."""
+
+    def __init__(self) -> None:
+        self._watches: dict[Hashable, _Watch] = {}
+        self._streams: Counter[str] = Counter()
+        self._ended = False
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return self._streams.total()
+
+    @property
+    def looks(self) -> int:
+        """How many different things are watched."""
+        return len(self._watches)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server goes down, by what it told us or was told itself."""
+        return self._ended or _server_exits()
+
+    def response(self, audience: Audience) -> Response:
+        """The stream, not begun yet. Raises Problem when there are too many."""
+        if self._streams[audience.whose] >= MOST_EACH or self.count >= MOST:
+            raise Problem(429, "too_many_streams", "too many streams are open: close some tabs", {"Retry-After": "10"})
+        return _Stream(self, audience)
+
+    def begin(self) -> None:
+        """Allow streams again, where a server has begun anew."""
+        self._ended = False
+
+    async def aclose(self) -> None:
+        """End all streams."""
+        self._ended = True
+        watches = tuple(self._watches.values())
+        for watch in watches:
+            for each in watch.listeners:
+                each.set()
+        tasks = [watch.task for watch in watches if watch.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def enter(self, audience: Audience, news: asyncio.Event) -> list[_Watch]:
+        """Begin to watch. However much it is, it counts as one stream."""
+        self._streams[audience.whose] += 1
+        watches = []
+        for watched in audience.watched:
+            watch = self._watches.get(watched.key)
+            if watch is None:
+                watch = self._watches[watched.key] = _Watch(watched.look)
+                watch.task = asyncio.create_task(watch.go_on(), name="mainspring-dashboard-watch")
+            watch.listeners.add(news)
+            watches.append(watch)
+        return watches
+
+    def leave(self, audience: Audience, news: asyncio.Event) -> None:
+        """Watch no more. Behind the last one nobody looks."""
+        self._streams[audience.whose] -= 1
+        if self._streams[audience.whose] <= 0:
+            del self._streams[audience.whose]
+        for watched in audience.watched:
+            watch = self._watches.get(watched.key)
+            if watch is None:
+                continue  # it was named twice
+            watch.listeners.discard(news)
+            if not watch.listeners:
+                del self._watches[watched.key]
+                if watch.task is not None:
+                    watch.task.cancel()
+
+
+class _Stream(Response):
+    """One browser's stream."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, live: Live, audience: Audience) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._live = live
+        self._audience = audience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        news = asyncio.Event()
+        watches = self._live.enter(self._audience, news)
+        gone = asyncio.create_task(_until_gone(receive, news))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._say(send, b"retry: 1000\n\n")
+            await self._go_on(watches, news, gone, send)
+            await self._say(send, b"", more=False)
+            if self._live.is_over:
+                await _let_go(receive, _LAST_WORDS)
+        except TimeoutError:
+            await _let_go(receive)
+        except OSError:
+            pass  # the browser has gone in the middle of a word
+        finally:
+            gone.cancel()
+            self._live.leave(self._audience, news)
+
+    async def _go_on(self, watches: list[_Watch], news: asyncio.Event, gone: asyncio.Task[None], send: Send) -> None:
+        told = [0] * len(watches)
+        began = said = asked = time.monotonic()
+        while not gone.done() and not self._live.is_over and time.monotonic() - began < LONGEST:
+            now = time.monotonic()
+            if now - asked >= _ALLOWED:
+                asked = now
+                try:
+                    await self._audience.allowed()
+                except Exception as error:  # noqa: BLE001 - whoever cannot say that it is allowed has not allowed it
+                    seen = _Seen(problem=problem_of(error))
+                    for number in range(len(watches)):
+                        await self._say(send, self._event(number, seen))
+                    return
+            news.clear()
+            for number, watch in enumerate(watches):
+                if watch.number != told[number]:
+                    told[number], said = watch.number, now
+                    await self._say(send, self._event(number, watch.seen))
+            if now - said >= PING:
+                said = now
+                await self._say(send, b": ping\n\n")
+            if not gone.done():
+                await _heard(news)
+
+    async def _say(self, send: Send, text: bytes, *, more: bool = True) -> None:
+        """Send it. Raises TimeoutError where nobody takes it: who does not read must not hold the server up."""
+        saying = asyncio.ensure_future(send({"type": "http.response.body", "body": text, "more_body": more}))
+        began = time.monotonic()
+        try:
+            while not (await asyncio.wait((saying,), timeout=_GLANCE))[0]:
+                if time.monotonic() - began >= (_LAST_WORDS if self._live.is_over else _PATIENCE):
+                    raise TimeoutError
+            saying.result()
+        finally:
+            saying.cancel()
+
+    def _event(self, number: int, seen: _Seen) -> bytes:
+        return seen.event(number if self._audience.numbered else None)
+
+
+async def _heard(news: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(_GLANCE):
+            await news.wait()
+    except TimeoutError:
+        return
+
+
+async def _until_gone(receive: Receive, news: asyncio.Event) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    news.set()
+
+
+async def _let_go(receive: Receive, patience: float = 0.0) -> None:
+    """End the connection of a browser that does not read. By itself, a server waits until it has read everything."""
+    connection = getattr(getattr(receive, "__self__", None), "transport", None)
+    if not isinstance(connection, asyncio.WriteTransport):
+        return
+    began = time.monotonic()
+    while (unread := connection.get_write_buffer_size()) and time.monotonic() - began < patience:  # noqa: ASYNC110
+        await asyncio.sleep(_GLANCE / 10)
+    if unread:
+        connection.abort()
+        await asyncio.sleep(0)  # so that the server knows
+
+
+def _server_exits() -> bool:
+    # Uvicorn tells applications only when all streams have ended. Who has been told to exit is in the signal's handler.
+    handler = signal.getsignal(signal.SIGTERM)
+    return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))

@@ -1,0 +1,111 @@
+"""The OpenAPI document, made from the table of routes: it cannot differ from what is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from mainspring.dashboard.answers import JSON, Refusal
+from mainspring.dashboard.route import Nothing, Route
+
+_TEMPLATE = "#/components/schemas/{name}"
+_STREAM = "text/event-stream"
+_PROBLEMS = {
+    400: "The request could not be read.",
+    401: "Nobody is logged in, or the token is not known.",
+    403: "This is not allowed to who asks, or was sent by a page of another origin.",
+    404: "There is no such thing.",
+    409: "It cannot be done as things are.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    421: "The dashboard is not served under that host.",
+    422: "What was asked cannot be meant; the message says what to change.",
+    429: "Too many attempts or streams.",
+    503: "The database does not answer.",
+}
+
+
+def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, Any]:
+    """The document, as it is served below ``root``."""
+    routes = list(table)
+    kinds = {kind for route in routes for kind in (route.asks, route.answers) if kind is not None} | {Refusal}
+    ordered = sorted(kinds, key=lambda kind: kind.__name__)
+    _, schemas = msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    asked = {route.asks.__name__ for route in routes if route.method == "GET" or route.in_path}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Mainspring dashboard", "version": version},
+        "servers": [{"url": root or "/"}],
+        "security": [{"token": []}, {"session": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {name: schema for name, schema in schemas.items() if name not in asked},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "__Host-mainspring"},
+            },
+        },
+    }
+
+
+def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    schema = schemas[route.asks.__name__]
+    needed = set(schema.get("required", ()))
+    found: dict[str, Any] = {
+        "summary": route.summary,
+        "operationId": f"{route.method.lower()}{route.path.removeprefix('/api').replace('{', '').replace('}', '')}",
+        "tags": [route.path.split("/")[2]],
+        "x-role": route.role,
+        "responses": _responses(route),
+    }
+    if route.role is None:
+        found["security"] = []
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": schema["properties"][name]}
+        for name in sorted(route.in_path)
+    ]
+    rest = {name: each for name, each in schema.get("properties", {}).items() if name not in route.in_path}
+    if route.method == "GET":
+        parameters += [
+            {"name": name, "in": "query", "required": name in needed, "schema": _without_null(each)}
+            for name, each in rest.items()
+        ]
+    else:
+        body = {
+            "type": "object",
+            "properties": rest,
+            "required": sorted(needed - route.in_path),
+            "additionalProperties": False,
+        }
+        shape = body if route.in_path or route.asks is Nothing else {"$ref": _TEMPLATE.format(name=route.asks.__name__)}
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": shape}}}
+    if parameters:
+        found["parameters"] = parameters
+    return found
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": "Done."}
+    if route.answers is not None:
+        shape = {"schema": {"$ref": _TEMPLATE.format(name=route.answers.__name__)}}
+        success = {"description": "The answer.", "content": {} if route.only_streams else {JSON: shape}}
+        if not route.changes:
+            # Each event's data is the same answer.
+            success["content"][_STREAM] = {"schema": {"type": "string"}}
+    refusal = {JSON: {"schema": {"$ref": _TEMPLATE.format(name=Refusal.__name__)}}}
+    told = {**_PROBLEMS, **({406: "It is a stream, and was not asked for as one."} if route.only_streams else {})}
+    problems = {str(status): {"description": each, "content": refusal} for status, each in told.items()}
+    return {str(route.status): success, **problems}
+
+
+def _without_null(schema: Mapping[str, Any]) -> Any:
+    """What may be left out of a query is left out: there is no null in it."""
+    if "anyOf" not in schema:
+        return {name: value for name, value in schema.items() if name != "default" or value is not None}
+    kinds = [each for each in schema["anyOf"] if each != {"type": "null"}]
+    return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}

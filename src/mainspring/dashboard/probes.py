@@ -1,0 +1,114 @@
+"""What machines ask: whether the process is up, whether all is well, and the numbers behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mainspring.app.app import Mainspring
+from mainspring.app.health import Check, Health, HealthLimits
+from mainspring.app.metrics import CONTENT_TYPE
+from mainspring.dashboard.answers import JSON, Problem, encode, plain, problem_of
+from mainspring.dashboard.paths import path_of
+from mainspring.dashboard.pulse import Pulse
+from mainspring.dashboard.security.headers import guarded
+from mainspring.model.errors import MissingExtra
+from mainspring.model.redaction import redacted
+
+_PATIENCE = 10.0
+
+
+class Liveness(Struct, frozen=True):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at; its details only for who is logged in."""
+
+    name: str
+    status: Literal["healthy", "degraded", "unhealthy"]
+    summary: str = ""
+    data: dict[str, object] = {}
+
+
+class Readiness(Struct, frozen=True):
+    """Whether all is well: the worst of what was looked at."""
+
+    status: Literal["healthy", "degraded", "unhealthy"]
+    checks: list[Finding]
+
+
+def live_response() -> Response:
+    """That the process is up: asks nobody, so it says nothing of the database."""
+    return Response(encode(Liveness()), media_type=JSON)
+
+
+async def ready_response(pulse: Pulse, *, detailed: bool) -> Response:
+    """Whether work gets done, within ten seconds: 200 while it does, if perhaps slowly, else 503."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            health = await (pulse.now() if detailed else pulse.lately())
+    except TimeoutError:
+        health = Health("unhealthy", (Check("storage", "unhealthy", f"no answer within {_PATIENCE:.0f} s"),))
+    except Exception as error:  # noqa: BLE001 - whatever is broken is the answer
+        health = Health("unhealthy", (Check("storage", "unhealthy", problem_of(error).message),))
+    findings = [
+        Finding(each.name, each.status, redacted(each.summary), plain(each.data))
+        if detailed
+        else Finding(each.name, each.status)
+        for each in health.checks
+    ]
+    body = encode(Readiness(health.status, findings))
+    return Response(body, 200 if health.ok else 503, media_type=JSON)
+
+
+async def metrics_response(app: Mainspring) -> Response:
+    """The metrics of this process, and of the database where it is its turn to tell."""
+    try:
+        text = await app.metrics()
+    except MissingExtra as error:
+        raise Problem(404, "no_metrics", str(error)) from None
+    return Response(text, media_type=CONTENT_TYPE)
+
+
+class Probes:
+    """An ASGI application with ``/health/live``, ``/health/ready`` and ``/metrics``, and nothing else.
+
+    It has no login: it tells names and states, never what is stored. Serve it where only machines of yours ask.
+    """
+
+    def __init__(self, app: Mainspring, *, limits: HealthLimits | None = None) -> None:
+        """Make it; ``limits`` are from where on the app is not well [those of ``app.health()``]."""
+        self._app = app
+        self._pulse = Pulse(app, limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except Exception as error:  # noqa: BLE001 - every problem has an answer
+            response = problem_of(error).response()
+        await response(scope, receive, guarded(send))
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise Problem(405, "method", "probes are asked by GET", {"Allow": "GET, HEAD"})
+        match path_of(request.scope):
+            case "/health/live":
+                return live_response()
+            case "/health/ready":
+                return await ready_response(self._pulse, detailed=False)
+            case "/metrics":
+                return await metrics_response(self._app)
+            case _:
+                raise Problem(404, "not_found", "there are /health/live, /health/ready and /metrics")

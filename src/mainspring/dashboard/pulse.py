@@ -1,0 +1,78 @@
+"""What several screens ask for at the same moment, read once: health, which is costly, and its like."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from mainspring.app.app import Mainspring
+from mainspring.app.health import Health, HealthLimits
+from mainspring.app.schedule_view import ScheduleView
+from mainspring.model.measures import MeasuresView, Window
+
+T = TypeVar("T")
+
+_PATIENCE = 15.0
+_COMING = 8
+_AGES: Mapping[Window, float] = {"15m": 0.5, "2h": 2.0, "24h": 10.0, "7d": 20.0}
+"""Seconds for which what was read of a window is good enough."""
+
+
+class Remembered(Generic[T]):
+    """One value, read anew when it is older than ``seconds``; who comes meanwhile waits for the same reading."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], seconds: float) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._at = float("-inf")
+        self._value: T | None = None
+        self._reading: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        """The value, fresh enough."""
+        if self._value is not None and time.monotonic() - self._at < self._seconds:
+            return self._value
+        if self._reading is None or self._reading.done() or self._reading.get_loop() is not asyncio.get_running_loop():
+            self._reading = asyncio.ensure_future(self._fetch())
+            self._reading.add_done_callback(_noticed)
+        # One who gives up must not take the reading from the others.
+        return await asyncio.shield(self._reading)
+
+    async def _fetch(self) -> T:
+        async with asyncio.timeout(_PATIENCE):  # or whoever comes next would wait for it, too
+            value = await self._read()
+        self._value, self._at = value, time.monotonic()
+        return value
+
+
+def _noticed(reading: asyncio.Task[Any]) -> None:
+    """Whoever waited has been told how it failed; where all have gone, nobody has to be."""
+    if not reading.cancelled():
+        reading.exception()
+
+
+class Pulse:
+    """The readings that are shared. Health is of some seconds ago for screens, of a moment ago for who is not known."""
+
+    def __init__(self, app: Mainspring, limits: HealthLimits | None = None) -> None:
+        def read() -> Awaitable[Health]:
+            return app.health(limits)
+
+        self.now: Callable[[], Awaitable[Health]] = read
+        self.lately: Callable[[], Awaitable[Health]] = Remembered(read, 1.0).get
+        self.shown: Callable[[], Awaitable[Health]] = Remembered(read, 5.0).get
+        self.coming: Callable[[], Awaitable[list[ScheduleView]]] = Remembered(lambda: _coming(app), 2.0).get
+        self._measures = {window: Remembered(partial(app.measures, window), age) for window, age in _AGES.items()}
+
+    def measures(self, window: Window) -> Awaitable[MeasuresView]:
+        """What ended within a window, as of a moment ago: the longer it is, the longer that may be."""
+        return self._measures[window].get()
+
+
+async def _coming(app: Mainspring) -> list[ScheduleView]:
+    """The schedules that are due next, soonest first."""
+    views = [each for each in await app.schedules.list() if each.state == "active" and each.next_at is not None]
+    return sorted(views, key=lambda each: (each.next_at, each.name))[:_COMING]

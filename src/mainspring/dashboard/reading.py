@@ -1,0 +1,151 @@
+"""From a request to what it asks for: strict, bounded, and with words for what is wrong."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import msgspec.inspect
+from msgspec import Meta, Struct
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
+
+from mainspring.dashboard.answers import Problem
+from mainspring.dashboard.route import Route
+
+BODY_LIMIT = 1024 * 1024
+_QUERY_LIMIT = 8192
+_FIRST, _LAST = 1970, 9000
+_PLACE, _UNKNOWN = " - at `$", "unknown field "
+_NAMED, _SAID = 50, 300
+"""How much of a name, and of a sentence, is told."""
+
+NO_NUL: str = r"^[^\x00]*$"
+"""What databases do not store in text."""
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+Topic: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255, pattern=NO_NUL)]
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=NO_NUL)]
+Reason: TypeAlias = Annotated[str, Meta(max_length=500, pattern=NO_NUL)]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
+Before: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[str, Meta(min_length=1, max_length=50)]
+"""A length of time: seconds, or text like 15m."""
+
+
+async def read(request: Request, route: Route) -> Struct:
+    """What the request asks of the route. Raises Problem, with what to change."""
+    given: dict[str, Any] = {name: request.path_params[name] for name in route.in_path}
+    if route.method == "GET":
+        return asked_by(route, given, request.url.query)
+    if request.url.query:
+        raise Problem(422, "invalid", "what a POST says stands in its body: leave the query out")
+    said = await _body(request)
+    if doubled := given.keys() & said.keys():
+        raise Problem(422, "invalid", f"{', '.join(sorted(doubled))} stands in the path: leave it out of the body")
+    return _converted(given | said, route, strict=True)
+
+
+def asked_by(route: Route, given: Mapping[str, Any], query: str) -> Struct:
+    """What a GET asks by its path and its query. Raises Problem."""
+    return _converted({**given, **_query(query, _lists(route.asks), given)}, route, strict=False)
+
+
+def _query(query: str, lists: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    if len(query) > _QUERY_LIMIT:
+        raise Problem(422, "invalid", f"the query is longer than {_QUERY_LIMIT} characters: ask for less")
+    found: dict[str, Any] = {}
+    for name, value in QueryParams(query).multi_items():
+        if name in lists:
+            found.setdefault(name, []).append(value)
+            continue
+        if name in found or name in given:
+            raise Problem(422, "invalid", f"{name[:50]!r} is given twice: give it once")
+        if value:  # an empty field of a form says nothing
+            found[name] = value
+    return found
+
+
+@functools.cache
+def _lists(asks: type[Struct]) -> frozenset[str]:
+    """The fields that may be given several times."""
+    fields = msgspec.inspect.type_info(asks).fields  # type: ignore[attr-defined]
+    return frozenset(each.name for each in fields if isinstance(each.type, msgspec.inspect.ListType))
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    raw = await body_of(request)
+    if not raw.strip():
+        return {}
+    try:
+        said = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        raise Problem(422, "invalid", "the body is not JSON, or nested too deeply: send an object") from None
+    if not isinstance(said, dict):
+        raise Problem(422, "invalid", "the body is JSON, but no object: send one, as in {}")
+    return said
+
+
+async def body_of(request: Request) -> bytes:
+    """The body, if it is not too large: it is read no further than that."""
+    too_large = Problem(413, "too_large", f"the body is over {BODY_LIMIT:,} bytes: send less")
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > BODY_LIMIT:
+        raise too_large
+    parts = bytearray()
+    try:
+        async for part in request.stream():
+            parts += part
+            if len(parts) > BODY_LIMIT:
+                raise too_large
+    except ClientDisconnect:
+        raise Problem(400, "gone", "the request ended before its body did") from None
+    return bytes(parts)
+
+
+def _converted(given: Mapping[str, Any], route: Route, *, strict: bool) -> Struct:
+    try:
+        asked = msgspec.convert(given, route.asks, strict=strict)
+        _check_instants(asked)
+    except msgspec.ValidationError as error:
+        raise Problem(422, "invalid", _told(str(error), route)) from None
+    except RecursionError:
+        raise Problem(422, "invalid", "the body is nested too deeply: send less") from None
+    return asked
+
+
+def _check_instants(asked: Struct) -> None:
+    """Refuse times that are none of this world: others reckon with them, to where no calendar reaches."""
+    for name in asked.__struct_fields__:
+        match getattr(asked, name):
+            case datetime() as moment if not _FIRST <= moment.year <= _LAST:
+                raise Problem(422, "invalid", f"{name}: {moment.isoformat()} is not between {_FIRST} and {_LAST}")
+            case Struct() as within:
+                _check_instants(within)
+            case _:
+                continue
+
+
+def _told(said: str, route: Route) -> str:
+    # What was sent may be quoted in it, however long it is.
+    what, _, place = said.rpartition(_PLACE) if _PLACE in said else (said, "", "")
+    what = what.replace("`", "")
+    place = _cut(place.rstrip("`").removeprefix("."), _NAMED)
+    named = f"{place}: " if place else ""
+    if _UNKNOWN in what:
+        before, _, name = what.partition(_UNKNOWN)
+        known = ", ".join(sorted(set(route.asks.__struct_fields__) - route.in_path)) or "nothing"
+        return f"{named}{before}{_UNKNOWN}{_cut(name, _NAMED)}: this takes {known}"
+    return f"{named}{what[:1].lower()}{_cut(what[1:], _SAID)}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def length(given: Length) -> timedelta | str:
+    """A length of time as the app takes it: a number is seconds."""
+    return given if isinstance(given, str) else timedelta(seconds=given)

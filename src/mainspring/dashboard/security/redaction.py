@@ -1,0 +1,191 @@
+"""What is never shown: fields whose names say that they are secret, wherever they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mainspring.dashboard.security.quotes import Spans, named_values, private_keys
+from mainspring.model.errors import BadOption
+from mainspring.model.redaction import redacted
+
+MASK = "•••"
+REDACTED: tuple[str, ...] = (
+    "*password*",
+    "*passwd*",
+    "*passphrase*",
+    "*secret*",
+    "*token*",
+    "*authorization*",
+    "*apikey*",
+    "*accesskey*",
+    "*credential*",
+    "*privatekey*",
+    "*cardnumber*",
+    "*creditcard*",
+    "cookie",
+    "setcookie",
+    "cvv",
+    "cvc",
+    "ssn",
+    "pin",
+    "pwd",
+    "otp",
+    "pass",
+    "auth",
+    "jwt",
+    "bearer",
+    "pan",
+    "*sessionid*",
+    "*signingkey*",
+)
+"""The names that are masked by default, without case and separators. ``*`` stands for anything; a name without one is
+meant as a whole, or as one word of it: ``customer_ssn``."""
+
+_DEEPEST = 200
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SEPARATORS = re.compile(r"[^a-z0-9*]")
+_LONGEST = 200
+"""As much of a name is looked at."""
+_NAMING = ("name", "key", "header", "field")
+"""Fields that name another one, whose value stands beside them."""
+
+
+class Redaction:
+    """Masks values by the names of their fields, in payloads, headers and text, before anything leaves."""
+
+    def __init__(self, names: Iterable[str] = REDACTED) -> None:
+        if isinstance(names, str):
+            raise BadOption(f"redact={names!r} is one name: write a list of names, as in [*REDACTED, {names!r}]")
+        self._names = tuple(names)
+        plain = {_plain(each) for each in self._names}
+        if any(not each.strip("*") for each in plain):
+            raise BadOption("redact= has a name that says nothing: write names of fields, as in 'iban' or '*email*'")
+        self._whole = frozenset(each for each in plain if "*" not in each)
+        globs = [tuple(each.split("*")) for each in sorted(plain) if "*" in each]
+        # Nearly all of them are something between two stars, and found by one search.
+        within = [each[1] for each in globs if len(each) == 3 and each[0] == each[2] == ""]  # noqa: PLR2004
+        self._within = re.compile("|".join(map(re.escape, within))) if within else None
+        self._globs = tuple(each for each in globs if each[1] not in within)
+        self._known: dict[str, bool] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is masked at all."""
+        return bool(self._names)
+
+    def hides(self, name: str) -> bool:
+        """Whether a field of this name is masked."""
+        name = name[:_LONGEST]
+        known = self._known.get(name)
+        if known is None:
+            known = self._hides(name)
+            if len(self._known) < 4096:  # noqa: PLR2004 - names may be data, and data has no end
+                self._known[name] = known
+        return known
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """The value with what is secret in it masked."""
+        if depth > _DEEPEST:
+            return "…"
+        match value:
+            case dict():
+                named = any(self._tells_of_hidden(value.get(each)) for each in _NAMING)
+                return {
+                    key: MASK if self._names_hidden(key) or (named and key == "value") else self.value(each, depth + 1)
+                    for key, each in value.items()
+                }
+            case [first, _] if self._tells_of_hidden(first):
+                return [first, MASK]
+            case list() | tuple():
+                return [self.value(each, depth + 1) for each in value]
+            case str():
+                return self.text(value) if any(sign in value for sign in (":", "=", "-----")) else value
+            case _:
+                return value
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers with what is secret in them masked."""
+        return {name: MASK if self.hides(name) else self.text(value) for name, value in headers.items()}
+
+    def text(self, text: str) -> str:
+        """Text that may quote fields, as errors do, with their values masked, and without passwords of URLs."""
+        if self._names:
+            text = _masked(text, private_keys(text))
+            text = _masked(text, named_values(text, self.hides))
+        return redacted(text, MASK)
+
+    def optional(self, text: str | None) -> str | None:
+        """The same where there may be none."""
+        return None if text is None else self.text(text)
+
+    def _tells_of_hidden(self, value: object) -> bool:
+        """Whether a value is the name of a hidden field, and no sentence that has it as a word."""
+        return isinstance(value, str | bytes) and len(value[:_LONGEST].split()) == 1 and self._names_hidden(value)
+
+    def _names_hidden(self, value: object) -> bool:
+        match value:
+            case str():
+                return self.hides(value)
+            case bytes():
+                return self.hides(value[:_LONGEST].decode("utf-8", "replace"))
+            case _:
+                return False
+
+    def _hides(self, name: str) -> bool:
+        if not self._names:
+            return False
+        whole = _plain(name).replace("*", "")
+        if whole in self._whole or (self._within is not None and self._within.search(whole)):
+            return True
+        if any(_fits(whole, each) for each in self._globs):
+            return True
+        return any(word.lower() in self._whole for word in _WORDS.findall(name))
+
+
+def masked_at(value: Any, where: str = "payload", depth: int = 0) -> str | None:
+    """Where a mask stands in a value that somebody sends back; None: nowhere."""
+    if depth > _DEEPEST:
+        return None
+    match value:
+        case str():
+            return where if MASK in value else None
+        case dict():
+            pairs: Iterable[tuple[object, Any]] = value.items()
+        case list():
+            pairs = enumerate(value)
+        case _:
+            return None
+    for key, each in pairs:
+        if isinstance(key, str) and MASK in key:
+            return f"{where}.{key}"
+        if (found := masked_at(each, f"{where}.{key}", depth + 1)) is not None:
+            return found
+    return None
+
+
+def _masked(text: str, spans: Spans) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        parts += (text[done:start], MASK)
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+def _fits(name: str, pieces: tuple[str, ...]) -> bool:
+    """Whether a name is these pieces, with anything between them: the first place of each is as good as any other."""
+    first, *between, last = pieces
+    if not (name.startswith(first) and name.endswith(last)) or len(name) < len(first) + len(last):
+        return False
+    start, end = len(first), len(name) - len(last)
+    for piece in between:
+        found = name.find(piece, start, end)
+        if found < 0:
+            return False
+        start = found + len(piece)
+    return True
+
+
+def _plain(name: str) -> str:
+    return _SEPARATORS.sub("", name.lower())

@@ -1,0 +1,95 @@
+"""Serving by ourselves, where there is no host application: a dashboard of its own, or probes beside a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from mainspring.model.errors import BadOption, MissingExtra
+
+try:
+    import uvicorn
+except ImportError as _error:
+    raise MissingExtra("uvicorn", "web", "serving HTTP") from _error
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_GRACE = 5
+
+
+class Server(uvicorn.Server):
+    """One HTTP server on one socket. It ends what goes on by itself, such as streams, before it waits for the rest."""
+
+    def __init__(self, app: ASGIApp, *, lifespan: bool, closing: Callable[[], Awaitable[None]] | None = None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="on" if lifespan else "off",
+                ws="none",
+                proxy_headers=False,  # whom to trust is said to the dashboard, which reads them itself
+                server_header=False,
+                access_log=False,
+                log_config=None,
+                timeout_graceful_shutdown=_GRACE,
+            )
+        )
+        self._closing = closing
+        self.listens_to_signals = True
+        self.started_up: Callable[[], object] | None = None
+        """Called when it answers, and can be told to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End by SIGTERM and Ctrl-C, without dying of them."""
+        if not self.listens_to_signals:
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        if self.started_up is not None:
+            self.started_up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, streams first."""
+        if self._closing is not None:
+            await self._closing()
+        await super().shutdown(sockets)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises BadOption when that cannot be."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise BadOption(f"there is no address {host!r} to listen on: {error.strerror}") from None
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(socket.SOMAXCONN)
+        listening.setblocking(False)  # noqa: FBT003
+    except OSError as error:
+        listening.close()
+        raise BadOption(f"{host}:{port} cannot be listened on: {error.strerror}. Choose another port") from None
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """Its address as a browser writes it, without the scheme."""
+    name: tuple[Any, ...] = listening.getsockname()
+    host, port = str(name[0]), int(name[1])
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

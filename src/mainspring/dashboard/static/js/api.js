@@ -1,0 +1,57 @@
+/** Talking to the server: reading and changing. */
+
+export const root = document.querySelector('meta[name="mainspring-root"]').content;
+
+let csrf = "";
+
+/** What the server says when it does not do as asked. `status` 0: it could not be reached. */
+export class Refusal extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** Read one thing. */
+export async function get(path, query) {
+  return answer(await send(address(path, query), { headers: { Accept: "application/json" } }));
+}
+
+/** Change something; only operators may. */
+export async function post(path, body = {}) {
+  const headers = { Accept: "application/json", "Content-Type": "application/json", "X-Mainspring-Csrf": csrf };
+  return answer(await send(address(path), { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+/** Who this is; also what every change must carry to be believed. */
+export async function session() {
+  const found = await get("session");
+  csrf = found.csrf ?? "";
+  return found;
+}
+
+/** The address of a route with its query; what is empty is left out. */
+export function address(path, query) {
+  const pairs = Object.entries(query ?? {}).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
+  const asked = new URLSearchParams(pairs).toString();
+  return `${root}/api/${path}${asked ? `?${asked}` : ""}`;
+}
+
+async function send(url, options) {
+  try {
+    return await fetch(url, { ...options, credentials: "same-origin", cache: "no-store" });
+  } catch {
+    throw new Refusal(0, "unreachable", "The dashboard's server does not answer.");
+  }
+}
+
+async function answer(response) {
+  if (response.status === 204) return null;
+  const body = await response.json().catch(() => null);
+  if (response.ok) return body;
+  const error = body?.error ?? { code: "unknown", message: `The server answered ${response.status}.` };
+  throw new Refusal(response.status, error.code, error.message);
+}

@@ -1,0 +1,107 @@
+/** The frame around every screen: the bar, the rail, and a place for the screen itself. */
+
+import { post } from "./api.js";
+import { h } from "./view.js";
+import { capped } from "./format.js";
+import { help } from "./keys.js";
+import { icon } from "./parts/icons.js";
+import { button, state } from "./parts/pieces.js";
+import { href } from "./router.js";
+
+const RAIL = [
+  ["", "overview", "Overview"],
+  ["messages", "messages", "Messages", (totals) => totals.ready + totals.running],
+  ["consumers", "consumers", "Consumers"],
+  ["schedules", "schedules", "Schedules"],
+  ["dead", "dead", "Dead letters", (totals) => totals.dead],
+  null,
+  ["leases", "leases", "Leases"],
+  ["fanouts", "fanouts", "Fan-out"],
+  ["workers", "workers", "Workers"],
+  ["audit", "audit", "Audit"],
+];
+const STATES = { live: "live", paused: "paused", lost: "connection lost" };
+
+/** The whole page, with an empty `main` for the screen. */
+export function frame(house, path, leave) {
+  return h(
+    "div",
+    { class: "frame" },
+    bar(house, leave),
+    rail(house, path),
+    h("main", { class: "main", id: "main", tabindex: "-1" }),
+  );
+}
+
+function bar(house, leave) {
+  const { me, overview } = house;
+  return h(
+    "header",
+    { class: "bar" },
+    h("a", { class: "skip", href: "#main" }, "Skip to the content"),
+    h(
+      "a",
+      { class: "brand", href: href("") },
+      icon("spring"),
+      h("span", { class: "wide" }, "Mainspring"),
+      h("span", { class: "of" }, me.app),
+    ),
+    overview && h("a", { href: href(""), title: ills(overview.health) }, state(overview.health.status)),
+    h("span", { class: "space" }),
+    h(
+      "span",
+      { class: `live ${house.state === "live" ? "on" : house.state}`, role: "status", title: house.refused?.message },
+      STATES[house.state],
+    ),
+    me.role === "viewer" &&
+      h("span", { class: "state wide", title: "Looking only: log in as an operator to change anything" }, "read-only"),
+    button(icon("keys"), help, { kind: "quiet wide", title: "Keys (?)" }),
+    button(icon(dark() ? "sun" : "moon"), turn, { kind: "quiet", title: dark() ? "Light" : "Dark" }),
+    me.login && button("Log out", () => leave(() => post("logout")), { kind: "quiet", title: me.user }),
+  );
+}
+
+function ills(health) {
+  return health.checks
+    .filter((check) => check.status !== "healthy")
+    .map((check) => `${check.name}: ${check.summary}`)
+    .join("\n");
+}
+
+function rail(house, path) {
+  const totals = house.overview?.totals;
+  const first = path.split("/")[0];
+  return h(
+    "nav",
+    { class: "rail", "aria-label": "Screens" },
+    RAIL.map((entry) => {
+      if (!entry) return h("hr", null);
+      const [to, picture, label, counted] = entry;
+      const number = totals && counted ? counted(totals) : 0;
+      const alarm = to === "dead" && number > 0;
+      const badge =
+        number > 0 && h("span", { class: `count ${alarm ? "alarm" : ""}` }, capped(number, house.overview.cap));
+      return h(
+        "a",
+        { href: href(to), class: alarm ? "alarmed" : "", "aria-current": first === to && "page" },
+        icon(picture),
+        label,
+        badge,
+      );
+    }),
+  );
+}
+
+function dark() {
+  return document.documentElement.dataset.theme === "dark";
+}
+
+function turn() {
+  const theme = dark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem("mainspring-theme", theme);
+  } catch {
+    // Storage may be forbidden: it holds until the page is closed.
+  }
+}

@@ -1,0 +1,79 @@
+/** Keys: `g` and a letter go to a screen, others belong to the screen that is shown. */
+
+import { h } from "./view.js";
+import { ask } from "./parts/dialogs.js";
+import { go } from "./router.js";
+
+const SCREENS = {
+  o: "",
+  m: "messages",
+  c: "consumers",
+  s: "schedules",
+  d: "dead",
+  l: "leases",
+  f: "fanouts",
+  w: "workers",
+  a: "audit",
+};
+const HELP = [
+  ["g o", "Overview"],
+  ["g m", "Messages"],
+  ["g c", "Consumers"],
+  ["g s", "Schedules"],
+  ["g d", "Dead letters"],
+  ["g l", "Leases"],
+  ["g f", "Fan-out"],
+  ["g w", "Workers"],
+  ["g a", "Audit"],
+  ["/", "Search"],
+  ["j k", "Next and previous row"],
+  ["x", "Choose the row"],
+  ["Enter", "Open the row"],
+  ["?", "This help"],
+];
+
+let here = {};
+let pending = false;
+
+/** The keys of the screen that is shown: an object from a key to what it does. */
+export function keys(mapping) {
+  here = mapping;
+}
+
+/** Say which keys there are. */
+export function help() {
+  const rows = HELP.map(([key, what]) => [
+    h(
+      "dt",
+      null,
+      key.split(" ").map((each) => [h("kbd", null, each), " "]),
+    ),
+    h("dd", null, what),
+  ]);
+  return ask({ title: "Keys", label: "Close", draw: () => h("dl", { class: "facts" }, rows), act: () => true });
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
+  if (typing || event.metaKey || event.ctrlKey || event.altKey) return;
+  if (pending) {
+    pending = false;
+    if (event.key in SCREENS) go(SCREENS[event.key]);
+    return;
+  }
+  if (event.key === "g") {
+    pending = true;
+    setTimeout(() => (pending = false), 1200);
+  } else if (event.key === "?") {
+    help();
+  } else if (event.key === "/") {
+    const search = document.querySelector("[data-search]");
+    if (search) {
+      event.preventDefault();
+      search.focus();
+    }
+  } else if (event.key in here) {
+    event.preventDefault();
+    here[event.key]();
+  }
+});

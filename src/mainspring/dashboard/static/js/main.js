@@ -1,0 +1,116 @@
+/** Where it all begins: who is there, which screen, and the frame around it. */
+
+import { session } from "./api.js";
+import { watch } from "./watch.js";
+import { h, render } from "./view.js";
+import { follow, go, here } from "./router.js";
+import { frame } from "./frame.js";
+import { keys } from "./keys.js";
+import { serverTime } from "./parts/when.js";
+import { tell } from "./parts/dialogs.js";
+import { trouble } from "./parts/pieces.js";
+import { login } from "./screens/login.js";
+import { screens } from "./screens/index.js";
+
+const page = document.getElementById("app");
+
+/** What every screen may know: who is there, and the overview that the frame watches anyway. */
+const house = { me: null, overview: null, state: "paused", refused: null, window: "15m", listeners: new Set() };
+
+let shown = null;
+let unwatch = null;
+
+async function begin() {
+  try {
+    house.me = await session();
+  } catch (refusal) {
+    render(page, h("div", { class: "door" }, trouble(refusal)));
+    setTimeout(begin, 3000);
+    return;
+  }
+  serverTime(house.me.now);
+  if (house.me.role === null) {
+    leave();
+    render(page, login(house.me, begin));
+    return;
+  }
+  if (here().path === "login") history.replaceState(null, "", document.location.pathname.replace(/login\/?$/, ""));
+  look();
+  route();
+}
+
+/** Watch the overview over this window of time. */
+function look() {
+  unwatch?.();
+  unwatch = watch(
+    "overview",
+    { window: house.window },
+    {
+      data(overview) {
+        serverTime(overview.now);
+        house.overview = overview;
+        house.refused = null;
+        drawn();
+      },
+      state(state) {
+        house.state = state;
+        drawn();
+      },
+      refused(refusal) {
+        house.refused = refusal;
+        if (refusal.status === 401) begin();
+        drawn();
+      },
+    },
+  );
+}
+
+/** Look at another window of time. */
+house.over = (window) => {
+  house.window = window;
+  look();
+};
+
+/** Tell the frame and whoever listens that there is something new to draw. */
+function drawn() {
+  if (!shown) return;
+  draw();
+  for (const listener of house.listeners) listener();
+}
+
+function draw() {
+  render(page, frame(house, here().path, leaveHouse));
+}
+
+function route() {
+  const { path, query } = here();
+  const found = screens(path);
+  shown?.leave?.();
+  house.listeners.clear();
+  keys({});
+  shown = {};
+  draw();
+  const main = document.getElementById("main");
+  document.title = found.title ? `${found.title} · ${house.me.app}` : `${house.me.app} · Mainspring`;
+  if (shown.path !== path) main.scrollTo?.(0, 0);
+  // Every screen gets a place of its own: what is still on its way for the last one draws where nobody sees it.
+  const place = document.createElement("div");
+  main.replaceChildren(place);
+  shown = found.show(place, { ...found.given, query, house, go }) ?? {};
+}
+
+function leave() {
+  unwatch?.();
+  unwatch = null;
+  shown?.leave?.();
+  shown = null;
+}
+
+async function leaveHouse(out) {
+  await out();
+  await begin();
+}
+
+addEventListener("unhandledrejection", (event) => tell(String(event.reason?.message ?? event.reason), { grave: true }));
+follow(() => house.me?.role && route());
+begin();

@@ -1,0 +1,123 @@
+/** Bulk actions: asked for here, done on the server, and followed to their end. */
+
+import { get, post } from "../api.js";
+import { watch } from "../watch.js";
+import { h } from "../view.js";
+import { many } from "../format.js";
+import { attempt, confirmed, tell } from "./dialogs.js";
+import { button } from "./pieces.js";
+
+const DONE = { revive: "revived", discard: "discarded", cancel: "cancelled", run_now: "due now" };
+const DOING = { revive: "Reviving", discard: "Discarding", cancel: "Cancelling", run_now: "Making due" };
+const ROUTES = { revive: "retry", run_now: "retry", cancel: "cancel", discard: "discard" };
+const GRAVE = new Set(["discard", "cancel"]);
+const QUESTIONS = {
+  revive: ["Revive", "They are due at once, with a fresh count of attempts."],
+  discard: ["Discard", "They are removed for good, payload and all. This cannot be undone."],
+  cancel: ["Cancel", "What waits never starts; what runs is asked to stop."],
+  run_now: ["Run now", "What waits for a later time, or to be tried again, becomes due at once."],
+};
+
+/** What can be done to many, by the state they are in. */
+export const ACTIONS = {
+  dead: ["revive", "discard"],
+  scheduled: ["run_now", "cancel"],
+  live: ["run_now", "cancel"],
+  ready: ["cancel"],
+  running: ["cancel"],
+  parked: ["cancel"],
+};
+
+/** The words of an action: its name on a button, and what it does. */
+export function question(action) {
+  return QUESTIONS[action];
+}
+
+/** Do it to these, one by one, after asking; says how many of them took effect. */
+export async function each(action, rows) {
+  const [label, text] = QUESTIONS[action];
+  let done = 0;
+  const all = async () => {
+    for (const row of rows) {
+      const answer = await post(`messages/${row.message_id}/${ROUTES[action]}`, row.group ? { group: row.group } : {});
+      done += Object.values(answer).reduce((sum, count) => sum + count, 0);
+    }
+  };
+  const title = `${label}: ${many(rows.length, "delivery", "deliveries")}?`;
+  const agreed = await confirmed(title, text, label, all, { grave: GRAVE.has(action) });
+  if (agreed) tell(`${many(done, "delivery", "deliveries")} ${DONE[action]}.`);
+  return agreed;
+}
+
+/** Follows one bulk action; `redraw` is called when there is news, `ended` when it is over. */
+export class Bulk {
+  constructor(redraw, ended) {
+    this.redraw = redraw;
+    this.ended = ended;
+    this.job = null;
+    this.leave = () => this.unwatch?.();
+  }
+
+  /** Ask first, then start it: `what` says in words what it is about. */
+  async start(action, filter, what) {
+    const [label, text] = QUESTIONS[action];
+    const found = await attempt(() => get("messages/count", filter));
+    if (!found) return;
+    const number = `${many(found.count, "delivery", "deliveries")}${found.more ? " or more" : ""}`;
+    const begin = () => post("bulk", { action, filter });
+    const title = `${label}: ${what}, ${number}?`;
+    const job = await confirmed(title, text, label, begin, { grave: GRAVE.has(action) });
+    if (job) this.follow(job);
+  }
+
+  /** Go on showing one that was begun before the page was loaded. */
+  async resume() {
+    const { rows } = await get("bulk").catch(() => ({ rows: [] }));
+    const job = rows.find((row) => row.state === "running");
+    if (job && !this.job) this.follow(job);
+  }
+
+  follow(job) {
+    this.unwatch?.();
+    this.job = job;
+    this.redraw();
+    this.unwatch = watch(`bulk/${job.id}`, null, {
+      data: (fresh) => this.heard(fresh),
+      refused: (refusal) => tell(refusal.message, { grave: true }),
+    });
+  }
+
+  heard(job) {
+    this.job = job;
+    if (job.state !== "running") {
+      this.unwatch?.();
+      this.job = null;
+      const said = `${many(job.done, "delivery", "deliveries")} ${DONE[job.action]}${job.state === "stopped" ? ", then stopped" : ""}.`;
+      tell(job.state === "failed" ? `${said} Then it failed: ${job.error}` : said, { grave: job.state === "failed" });
+      this.ended?.(job);
+    }
+    this.redraw();
+  }
+
+  /** How far it is, for the screen. */
+  view() {
+    const { job } = this;
+    if (!job) return null;
+    const share = job.total ? Math.min(100, Math.round((20 * job.done) / job.total) * 5) : null;
+    return h(
+      "div",
+      { class: "card bulkbar", role: "status", key: "bulk" },
+      h(
+        "span",
+        null,
+        `${DOING[job.action]} … ${many(job.done, "delivery", "deliveries")}${job.total ? ` of ${job.total.toLocaleString("en")}` : ""}`,
+      ),
+      h(
+        "div",
+        { class: `progress grow ${share === null ? "unknown" : ""}` },
+        h("i", { class: share === null ? "" : `w-${share}` }),
+      ),
+      button("Stop", () => attempt(() => post(`bulk/${job.id}/stop`)), { kind: "small" }),
+    );
+  }
+}

@@ -1,0 +1,149 @@
+/** Asking before doing, and saying what was done. */
+
+import { h, render } from "../view.js";
+import { button } from "./pieces.js";
+
+/**
+ * Ask something in a dialog. `draw(values, redraw)` gives the fields, `act(values)` does it; an error it throws is
+ * shown and the dialog stays. Resolves to what `act` returned, or undefined when somebody thought better of it.
+ */
+export function ask({ title, draw, act, label, grave = false, wide = false, values = {} }) {
+  const dialog = document.createElement("dialog");
+  if (!wide) dialog.className = "narrow";
+  dialog.setAttribute("aria-label", title);
+  document.body.append(dialog);
+  return new Promise((resolve) => {
+    let wrong = null;
+    let busy = false;
+
+    async function submit(event) {
+      event.preventDefault();
+      busy = true;
+      wrong = null;
+      redraw();
+      try {
+        const done = await act(values);
+        close(done ?? true);
+      } catch (error) {
+        wrong = error;
+        busy = false;
+        redraw();
+      }
+    }
+
+    function close(answer) {
+      dialog.close();
+      dialog.remove();
+      resolve(answer);
+    }
+
+    function redraw() {
+      const fields = draw ? draw(values, redraw) : null;
+      const buttons = h(
+        "menu",
+        null,
+        button("Cancel", () => close(undefined), { kind: "quiet" }),
+        button(busy ? "…" : label, null, { kind: `main-act ${grave ? "grave" : ""}`, type: "submit", disabled: busy }),
+      );
+      const said = wrong && h("p", { class: "wrong", role: "alert" }, wrong.message);
+      render(dialog, h("form", { onsubmit: submit, novalidate: true }, h("h2", null, title), fields, said, buttons));
+    }
+
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      close(undefined);
+    });
+    redraw();
+    dialog.showModal();
+  });
+}
+
+/** Ask whether to go on. */
+export function confirmed(title, text, label, act, { grave = false } = {}) {
+  return ask({ title, draw: () => h("p", { class: "soft" }, text), label, act, grave });
+}
+
+/** One line to type into; what is typed is kept in `values[name]`. */
+export function field(values, name, label, { hint, redraw, ...attributes } = {}) {
+  const oninput = (event) => {
+    values[name] = event.target.value;
+    redraw?.();
+  };
+  return h(
+    "label",
+    { class: "field" },
+    h("span", null, label),
+    h("input", { value: values[name] ?? "", oninput, autocomplete: "off", ...attributes }),
+    hint && h("small", null, hint),
+  );
+}
+
+/** Several lines to type into. */
+export function lines(values, name, label, hint) {
+  const oninput = (event) => {
+    values[name] = event.target.value;
+  };
+  return h(
+    "label",
+    { class: "field" },
+    h("span", null, label),
+    h("textarea", { value: values[name] ?? "", oninput, spellcheck: "false" }),
+    hint && h("small", null, hint),
+  );
+}
+
+/** One of several. */
+export function select(values, name, label, choices, redraw) {
+  const onchange = (event) => {
+    values[name] = event.target.value;
+    redraw?.();
+  };
+  const options = choices.map((each) => h("option", { value: each, selected: values[name] === each }, each));
+  return h("label", { class: "field" }, h("span", null, label), h("select", { onchange }, options));
+}
+
+const toasts = document.createElement("div");
+toasts.className = "toasts";
+toasts.setAttribute("role", "status");
+let told = [];
+let number = 0;
+
+/** Say something in passing. What went wrong stays until it is put away. */
+export function tell(text, { grave = false } = {}) {
+  if (!toasts.isConnected) document.body.append(toasts);
+  const toast = { text, grave, key: (number += 1) };
+  told = [...told.slice(-3), toast];
+  if (!grave) setTimeout(() => dismiss(toast), 5000);
+  draw();
+}
+
+/** Do something, and say how it went: `said(answer)` is the sentence for when it went well. */
+export async function attempt(act, said) {
+  try {
+    const answer = await act();
+    if (said) tell(typeof said === "function" ? said(answer) : said);
+    return answer;
+  } catch (refusal) {
+    tell(refusal.message, { grave: true });
+    return undefined;
+  }
+}
+
+function dismiss(toast) {
+  told = told.filter((each) => each !== toast);
+  draw();
+}
+
+function draw() {
+  render(
+    toasts,
+    told.map((toast) =>
+      h(
+        "div",
+        { key: toast.key, class: `toast ${toast.grave ? "grave" : ""}` },
+        h("span", null, toast.text),
+        button("×", () => dismiss(toast), { kind: "quiet small", title: "Dismiss" }),
+      ),
+    ),
+  );
+}

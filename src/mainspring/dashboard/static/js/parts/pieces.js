@@ -1,0 +1,110 @@
+/** Pieces that many screens share. */
+
+import { h } from "../view.js";
+import { brief } from "../format.js";
+import { href } from "../router.js";
+import "./when.js";
+
+/** A word for where something stands, in its colour. */
+export function state(word, title) {
+  return h("span", { class: `state ${word}`, title }, word);
+}
+
+/** How long ago or until; `as` "age", "clock" or "countdown" for other ways to say it. */
+export function when(at, as) {
+  return h("ms-when", { at, as, class: "nowrap" });
+}
+
+/** The top of a screen. */
+export function head(title, sub, ...actions) {
+  return h(
+    "div",
+    { class: "head" },
+    h("h1", null, title),
+    sub && h("span", { class: "sub" }, sub),
+    h("div", { class: "actions" }, actions),
+  );
+}
+
+/** A box with a heading. */
+export function card(title, aside, ...body) {
+  return h(
+    "section",
+    { class: "card" },
+    title && h("header", null, h("h2", null, title), aside && h("div", { class: "aside" }, aside)),
+    body,
+  );
+}
+
+/** What to say where there is nothing, and how there would be something. */
+export function empty(title, text, example) {
+  return h("div", { class: "empty" }, h("strong", null, title), h("p", null, text), example && h("pre", null, example));
+}
+
+/** A button; `kind` is "main-act", "grave", "quiet" or "small", or several. */
+export function button(label, onclick, { kind = "", title, disabled, type = "button" } = {}) {
+  return h("button", { class: `button ${kind}`, type, onclick, title, disabled }, label);
+}
+
+/** A message's id, short, leading to it. */
+export function messageLink(id, text) {
+  return h("a", { href: href(`messages/${id}`), class: "mono nowrap", title: id }, text ?? brief(id));
+}
+
+/** A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows lead somewhere. */
+export function table(columns, rows, { key, open, chosen, at } = {}) {
+  const kind = (column) =>
+    [column.right && "right", column.spare && "spare", column.fill && "fill", column.tight && "tight"]
+      .filter(Boolean)
+      .join(" ");
+  const names = columns.map((column) => h("th", { class: kind(column), scope: "col" }, column.head ?? column.name));
+  const body = rows.map((row) => {
+    const marks = [open && "link", chosen?.(row) && "chosen", at?.(row) && "at"].filter(Boolean).join(" ");
+    const onclick = open && ((event) => event.target.closest("a, button, input, label, summary") || open(row, event));
+    return h(
+      "tr",
+      { key: key(row), class: marks, onclick },
+      columns.map((column) => h("td", { class: kind(column) }, column.cell(row))),
+    );
+  });
+  return h(
+    "div",
+    { class: "scroll" },
+    h("table", null, h("thead", null, h("tr", null, names)), h("tbody", null, body)),
+  );
+}
+
+/** Names and what they are. */
+export function facts(...pairs) {
+  const told = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
+  return h(
+    "dl",
+    { class: "facts" },
+    told.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
+}
+
+/** A line with what is wrong. */
+export function trouble(refusal) {
+  return h("div", { class: "note grave", role: "alert" }, refusal.message);
+}
+
+/** The bars of recent outcomes, the latest to the right; each leads to its message. */
+export function strip(runs, length = 20) {
+  const missing = Math.max(0, length - runs.length);
+  const shown = [...runs].slice(0, length).reverse();
+  return h(
+    "span",
+    { class: "strip" },
+    Array.from({ length: missing }, () => h("i", null)),
+    shown.map((run) =>
+      h("a", {
+        key: run.id,
+        class: run.status,
+        href: href(`messages/${run.message_id}`),
+        title: `${run.status}, ${run.finished_at}`,
+        "aria-label": run.status,
+      }),
+    ),
+  );
+}

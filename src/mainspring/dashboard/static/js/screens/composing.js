@@ -1,0 +1,79 @@
+/** Writing a message: a new one, a copy with changes, or another payload for a dead letter. */
+
+import { post } from "../api.js";
+import { h } from "../view.js";
+import { ask, field, lines, select, tell } from "../parts/dialogs.js";
+
+/** Publish something new. */
+export function compose(go) {
+  const values = { topic: "", key: "", delay: "", payload: "{}" };
+  return publish("Publish a message", values, () => ({ payload_text: checked(values.payload) }), "JSON.", go);
+}
+
+/** Publish a copy of a message, changed or not. */
+export function copy(found, go) {
+  const { text } = found.payload;
+  const values = { topic: found.topic, key: found.key ?? "", delay: "", payload: text ?? "" };
+  const hint =
+    text === null
+      ? "It cannot be edited here, and is copied as it is."
+      : "JSON. Left as it is, it is copied with what is hidden in it.";
+  // What nobody has touched is not sent: the server has it in full, and this page may have it with masks.
+  const changed = () => (values.payload === (text ?? "") ? {} : { payload_text: checked(values.payload) });
+  return publish("Copy and edit", values, () => ({ copy_of: found.id, ...changed() }), hint, go);
+}
+
+/** Revive a dead letter with another payload. */
+export async function edit(found) {
+  const groups = found.deliveries.filter((each) => each.state === "dead").map((each) => each.group);
+  const values = { group: groups[0], payload: found.payload.text ?? "" };
+  const done = await ask({
+    title: "Edit and revive",
+    label: "Revive",
+    wide: true,
+    values,
+    draw: (_, redraw) => [
+      groups.length > 1 && select(values, "group", "Consumer", groups, redraw),
+      lines(values, "payload", "Payload", "JSON. The dead letter ends, and this goes to its consumer instead."),
+    ],
+    act: () => post(`messages/${found.id}/replace`, { group: values.group, payload_text: checked(values.payload) }),
+  });
+  if (done) tell(done.replaced ? "Revived with the new payload." : "It is no longer a dead letter.");
+}
+
+async function publish(title, values, body, hint, go) {
+  const receipt = await ask({
+    title,
+    label: "Publish",
+    wide: true,
+    values,
+    draw: () => [
+      h(
+        "div",
+        { class: "fields" },
+        field(values, "topic", "Topic"),
+        field(values, "key", "Key"),
+        field(values, "delay", "Delay", { placeholder: "15m" }),
+      ),
+      lines(values, "payload", "Payload", `${hint} It goes to every consumer of the topic.`),
+    ],
+    act: () => post("messages", { topic: values.topic, ...body(), ...given(values, "key"), ...given(values, "delay") }),
+  });
+  if (!receipt) return;
+  tell("Published.");
+  go(`messages/${receipt.id}`);
+}
+
+function given(values, name) {
+  return values[name] ? { [name]: values[name] } : {};
+}
+
+/** The text, if it is JSON; it travels as text, since numbers beyond 2^53 would not survive being read here. */
+function checked(text) {
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    throw new Error(`The payload is not JSON: ${error.message}`);
+  }
+  return text;
+}

@@ -1,0 +1,88 @@
+/** Dead letters by what went wrong, to be revived or discarded together. */
+
+import { h } from "../view.js";
+import { capped, many } from "../format.js";
+import { Bulk } from "../parts/bulk.js";
+import { button, empty, head, when } from "../parts/pieces.js";
+import { href } from "../router.js";
+import { watching } from "./watching.js";
+
+const CAP = 10_000;
+
+/** Shows the causes, of every consumer or of one. */
+export function dead(place, { query, house, go }) {
+  const bulk = new Bulk(() => screen.redraw());
+  const screen = watching(place, "dead/causes", { group: query.group }, (found) =>
+    draw(found, query.group, house, bulk, go),
+  );
+  return {
+    leave() {
+      screen.leave();
+      bulk.leave();
+    },
+  };
+}
+
+function draw({ rows, more }, group, house, bulk, go) {
+  const total = rows.reduce((sum, row) => sum + row.count, 0);
+  const filter = { state: "dead", ...(group && { group }) };
+  const acts = house.me.role === "operator" && total > 0;
+  const title = head(
+    "Dead letters",
+    total
+      ? `${many(total, "delivery", "deliveries")} of ${many(rows.length, "cause")}${more ? ", and more" : ""}${group ? ` in ${group}` : ""}`
+      : group && `of ${group}`,
+    group && button("All consumers", () => go("dead"), { kind: "quiet" }),
+    acts && button("Revive all", () => bulk.start("revive", filter, "all dead letters here"), { kind: "main-act" }),
+    acts && button("Discard all", () => bulk.start("discard", filter, "all dead letters here"), { kind: "grave" }),
+  );
+  if (!rows.length) {
+    return [
+      title,
+      h(
+        "div",
+        { class: "card" },
+        empty(
+          "No dead letters.",
+          "What fails for the last time waits here with its payload and every error, grouped by what went wrong, until it is revived or discarded.",
+        ),
+      ),
+    ];
+  }
+  return [
+    title,
+    h(
+      "div",
+      { class: "card" },
+      rows.map((row) => cause(row, house, bulk)),
+    ),
+    bulk.view(),
+  ];
+}
+
+function cause(row, house, bulk) {
+  const filter = { state: "dead", group: row.group, fingerprint: row.fingerprint };
+  const what = `${many(row.count, "dead letter")} of ${row.group}`;
+  return h(
+    "article",
+    { key: `${row.group}-${row.fingerprint}`, class: "cause" },
+    h(
+      "div",
+      { class: "row" },
+      h("span", { class: "figure" }, capped(row.count, CAP)),
+      h("b", null, row.group),
+      row.kind !== "error" && h("span", { class: "state" }, row.kind),
+      h("span", { class: "faint" }, "last ", when(row.last_at), row.count > 1 && [", first ", when(row.first_at)]),
+    ),
+    h("div", { class: "error" }, row.error),
+    h(
+      "div",
+      { class: "row" },
+      h("a", { class: "button small", href: href("messages", filter) }, "Look at them"),
+      house.me.role === "operator" && [
+        button("Revive", () => bulk.start("revive", filter, what), { kind: "small" }),
+        button("Discard", () => bulk.start("discard", filter, what), { kind: "small grave" }),
+      ],
+    ),
+  );
+}

@@ -1,0 +1,201 @@
+/** One rhythm over many shards: how far each has come. */
+
+import { get, post } from "../api.js";
+import { h } from "../view.js";
+import { clock, count, span } from "../format.js";
+import { ask, attempt, confirmed, field } from "../parts/dialogs.js";
+import { button, empty, head, state, when } from "../parts/pieces.js";
+import { href } from "../router.js";
+import { watching } from "./watching.js";
+
+const LIMIT = 100;
+
+/** Shows every work of every fan-out, and the shards of the one that is opened. */
+export function fanouts(place, { house }) {
+  const own = { open: null, cursors: null, behind: false };
+  const screen = watching(place, "fanouts", null, (found) => draw(found, own, house, () => screen.redraw()));
+  return screen;
+}
+
+function draw({ rows }, own, house, redraw) {
+  if (!rows.length) {
+    return [
+      head("Fan-out"),
+      h(
+        "div",
+        { class: "card" },
+        empty(
+          "There is no fan-out.",
+          "A planner names the shards, and every shard that is due gets a slice: a message, with a cursor that says how far it has come.",
+          '@app.fanout("mailboxes", "sync", every="15m")\nasync def planner():\n    yield "alice"\n    yield "bob"',
+        ),
+      ),
+    ];
+  }
+  return [
+    head("Fan-out", `${rows.length} ${rows.length === 1 ? "work" : "works"}`),
+    h(
+      "div",
+      { class: "stack" },
+      rows.map((row) => work(row, own, house, redraw)),
+    ),
+  ];
+}
+
+function work(row, own, house, redraw) {
+  const name = `${row.topic} ${row.work ?? ""}`;
+  const open = own.open === name;
+  const share = row.shards ? Math.round((20 * row.completed) / row.shards) * 5 : 0;
+  const turn = async () => {
+    own.open = open ? null : name;
+    own.cursors = null;
+    redraw();
+    if (!open && row.work) await load(row, own, redraw);
+  };
+  return h(
+    "section",
+    { key: name, class: "card" },
+    h(
+      "header",
+      null,
+      h("h2", null, row.topic, row.work && h("span", { class: "faint" }, ` / ${row.work}`)),
+      row.paused && state("paused"),
+      !row.enabled && state("disabled"),
+      row.coordinator && state("running", `${row.coordinator} plans it`),
+      h(
+        "div",
+        { class: "aside row" },
+        row.next_window && ["next window ", when(row.next_window)],
+        house.me.role === "operator" && [
+          button("Plan now", () => plan(row), { kind: "small" }),
+          row.work && button("Edit", () => edit(row), { kind: "small" }),
+        ],
+      ),
+    ),
+    h(
+      "div",
+      { class: "body stack" },
+      h(
+        "div",
+        { class: "row" },
+        h("b", null, `${count(row.completed)} of ${count(row.shards)} shards`),
+        row.last_window ? ["have completed ", clock(row.last_window)] : "no window yet",
+        row.behind > 0 && h("span", { class: "wrong" }, `${count(row.behind)} behind`),
+      ),
+      h("div", { class: "progress" }, h("i", { class: `w-${share}` })),
+      h(
+        "div",
+        { class: "row faint" },
+        h("a", { href: href("schedules/view", { name: row.schedule }) }, row.rhythm ?? "no code declares it any more"),
+        row.every && ` at least ${span(row.every)} apart`,
+        row.oldest && ["oldest shard at ", clock(row.oldest)],
+        row.work && button(open ? "Hide the shards" : "Shards", turn, { kind: "small quiet" }),
+      ),
+      open && shards(row, own, redraw, house),
+    ),
+  );
+}
+
+async function load(row, own, redraw, after) {
+  const page = await attempt(() =>
+    get("fanouts/cursors", { topic: row.topic, work: row.work, behind: own.behind || undefined, after, limit: LIMIT }),
+  );
+  if (!page) return;
+  own.cursors = after ? [...own.cursors, ...page.rows] : page.rows;
+  own.more = page.rows.length === LIMIT;
+  redraw();
+}
+
+function shards(row, own, redraw, house) {
+  if (!own.cursors) return h("p", { class: "faint" }, "Loading …");
+  const only = h(
+    "label",
+    { class: "row" },
+    h("input", {
+      type: "checkbox",
+      checked: own.behind,
+      onchange: (event) => ((own.behind = event.target.checked), load(row, own, redraw)),
+    }),
+    "only those behind",
+  );
+  if (!own.cursors.length)
+    return h(
+      "div",
+      null,
+      only,
+      h("p", { class: "faint" }, own.behind ? "No shard is behind." : "No shard has been planned yet."),
+    );
+  const lines = own.cursors.map((each) =>
+    h(
+      "tr",
+      { key: each.shard },
+      h("td", null, each.shard),
+      h("td", { class: "right" }, each.completed ? clock(each.completed) : "none yet"),
+      h("td", { class: "right spare" }, each.completed_at ? when(each.completed_at) : "–"),
+      h("td", { class: "right" }, each.planned ? clock(each.planned) : "–"),
+      house.me.role === "operator" &&
+        h(
+          "td",
+          { class: "right" },
+          button("Run", () => plan(row, each.shard), { kind: "small" }),
+        ),
+    ),
+  );
+  const heads = ["Shard", "Completed", "When", "Planned", ...(house.me.role === "operator" ? [""] : [])].map(
+    (name, index) => h("th", { scope: "col", class: `${index ? "right" : ""} ${index === 2 ? "spare" : ""}` }, name),
+  );
+  const last = own.cursors.at(-1).shard;
+  return h(
+    "div",
+    null,
+    only,
+    h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines))),
+    own.more && button("More", () => load(row, own, redraw, last)),
+  );
+}
+
+function plan(row, shard) {
+  const what = shard ? `shard ${shard}` : "every shard that is due";
+  return confirmed(`Plan ${row.topic} now?`, `With now as the window, ${what} gets a slice at once.`, "Plan it", () =>
+    post("fanouts/run", { topic: row.topic, ...(row.work && { work: row.work }), ...(shard && { shard }) }),
+  );
+}
+
+function edit(row) {
+  const values = {
+    every: row.every ? `${row.every}s` : "",
+    jitter: row.jitter === null ? "" : `${row.jitter}s`,
+    enabled: row.enabled,
+  };
+  return ask({
+    title: `Edit ${row.topic} / ${row.work}`,
+    label: "Save",
+    values,
+    draw: (_, redraw) => [
+      h(
+        "div",
+        { class: "fields" },
+        field(values, "every", "At least apart", { placeholder: "every window" }),
+        field(values, "jitter", "Jitter", { placeholder: "60s" }),
+      ),
+      h(
+        "label",
+        { class: "row" },
+        h("input", {
+          type: "checkbox",
+          checked: values.enabled,
+          onchange: (event) => ((values.enabled = event.target.checked), redraw()),
+        }),
+        "planned",
+      ),
+    ],
+    act: () =>
+      post("fanouts/edit", {
+        topic: row.topic,
+        work: row.work,
+        enabled: values.enabled,
+        ...(values.every && { every: values.every }),
+        ...(values.jitter && { jitter: values.jitter }),
+      }),
+  });
+}

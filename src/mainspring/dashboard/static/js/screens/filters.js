@@ -1,0 +1,70 @@
+/** What may be asked of messages: the fields above the list, each of them a part of the address. */
+
+import { h } from "../view.js";
+import { button } from "../parts/pieces.js";
+import { local } from "./deliveries.js";
+
+const NAMES = [
+  ["group", "Consumer"],
+  ["topic", "Topic"],
+  ["key", "Key"],
+];
+/** To find is to know: only who may see everything may search in it. */
+const TEXTS = [
+  ["error", "Error contains"],
+  ["text", "Payload contains"],
+];
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** The fields of the screen of messages. */
+export function filters(screen) {
+  const { filter } = screen;
+  const groups = (screen.house.overview?.groups ?? []).map((group) => h("option", { value: group.group }));
+  const filtered = Object.entries(filter).some(([name, value]) => value && name !== "state");
+  const redraw = (name, value) => {
+    screen[name] = value;
+    screen.draw();
+  };
+  return h(
+    "div",
+    { class: `filters ${screen.wide ? "open" : ""}` },
+    [...NAMES, ...(screen.operates ? TEXTS : [])].map(([name, label]) => typed(screen, name, label)),
+    found(screen),
+    screen.timed() && [time(screen, "since", "from"), time(screen, "until", "to")],
+    !screen.timed() && button("Any time", () => redraw("choosing", true), { kind: "quiet" }),
+    h("datalist", { id: "groups" }, groups),
+    filter.fingerprint && h("span", { class: "state failed" }, "one cause only"),
+    filter.worker && h("span", { class: "state running" }, `held by ${filter.worker}`),
+    filtered && button("Clear", () => screen.clear(), { kind: "quiet" }),
+    !screen.follows && button("Search again", () => screen.search(), { kind: "quiet" }),
+    button(screen.wide ? "Less" : "More filters", () => redraw("wide", !screen.wide), { kind: "quiet more" }),
+  );
+}
+
+function typed(screen, name, label) {
+  return h("input", {
+    key: name,
+    type: "search",
+    placeholder: label,
+    "aria-label": label,
+    value: screen.filter[name] ?? "",
+    list: name === "group" ? "groups" : undefined,
+    "data-search": name === "group",
+    oninput: (event) => screen.set(name, event.target.value),
+  });
+}
+
+/** Whoever has an id has found the message. */
+function found(screen) {
+  const oninput = ({ target }) => {
+    const id = target.value.trim().toLowerCase();
+    if (ID.test(id)) screen.go(`messages/${id}`);
+  };
+  return h("input", { key: "id", type: "search", placeholder: "Message id", "aria-label": "Message id", oninput });
+}
+
+function time(screen, name, label) {
+  const onchange = ({ target }) => screen.set(name, target.value && new Date(target.value).toISOString());
+  const field = h("input", { type: "datetime-local", value: local(screen.filter[name]), onchange });
+  return h("label", { key: name, class: "row faint" }, label, field);
+}

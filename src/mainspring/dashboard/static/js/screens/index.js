@@ -1,0 +1,42 @@
+/** Every screen by its path. */
+
+import { h, render } from "../view.js";
+import { empty } from "../parts/pieces.js";
+import { href } from "../router.js";
+import { audit } from "./audit.js";
+import { consumers } from "./consumers.js";
+import { dead } from "./dead.js";
+import { fanouts } from "./fanouts.js";
+import { leases } from "./leases.js";
+import { message } from "./message.js";
+import { messages } from "./messages.js";
+import { overview } from "./overview.js";
+import { schedule } from "./schedule.js";
+import { schedules } from "./schedules.js";
+import { workers } from "./workers.js";
+
+const SCREENS = {
+  "": ["Overview", overview],
+  messages: ["Messages", messages],
+  consumers: ["Consumers", consumers],
+  schedules: ["Schedules", schedules],
+  "schedules/view": ["Schedule", schedule],
+  dead: ["Dead letters", dead],
+  leases: ["Leases", leases],
+  fanouts: ["Fan-out", fanouts],
+  workers: ["Workers", workers],
+  audit: ["Audit", audit],
+};
+
+/** The screen of a path: its title, what shows it, and what the path itself has given. */
+export function screens(path) {
+  const found = Object.hasOwn(SCREENS, path) && SCREENS[path];
+  if (found) return { title: found[0], show: found[1], given: {} };
+  const [first, id, ...rest] = path.split("/");
+  if (first === "messages" && id && !rest.length) return { title: "Message", show: message, given: { id } };
+  return { title: "Nothing here", show: nowhere, given: {} };
+}
+
+function nowhere(place) {
+  render(place, empty("There is no such page.", h("a", { href: href("") }, "To the overview")));
+}

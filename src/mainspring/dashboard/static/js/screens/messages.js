@@ -1,0 +1,266 @@
+/** Every delivery: to find, to look at, to steer one by one or all that match. */
+
+import { get, post } from "../api.js";
+import { watch } from "../watch.js";
+import { h, render } from "../view.js";
+import { count } from "../format.js";
+import { keys } from "../keys.js";
+import { ACTIONS, Bulk, each, question } from "../parts/bulk.js";
+import { attempt } from "../parts/dialogs.js";
+import { button, head, table, trouble } from "../parts/pieces.js";
+import { Pages } from "../pages.js";
+import { rewrite } from "../router.js";
+import { compose } from "./composing.js";
+import { COLUMNS, key, nothing } from "./deliveries.js";
+import { filters } from "./filters.js";
+
+const STATES = ["live", "ready", "scheduled", "running", "done", "dead", "cancelled", "parked"];
+const LIMIT = 50;
+/** How often a search goes on by itself through rows that do not match. */
+const ROUNDS = 10;
+
+const KNOWN = ["state", "group", "topic", "key", "error", "text", "fingerprint", "worker", "since", "until"];
+
+/** Shows a filter of messages, which lives in the address. */
+export function messages(place, { query, house, go }) {
+  const known = Object.fromEntries(Object.entries(query).filter(([name]) => KNOWN.includes(name)));
+  const screen = new Messages(place, { state: "live", ...known }, house, go);
+  screen.search();
+  screen.bulk.resume();
+  return screen;
+}
+
+class Messages {
+  constructor(place, filter, house, go) {
+    Object.assign(this, { place, filter, house, go });
+    this.chosen = new Map();
+    this.operates = house.me.role === "operator";
+    this.bulk = new Bulk(
+      () => this.draw(),
+      () => this.choose([]),
+    );
+    keys({
+      j: () => this.step(1),
+      k: () => this.step(-1),
+      Enter: () => this.open(),
+      x: () => this.toggle(this.pointed()),
+    });
+  }
+
+  leave() {
+    this.unwatch?.();
+    this.bulk.leave();
+    clearTimeout(this.timer);
+  }
+
+  /** Begin anew with the present filter. */
+  search() {
+    this.unwatch?.();
+    Object.assign(this, {
+      pages: new Pages(key, (row) => row.seq),
+      before: null,
+      scanned: 0,
+      rounds: 0,
+      refused: null,
+    });
+    this.choose([]);
+    rewrite("messages", { ...this.filter, state: this.filter.state === "live" ? "" : this.filter.state });
+    // To look through payloads again every second would be asked of the database for as long as the tab is open.
+    this.follows = !this.filter.text && !this.filter.error;
+    const asked = { ...this.filter, limit: LIMIT };
+    if (this.follows)
+      this.unwatch = watch("messages", asked, {
+        data: (page) => this.heard(page),
+        refused: (refusal) => this.refuse(refusal),
+      });
+    else
+      get("messages", asked).then(
+        (page) => this.heard(page),
+        (refusal) => this.refuse(refusal),
+      );
+    this.draw();
+  }
+
+  refuse(refusal) {
+    this.refused = refusal;
+    this.draw();
+  }
+
+  heard(page) {
+    this.refused = null;
+    this.pages.fresh(page.rows);
+    if (!this.rounds) Object.assign(this, { before: page.before, scanned: page.scanned });
+    this.draw();
+    if (this.before !== null && this.pages.all().length < LIMIT && this.rounds < ROUNDS) this.more();
+  }
+
+  /** The next page; where rows do not match there may be nothing on it, and the search goes on. */
+  async more() {
+    const ask = () => attempt(() => get("messages", { ...this.filter, before: this.before, limit: LIMIT }));
+    const asking = this.pages.more(ask, (page) => page.rows);
+    this.draw();
+    const page = await asking;
+    if (page) {
+      this.rounds += 1;
+      Object.assign(this, { before: page.before, scanned: this.scanned + page.scanned });
+      if (this.before !== null && !page.rows.length && this.rounds < ROUNDS) return this.more();
+    }
+    this.draw();
+  }
+
+  set(name, value) {
+    if (name === "state") {
+      this.go("messages", { ...this.filter, state: value });
+      return;
+    }
+    this.filter = { ...this.filter, [name]: value || undefined };
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.search(), 300);
+  }
+
+  choose(rows) {
+    this.chosen = new Map(rows.map((row) => [key(row), row]));
+    this.everything = false;
+  }
+
+  toggle(row) {
+    if (!row) return;
+    if (this.everything) this.choose(this.pages.all());
+    if (!this.chosen.delete(key(row))) this.chosen.set(key(row), row);
+    this.draw();
+  }
+
+  /** The row that the keys are at: known by its key, since others come and go. */
+  pointed() {
+    return this.pages.all().find((row) => key(row) === this.at);
+  }
+
+  step(by) {
+    const rows = this.pages.all();
+    const index = rows.findIndex((row) => key(row) === this.at);
+    const next = rows[Math.max(0, Math.min(rows.length - 1, index + by))];
+    this.at = next && key(next);
+    this.draw();
+    this.place.querySelector("tr.at")?.scrollIntoView({ block: "nearest" });
+  }
+
+  open() {
+    const row = this.pointed();
+    if (row) this.go(`messages/${row.message_id}`);
+  }
+
+  async act(action) {
+    if (this.everything) await this.bulk.start(action, this.filter, "everything that matches");
+    else if (await each(action, [...this.chosen.values()])) this.choose([]);
+    this.draw();
+  }
+
+  draw() {
+    render(
+      this.place,
+      head(
+        "Messages",
+        null,
+        this.tabs(),
+        this.operates && button("Publish", () => compose(this.go), { kind: "main-act" }),
+      ),
+      filters(this),
+      this.refused && trouble(this.refused),
+      this.list(),
+      this.actions(),
+      this.bulk.view(),
+    );
+  }
+
+  tabs() {
+    const one = (name) =>
+      h(
+        "button",
+        { type: "button", "aria-pressed": String(this.filter.state === name), onclick: () => this.set("state", name) },
+        name,
+      );
+    return h("div", { class: "tabs", role: "group", "aria-label": "State" }, STATES.map(one));
+  }
+
+  timed() {
+    return Boolean(this.choosing || this.filter.since || this.filter.until);
+  }
+
+  clear() {
+    this.choosing = false;
+    this.filter = { state: this.filter.state };
+    this.search();
+  }
+
+  list() {
+    if (this.pages.first === null) return h("p", { class: "faint" }, "Loading …");
+    const rows = this.pages.all();
+    if (!rows.length && this.before === null) return h("div", { class: "card" }, nothing(this.filter));
+    return [rows.length > 0 && h("div", { class: "card" }, this.table(rows)), this.further(rows)];
+  }
+
+  table(rows) {
+    const all = rows.length && rows.every((row) => this.chosen.has(key(row)));
+    const box = h("input", {
+      type: "checkbox",
+      "aria-label": "Choose all of this page",
+      checked: all,
+      onchange: () => (this.choose(all ? [] : rows), this.draw()),
+    });
+    const acts = this.operates && ACTIONS[this.filter.state];
+    const columns = [
+      acts && {
+        name: "",
+        head: box,
+        tight: true,
+        cell: (row) =>
+          h("input", {
+            type: "checkbox",
+            "aria-label": "Choose",
+            checked: this.everything || this.chosen.has(key(row)),
+            onchange: () => this.toggle(row),
+          }),
+      },
+      ...COLUMNS,
+    ];
+    return table(columns.filter(Boolean), rows, {
+      key,
+      open: (row) => this.go(`messages/${row.message_id}`),
+      chosen: (row) => this.everything || this.chosen.has(key(row)),
+      at: (row) => key(row) === this.at,
+    });
+  }
+
+  further(rows) {
+    if (this.before === null) return null;
+    const looked = this.scanned > rows.length && `${count(this.scanned)} rows looked through. `;
+    return h(
+      "p",
+      { class: "row gap-above" },
+      h("span", { class: "faint" }, looked),
+      button(this.pages.loading ? "Searching …" : "More", () => ((this.rounds = 0), this.more()), {
+        disabled: this.pages.loading,
+      }),
+    );
+  }
+
+  actions() {
+    const acts = ACTIONS[this.filter.state];
+    if (!acts || !this.operates || !(this.everything || this.chosen.size)) return null;
+    const words = this.everything ? "Everything that matches" : `${count(this.chosen.size)} chosen`;
+    return h(
+      "div",
+      { class: "card bulkbar", key: "actions" },
+      h("b", null, words),
+      !this.everything &&
+        button("Choose everything that matches", () => ((this.everything = true), this.draw()), { kind: "quiet" }),
+      h("span", { class: "space grow" }),
+      acts.map((action) =>
+        button(question(action)[0], () => this.act(action), {
+          kind: action === "discard" || action === "cancel" ? "grave" : "main-act",
+        }),
+      ),
+      button("Clear", () => (this.choose([]), this.draw()), { kind: "quiet" }),
+    );
+  }
+}

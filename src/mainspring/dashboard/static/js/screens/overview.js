@@ -1,0 +1,297 @@
+/** What is happening, at a glance. */
+
+import { h, render } from "../view.js";
+import { capped, count, rate, span } from "../format.js";
+import { card, empty, messageLink, state, when } from "../parts/pieces.js";
+import { href } from "../router.js";
+import "../parts/chart.js";
+
+const WINDOWS = { "15m": "15 min", "2h": "2 hours", "24h": "24 hours", "7d": "7 days" };
+const QUANTILES = ["p50", "p95", "p99"];
+
+/** Shows the overview that the frame watches. */
+export function overview(place, { house }) {
+  const redraw = () =>
+    render(place, house.overview ? draw(house) : h("p", { class: "faint" }, house.refused?.message ?? "Loading …"));
+  house.listeners.add(redraw);
+  redraw();
+  return {};
+}
+
+function draw(house) {
+  const seen = house.overview;
+  return [
+    h("div", { class: "head" }, h("h1", null, "Overview"), h("div", { class: "actions" }, windows(house))),
+    ills(seen.health),
+    tiles(seen),
+    charts(seen),
+    h(
+      "div",
+      { class: "columns" },
+      h("div", { class: "stack" }, groups(seen), failures(seen)),
+      h("div", { class: "stack" }, next(seen), health(seen)),
+    ),
+  ];
+}
+
+function windows(house) {
+  const buttons = Object.entries(WINDOWS).map(([name, label]) =>
+    h(
+      "button",
+      { type: "button", "aria-pressed": String(house.window === name), onclick: () => house.over(name) },
+      label,
+    ),
+  );
+  return h("div", { class: "tabs", role: "group", "aria-label": "Window of time" }, buttons);
+}
+
+function ills(found) {
+  const worse = found.checks.filter((check) => check.status !== "healthy");
+  if (!worse.length) return null;
+  const kind = found.status === "unhealthy" ? "grave" : "warm";
+  return h(
+    "div",
+    { class: `note ${kind} gap-below`, role: "alert" },
+    h(
+      "ul",
+      null,
+      worse.map((check) => h("li", { key: check.name }, h("b", null, check.name), ` – ${check.summary}`)),
+    ),
+  );
+}
+
+function tiles(seen) {
+  const { totals, workers, groups: all, cap } = seen;
+  const done = sum(all, "rate");
+  const failing = sum(all, "failing");
+  const share = done + failing > 0 ? Math.round((100 * failing) / (done + failing)) : 0;
+  return h(
+    "div",
+    { class: "tiles" },
+    tile(
+      "Throughput",
+      [rate(done), h("small", null, " /s")],
+      `${count(sum(all, "handled"))} handled in all`,
+      href("messages", { state: "done" }),
+    ),
+    tile(
+      "Ready",
+      capped(totals.ready, cap),
+      seen.oldest_ready_at ? ["oldest ", when(seen.oldest_ready_at, "age")] : "nothing waits",
+      href("messages", { state: "ready" }),
+    ),
+    tile(
+      "Running",
+      count(totals.running + totals.lapsed),
+      `${workers.alive} ${workers.alive === 1 ? "worker" : "workers"}${workers.silent ? `, ${workers.silent} silent` : ""}`,
+      href("messages", { state: "running" }),
+      !workers.alive && all.length ? "warm" : "",
+    ),
+    tile(
+      "Scheduled",
+      capped(totals.scheduled, cap),
+      "later, or to be retried",
+      href("messages", { state: "scheduled" }),
+    ),
+    tile(
+      "Failing",
+      [rate(failing), h("small", null, " /s")],
+      share ? `${share} % of all attempts` : "in the last minute",
+      href("messages", { state: "dead" }),
+      share >= 50 ? "alarm" : share >= 10 ? "warm" : "",
+    ),
+    tile(
+      "Dead letters",
+      capped(totals.dead, cap),
+      totals.parked ? `${count(totals.parked)} parked` : totals.dead ? "to be looked at" : "none",
+      href("dead"),
+      totals.dead ? "alarm" : "",
+    ),
+  );
+}
+
+function tile(label, figure, detail, to, mood = "") {
+  return h(
+    "a",
+    { key: label, class: `card tile ${mood}`, href: to },
+    h("span", { class: "label" }, label),
+    h("span", { class: "figure" }, figure),
+    h("span", { class: "detail" }, detail),
+  );
+}
+
+function charts({ measures, now }) {
+  const { buckets, span: width } = measures;
+  const at = buckets.map((bucket) => bucket.at);
+  // The last one has only just begun: by its whole width it would always look like a collapse.
+  const seconds = (at) => Math.max(1, Math.min(width, (Date.parse(now) - Date.parse(at)) / 1000));
+  const perSecond = (name) => buckets.map((bucket) => bucket[name] / seconds(bucket.at));
+  const bars = ["done", "failed", "dead"].map((name) => ({ name, mark: `c-${name}`, values: perSecond(name) }));
+  const lines = (what) =>
+    QUANTILES.map((name) => ({ name, mark: `c-${name}`, values: buckets.map((bucket) => bucket[what][name]) }));
+  return h(
+    "div",
+    { class: "charts" },
+    chart("Throughput", legend(["done", "failed", "dead"]), {
+      at,
+      span: width,
+      bars,
+      say: (value) => `${rate(value)}/s`,
+      label: "Attempts a second over time",
+    }),
+    chart("Due to start", legend(QUANTILES), {
+      at,
+      span: width,
+      lines: lines("wait"),
+      say: span,
+      label: "How long due work waited",
+    }),
+    chart("Run time", legend(QUANTILES), {
+      at,
+      span: width,
+      lines: lines("run"),
+      say: span,
+      label: "How long handlers ran",
+    }),
+  );
+}
+
+function chart(title, aside, data) {
+  return h(
+    "section",
+    { class: "card", key: title },
+    h("header", null, h("h2", null, title), h("div", { class: "aside" }, aside)),
+    h("div", { class: "body" }, h("ms-chart", { ".data": data })),
+  );
+}
+
+function legend(names) {
+  return h(
+    "div",
+    { class: "legend" },
+    names.map((name) => h("span", { class: `c-${name}` }, h("b", null, name))),
+  );
+}
+
+function groups(seen) {
+  const title = "Consumers";
+  if (!seen.groups.length) {
+    return card(
+      title,
+      null,
+      empty("No consumer is declared yet.", "A worker declares them when it starts.", "mainspring worker shop:app"),
+    );
+  }
+  const most = Math.max(1, ...seen.groups.map((group) => group.ready));
+  const rows = [...seen.groups].sort(
+    (one, other) => other.ready - one.ready || other.rate - one.rate || one.group.localeCompare(other.group),
+  );
+  const body = rows.map((group) =>
+    h(
+      "tr",
+      { key: group.group },
+      h(
+        "td",
+        null,
+        h("a", { href: href("messages", { group: group.group, state: "live" }) }, group.group),
+        " ",
+        group.paused && state("paused"),
+      ),
+      h(
+        "td",
+        { class: "right" },
+        capped(group.ready, seen.cap),
+        " ",
+        h("span", { class: "meter roomy" }, meter(group.ready / most)),
+      ),
+      h("td", { class: "right" }, group.oldest_ready_at ? when(group.oldest_ready_at, "age") : "–"),
+      h("td", { class: "right" }, count(group.running + group.lapsed)),
+      h("td", { class: "right roomy" }, capped(group.scheduled, seen.cap)),
+      h("td", { class: "right" }, `${rate(group.rate)}/s`),
+      h("td", { class: `right ${group.failing ? "wrong" : ""}` }, `${rate(group.failing)}/s`),
+      h(
+        "td",
+        { class: "right" },
+        group.dead
+          ? h("a", { class: "wrong", href: href("dead", { group: group.group }) }, capped(group.dead, seen.cap))
+          : "–",
+      ),
+    ),
+  );
+  const names = ["Consumer", "Ready", "Oldest", "Running", "Scheduled", "Done", "Failing", "Dead"];
+  const heads = names.map((name, index) =>
+    h("th", { scope: "col", class: `${index ? "right" : ""} ${name === "Scheduled" ? "roomy" : ""}` }, name),
+  );
+  return card(
+    title,
+    h("a", { href: href("consumers") }, "All"),
+    h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, body))),
+  );
+}
+
+function meter(share) {
+  return h("i", { class: `w-${Math.round(share * 20) * 5}` });
+}
+
+function failures(seen) {
+  if (!seen.failures.length)
+    return card(
+      "Newest failures",
+      null,
+      empty("Nothing has failed.", "Failed attempts are kept for 30 days, and shown here with what went wrong."),
+    );
+  const rows = seen.failures.map((run) =>
+    h(
+      "li",
+      { key: run.id },
+      state(run.status),
+      h(
+        "div",
+        { class: "grow" },
+        h("div", { class: "cut error", title: run.error }, run.error),
+        h("span", { class: "faint" }, run.group, " · attempt ", run.attempt, " · ", messageLink(run.message_id)),
+      ),
+      h("span", { class: "faint" }, when(run.finished_at)),
+    ),
+  );
+  return card("Newest failures", h("a", { href: href("dead") }, "Dead letters"), h("ul", { class: "list" }, rows));
+}
+
+function next(seen) {
+  if (!seen.next.length)
+    return card(
+      "Next",
+      null,
+      empty("No schedule is due.", "Recurring work is declared in code.", '@app.recurring("0 9 * * mon-fri")'),
+    );
+  const rows = seen.next.map((each) =>
+    h(
+      "li",
+      { key: each.name },
+      h(
+        "div",
+        { class: "grow" },
+        h("a", { href: href("schedules/view", { name: each.name }) }, each.name),
+        h("div", { class: "faint cut", title: each.rhythm }, each.description),
+      ),
+      when(each.next_at, "countdown"),
+    ),
+  );
+  return card("Next", h("a", { href: href("schedules") }, "Schedules"), h("ul", { class: "list" }, rows));
+}
+
+function health(seen) {
+  const rows = seen.health.checks.map((check) =>
+    h(
+      "li",
+      { key: check.name },
+      h("div", { class: "grow" }, h("div", null, check.name), h("div", { class: "faint" }, check.summary)),
+      state(check.status),
+    ),
+  );
+  return card("Health", state(seen.health.status), h("ul", { class: "list" }, rows));
+}
+
+function sum(rows, name) {
+  return rows.reduce((total, row) => total + row[name], 0);
+}

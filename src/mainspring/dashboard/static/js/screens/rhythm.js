@@ -1,0 +1,104 @@
+/** Editing a rhythm with a look ahead: what it means in words, its next times, and what the clocks do to them. */
+
+import { get, post } from "../api.js";
+import { h } from "../view.js";
+import { wall } from "../format.js";
+import { ask, field, select, tell } from "../parts/dialogs.js";
+import { when } from "../parts/pieces.js";
+
+const MISFIRE = ["latest", "skip", "all"];
+const OVERLAP = ["skip", "queue", "allow", "cancel"];
+
+/** Instants on the clocks of their zone, each with what daylight saving does to it. */
+export function instants(next) {
+  const rows = next.map((each) =>
+    h(
+      "li",
+      { key: each.at },
+      h(
+        "div",
+        { class: "grow" },
+        wall(each.local),
+        h("span", { class: "faint" }, ` ${each.offset}`),
+        each.note && h("div", { class: "wrong" }, each.note),
+      ),
+      when(each.at),
+    ),
+  );
+  return h("ol", { class: "list" }, rows);
+}
+
+/** Edit a schedule; what is changed here goes over configuration and code. */
+export async function editing(row) {
+  const before = { rhythm: row.rhythm, timezone: row.timezone, misfire: row.misfire, overlap: row.overlap };
+  const values = { ...before };
+  const ahead = { body: null, asked: 0 };
+
+  async function look(redraw) {
+    const mine = (ahead.asked += 1);
+    const query = {
+      rhythm: values.rhythm,
+      timezone: values.timezone,
+      day_match: row.day_match,
+      on_gap: row.on_gap,
+      count: 10,
+    };
+    const body = await get("preview", query).catch((refusal) => ({ error: refusal.message }));
+    // Answers may overtake each other: only the one for what stands there now counts.
+    if (mine === ahead.asked) {
+      ahead.body = body;
+      redraw();
+    }
+  }
+
+  const done = await ask({
+    title: `Edit ${row.name}`,
+    label: "Save",
+    wide: true,
+    values,
+    draw(_, redraw) {
+      const looking = () => look(redraw);
+      if (!ahead.asked) looking();
+      return [
+        h(
+          "div",
+          { class: "fields" },
+          field(values, "rhythm", "Rhythm", { redraw: looking, class: "mono", hint: "cron, or “every 90s”" }),
+          field(values, "timezone", "Zone", { redraw: looking }),
+        ),
+        h(
+          "div",
+          { class: "fields" },
+          select(values, "misfire", "When missed", MISFIRE),
+          select(values, "overlap", "While one runs", OVERLAP),
+        ),
+        preview(ahead.body),
+        row.edited.length > 0 &&
+          h(
+            "p",
+            { class: "faint" },
+            `Edited before: ${row.edited.join(", ")}. `,
+            h("button", { type: "button", class: "button small", onclick: () => reset(row) }, "Back to the code's"),
+          ),
+      ];
+    },
+    act() {
+      const changed = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== before[name]));
+      if (!Object.keys(changed).length) throw new Error("Nothing has been changed.");
+      return post("schedules/alter", { name: row.name, ...changed });
+    },
+  });
+  if (done) tell(`${row.name} follows its new rhythm on every node.`);
+}
+
+async function reset(row) {
+  await post("schedules/alter", { name: row.name, reset: row.edited });
+  document.querySelector("dialog")?.dispatchEvent(new Event("cancel", { cancelable: true }));
+  tell(`${row.name} is as its code says again.`);
+}
+
+function preview(body) {
+  if (!body) return h("p", { class: "faint" }, "…");
+  if (body.error) return h("p", { class: "wrong", role: "alert" }, body.error);
+  return h("div", { class: "card ahead" }, h("header", null, h("h2", null, body.description)), instants(body.next));
+}

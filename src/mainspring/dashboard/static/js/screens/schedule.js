@@ -1,0 +1,176 @@
+/** One schedule: what it follows, when it is due, how it ran; to edit, with a look ahead, and to run for the past. */
+
+import { get, post } from "../api.js";
+import { h } from "../view.js";
+import { between, clock, count, span } from "../format.js";
+import { ask, attempt, confirmed, field, tell } from "../parts/dialogs.js";
+import { button, card, empty, facts, head, messageLink, state, strip, table, when } from "../parts/pieces.js";
+import { href } from "../router.js";
+import { Pages } from "../pages.js";
+import { editing, instants } from "./rhythm.js";
+import { steer } from "./schedules.js";
+import { watching } from "./watching.js";
+
+/** Shows one schedule, named in the address. */
+export function schedule(place, { query, house, go }) {
+  const own = {
+    pages: new Pages(
+      (run) => run.id,
+      (run) => run.id,
+    ),
+    before: undefined,
+  };
+  const screen = watching(place, "schedule", { name: query.name }, (found) =>
+    draw(found, own, house, go, () => screen.redraw()),
+  );
+  return screen;
+}
+
+function draw(found, own, house, go, redraw) {
+  const row = found.schedule;
+  own.pages.fresh(found.runs);
+  const runs = own.pages.all();
+  return [
+    h("p", { class: "crumb" }, h("a", { href: href("schedules") }, "Schedules"), " / ", row.name),
+    head(row.name, [state(row.state), " ", row.description], house.me.role === "operator" && actions(row, go)),
+    row.problem && h("p", { class: "note warm gap-below" }, row.problem),
+    h(
+      "div",
+      { class: "columns" },
+      h("div", { class: "stack" }, history(found, runs, own, redraw)),
+      h("div", { class: "stack" }, upcoming(found), about(row)),
+    ),
+  ];
+}
+
+function actions(row, go) {
+  const remove = async () => {
+    const text = "Its history and what runs stay.";
+    if (
+      await confirmed(`Delete ${row.name}?`, text, "Delete", () => post("schedules/delete", { name: row.name }), {
+        grave: true,
+      })
+    )
+      go("schedules");
+  };
+  return [
+    steer(row),
+    button("Edit", () => editing(row), { kind: "small main-act" }),
+    button("Backfill", () => backfill(row.name), { kind: "small" }),
+    row.origin === "api" && button("Delete", remove, { kind: "small grave" }),
+  ];
+}
+
+function backfill(name) {
+  const values = { start: "", end: "" };
+  return ask({
+    title: `Run ${name} for the past`,
+    label: "Backfill",
+    values,
+    draw: () => [
+      h(
+        "p",
+        { class: "soft" },
+        "Every occurrence between the two is run, one after another unless it allows overlaps.",
+      ),
+      h(
+        "div",
+        { class: "fields" },
+        field(values, "start", "From", { type: "datetime-local" }),
+        field(values, "end", "To", { type: "datetime-local" }),
+      ),
+    ],
+    async act() {
+      if (!values.start || !values.end) throw new Error("Give both times.");
+      const done = await post("schedules/backfill", {
+        name,
+        start: new Date(values.start).toISOString(),
+        end: new Date(values.end).toISOString(),
+      });
+      tell(`${count(done.count)} occurrences are on their way.`);
+    },
+  });
+}
+
+function upcoming({ schedule: row, next }) {
+  if (!next.length) return card("Next", null, empty("It is not due any more.", "It has no further occurrence."));
+  const aside = row.state === "active" ? when(row.next_at) : `if it were not ${row.state}`;
+  return card("Next", aside, instants(next));
+}
+
+function about(row) {
+  const edited = new Set(row.edited);
+  const configured = new Set(row.configured);
+  const from = (name) => (edited.has(name) ? " (edited)" : configured.has(name) ? " (configured)" : "");
+  return card(
+    "Definition",
+    null,
+    h(
+      "div",
+      { class: "body" },
+      facts(
+        ["rhythm", [h("code", null, row.rhythm), from("rhythm")]],
+        ["zone", row.timezone + from("timezone")],
+        [row.mode === "direct" ? "consumer" : "topic", row.mode === "direct" ? row.group : row.topic],
+        ["misfire", row.misfire + from("misfire")],
+        ["overlap", row.overlap + from("overlap")],
+        ["jitter", row.jitter ? span(row.jitter) + from("jitter") : null],
+        ["start", row.start && clock(row.start)],
+        ["end", row.end && clock(row.end)],
+        ["holidays", row.holidays.join(", ")],
+        ["fired", count(row.fired)],
+        ["missed", row.missed ? count(row.missed) : null],
+        ["skipped", row.skipped ? count(row.skipped) : null],
+        ["app", row.app],
+        ["made by", row.origin === "code" ? "its code" : "the API"],
+        row.paused_at && [
+          "paused",
+          [when(row.paused_at), ` by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}`],
+        ],
+      ),
+    ),
+  );
+}
+
+function history(found, runs, own, redraw) {
+  if (!runs.length)
+    return card(
+      "Runs",
+      null,
+      empty("It never ran, or no run was kept.", "Runs of schedules are kept for a week, failures for a month."),
+    );
+  const columns = [
+    { name: "", cell: (run) => state(run.status) },
+    {
+      name: "For",
+      cell: (run) => [
+        messageLink(run.message_id, run.scheduled_for ? clock(run.scheduled_for) : undefined),
+        run.source !== "schedule" && h("span", { class: "under" }, run.source),
+      ],
+    },
+    { name: "Attempt", right: true, spare: true, cell: (run) => run.attempt },
+    { name: "Took", right: true, cell: (run) => span(between(run.started_at, run.finished_at)) },
+    {
+      name: "",
+      fill: true,
+      cell: (run) =>
+        run.error
+          ? h("div", { class: "cut error", title: run.error }, run.error)
+          : h("div", { class: "cut soft" }, run.output ?? ""),
+    },
+    { name: "Ended", right: true, cell: (run) => when(run.finished_at) },
+  ];
+  const before = own.before === undefined ? found.before : own.before;
+  const more = async () => {
+    const ask = () => attempt(() => get("schedule/runs", { name: found.schedule.name, before, limit: 50 }));
+    const page = await own.pages.more(ask, (answer) => answer.rows);
+    if (page) own.before = page.before;
+    redraw();
+  };
+  return card(
+    "Runs",
+    strip(runs, 30),
+    table(columns, runs, { key: (run) => run.id }),
+    before !== null && h("div", { class: "body" }, button("More", more)),
+  );
+}

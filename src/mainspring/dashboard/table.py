@@ -1,0 +1,40 @@
+"""The table of all routes of the API."""
+
+from __future__ import annotations
+
+from mainspring.dashboard.api import (
+    acting,
+    audit,
+    bulks,
+    consumers,
+    dead,
+    fanouts,
+    leases,
+    messages,
+    overview,
+    preview,
+    schedules,
+    session,
+    steering,
+    watch,
+    workers,
+)
+from mainspring.dashboard.route import Route
+
+TABLE: tuple[Route, ...] = (
+    *session.ROUTES,
+    *overview.ROUTES,
+    *messages.ROUTES,
+    *acting.ROUTES,
+    *bulks.ROUTES,
+    *consumers.ROUTES,
+    *schedules.ROUTES,
+    *steering.ROUTES,
+    *preview.ROUTES,
+    *dead.ROUTES,
+    *leases.ROUTES,
+    *fanouts.ROUTES,
+    *workers.ROUTES,
+    *audit.ROUTES,
+    *watch.ROUTES,
+)

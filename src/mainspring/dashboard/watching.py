@@ -1,0 +1,48 @@
+"""From what a stream is to watch to the routes that answer it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from mainspring.dashboard.answers import Problem
+from mainspring.dashboard.reading import asked_by
+from mainspring.dashboard.route import Route
+
+
+class Watchable:
+    """The routes that can be watched together: all that are read, but for the stream of streams itself."""
+
+    def __init__(self, table: Iterable[Route]) -> None:
+        self._table = tuple((_pattern(route), route) for route in table)
+
+    def found(self, of: str) -> tuple[Route, Struct]:
+        """The route and what it is asked, of a path beneath /api/ and its query. Raises Problem."""
+        path, _, query = of.partition("?")
+        by_others = False
+        for pattern, route in self._table:
+            if (match := pattern.fullmatch(f"/api/{path}")) is None:
+                continue
+            if route.method == "GET" and not route.only_streams:
+                return route, _asked(route, match.groupdict(), query, path)
+            by_others = True
+        why = "is not to be watched" if by_others else "is no path beneath /api/"
+        told = "name what is read by GET, as in of=overview%3Fwindow%3D15m"
+        raise Problem(422, "invalid", f"of: {path[:50]!r} {why}: {told}")
+
+
+def _asked(route: Route, given: Mapping[str, str], query: str, path: str) -> Struct:
+    try:
+        return asked_by(route, {name: unquote(value) for name, value in given.items()}, query)
+    except Problem as problem:
+        raise Problem(problem.status, problem.code, f"of {path[:50]}: {problem.message}") from None
+
+
+def _pattern(route: Route) -> re.Pattern[str]:
+    parts = re.split(r"{(\w+)}", route.path)
+    return re.compile(
+        "".join(f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts))
+    )

@@ -1,0 +1,71 @@
+"""A real Chromium, one for each file, and pages in it that tell what went wrong."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.site import OPERATOR, Site, furnish, shop
+from tests.services.chromium import chromium
+
+Opening = Callable[..., Page]
+Sites = Callable[..., Site]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # As long as this is open a loop runs in this thread, in which no async test could run: not for the whole run, then.
+    with sync_playwright() as playwright:
+        # Who runs as root, as in a container, has no sandbox to give; nothing but our own pages is opened.
+        found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def sites() -> Iterator[Sites]:
+    """Opens sites, which end after the pages that look at them."""
+    with ExitStack() as stack:
+        yield lambda app, **options: stack.enter_context(Site(app, **options))
+
+
+@pytest.fixture
+def site(sites: Sites) -> Site:
+    opened = sites(shop("memory://"))
+    opened.do(furnish(opened.app))
+    return opened
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """What pages had to complain of; a test that provokes it clears the list."""
+    return []
+
+
+@pytest.fixture
+def visit(browser: Browser, sites: Sites, told: list[str]) -> Iterator[Opening]:
+    """Opens a page of a site, logged in; at the end no page may have had an error to tell."""
+    with ExitStack() as stack:
+
+        def opening(site: Site, path: str = "/", token: str | None = OPERATOR, **options: Any) -> Page:
+            options.setdefault("viewport", {"width": 1280, "height": 900})
+            context = browser.new_context(**options)
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(15_000)
+            page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: told.append(str(error)))
+            page.on("dialog", lambda dialog: told.append(f"a dialog: {dialog.message}"))
+            if token is None:
+                page.goto(site.address + path)
+                return page
+            page.goto(f"{site.address}/login#token={token}")
+            page.get_by_role("navigation", name="Screens").wait_for()
+            if path != "/":
+                page.goto(site.address + path)
+            return page
+
+        yield opening
+    assert told == [], told

@@ -1,0 +1,62 @@
+"""Who comes in, and what they may."""
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Opening, Sites
+from tests.browser.site import OPERATOR, VIEWER, Site, shop
+
+
+def test_a_token_lets_in_and_a_wrong_one_does_not(site: Site, visit: Opening, told: list[str]) -> None:
+    page = visit(site, "/messages", token=None)
+
+    page.get_by_label("Token").fill("not-the-token-of-anybody")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    told.clear()  # the browser itself reports the 401
+    page.get_by_label("Token").fill(OPERATOR)
+    page.get_by_role("button", name="Log in").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("Token")).to_be_visible()
+
+
+def test_the_link_with_a_token_lets_in_and_does_not_keep_it(site: Site, visit: Opening) -> None:
+    page = visit(site)
+
+    assert OPERATOR not in page.url
+    kept = "JSON.stringify([location.href, localStorage, sessionStorage, document.cookie])"
+    assert OPERATOR not in page.evaluate(kept)
+
+
+def test_a_viewer_is_offered_nothing_to_change_and_refused_when_trying(
+    site: Site, visit: Opening, told: list[str]
+) -> None:
+    page = visit(site, "/dead", token=VIEWER)
+    expect(page.get_by_text("read-only")).to_be_visible()
+
+    for path in ("/dead", "/messages?state=dead", "/consumers", "/schedules", "/leases", "/workers", "/fanouts"):
+        page.goto(site.address + path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        offered = page.get_by_role("main").get_by_role("button").all_inner_texts()
+        assert not {"Revive", "Discard", "Pause", "Run now", "Release", "Drain", "Edit", "Freeze all"} & set(offered)
+
+    asked = """async () => {
+        const me = await (await fetch("/api/session")).json();
+        const headers = {"Content-Type": "application/json", "X-Mainspring-Csrf": me.csrf};
+        const body = JSON.stringify({group: "take_order"});
+        return (await fetch("/api/consumers/pause", {method: "POST", headers, body})).status;
+    }"""
+    assert page.evaluate(asked) == 403
+    told.clear()  # the browser itself reports the 403
+
+
+def test_without_authentication_it_is_looked_at_only(sites: Sites, visit: Opening) -> None:
+    site = sites(shop("memory://"), tokens={})
+    page = visit(site, "/consumers", token=None)
+
+    expect(page.get_by_text("take_order")).to_be_visible()
+    expect(page.get_by_text("read-only")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("button", name="Pause")).to_have_count(0)

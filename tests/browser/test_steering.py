@@ -1,0 +1,225 @@
+"""What an operator does, through the pages, and what becomes of it in the app."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Opening
+from tests.browser.site import Site
+
+
+def _agree(page: Page, button: str, **typed: str) -> None:
+    dialog = page.get_by_role("dialog")
+    for label, text in typed.items():
+        dialog.get_by_label(label).fill(text)
+    dialog.get_by_role("button", name=button, exact=True).click()
+    expect(dialog).to_have_count(0)
+
+
+def test_one_dead_letter_is_revived(site: Site, visit: Opening) -> None:
+    page = visit(site, "/messages?state=dead&error=declined")
+    page.get_by_role("link", name="orders.placed").click()
+
+    page.get_by_role("button", name="Revive", exact=True).click()
+
+    expect(page.locator(".timeline .dead")).to_have_count(2)  # given up once more
+    assert site.do(site.app.audit())[0].action == "revive"
+
+
+def test_a_dead_letter_is_revived_with_another_payload(site: Site, visit: Opening) -> None:
+    page = visit(site, "/messages?state=dead&error=order+2")
+    page.get_by_role("link", name="orders.placed").click()
+
+    page.get_by_role("button", name="Edit and revive").click()
+    _agree(page, "Revive", Payload='{"order": 2, "say": "found one"}')
+
+    async def taken() -> bool:
+        rows = await site.app.messages.runs("take_order")
+        return any(row.output == "found one" for row in rows)
+
+    site.until(taken)
+
+
+def test_everything_that_matches_is_revived_on_the_server(site: Site, visit: Opening) -> None:
+    site.do(site.app.groups.pause("take_order"))
+    page = visit(site, "/messages?state=dead&error=no+stock")
+    page.get_by_label("Choose all of this page").check()
+
+    page.get_by_role("button", name="Choose everything that matches").click()
+    page.get_by_role("button", name="Revive", exact=True).click()
+    _agree(page, "Revive")
+
+    expect(page.get_by_text("2 deliveries revived.")).to_be_visible()
+    assert len(site.do(site.app.dead.list())) == 1
+
+
+def test_a_cause_is_discarded(site: Site, visit: Opening) -> None:
+    page = visit(site, "/dead")
+
+    page.locator(".cause", has_text="declined").get_by_role("button", name="Discard").click()
+    _agree(page, "Discard")
+
+    expect(page.locator(".cause")).to_have_count(1)
+    assert {each.error for each in site.do(site.app.dead.list())} == {
+        "Broken: no stock for order 2",
+        "Broken: no stock for order 3",
+    }
+
+
+def test_a_message_is_cancelled(site: Site, visit: Opening) -> None:
+    page = visit(site, "/messages?state=scheduled&key=order:5")
+    page.get_by_role("link", name="orders.placed").click()
+
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    _agree(page, "Cancel it")
+
+    expect(page.locator(".timeline .cancelled")).to_have_count(1)
+
+
+def test_a_message_is_run_now(site: Site, visit: Opening) -> None:
+    page = visit(site, "/messages?state=scheduled&key=order:5")
+    page.get_by_role("link", name="orders.placed").click()
+
+    page.get_by_role("button", name="Run now").click()
+
+    expect(page.locator(".timeline .done")).to_have_count(1)
+
+
+def test_a_copy_is_published(site: Site, visit: Opening) -> None:
+    page = visit(site, "/messages?state=done&topic=parcels.packed")
+    page.get_by_role("link", name="parcels.packed").click()
+    before = page.url
+
+    page.get_by_role("button", name="Copy and edit").click()
+    _agree(page, "Publish", Payload='{"parcel": 99}', Key="copied")
+
+    expect(page).not_to_have_url(before)
+    expect(page.get_by_role("main").get_by_text("copied").first).to_be_visible()
+    expect(page.locator("ms-tree")).to_contain_text("99")
+
+
+def test_a_consumer_is_paused_and_resumed(site: Site, visit: Opening) -> None:
+    page = visit(site, "/consumers")
+    row = page.locator("tr", has_text="take_order")
+
+    row.get_by_role("button", name="Pause").click()
+    _agree(page, "Pause", Reason="stock-taking")
+    expect(row.get_by_text("paused")).to_be_visible()
+    group = next(each for each in site.do(site.app.groups.list()) if each.name == "take_order")
+    assert group.pause_reason == "stock-taking"
+    row.get_by_role("button", name="Resume").click()
+
+    expect(row.get_by_role("button", name="Pause")).to_be_visible()
+
+
+def test_a_schedule_is_triggered_paused_and_resumed(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules/view?name=nightly")
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+    page.get_by_role("button", name="Run now").click()
+    _agree(page, "Run it")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="Pause").click()
+    _agree(page, "Pause", Reason="holidays")
+    expect(page.get_by_text("holidays")).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+
+    expect(page.get_by_text("active")).to_be_visible()
+
+
+def test_a_rhythm_is_edited_with_a_look_ahead(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules/view?name=nightly")
+
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("At 02:30")).to_be_visible()
+    dialog.get_by_label("Rhythm").fill("0 25 * * *")
+    expect(dialog.get_by_role("alert")).to_contain_text("hour")
+    dialog.get_by_label("Rhythm").fill("15 6 * * mon-fri")
+    expect(dialog.locator("li")).to_have_count(10)
+    expect(dialog.locator("li").first).to_contain_text("06:15")
+    _agree(page, "Save")
+
+    expect(page.get_by_text("15 6 * * mon-fri")).to_be_visible()
+    expect(page.get_by_text("(edited)")).to_be_visible()
+    view = site.do(site.app.schedules.get("nightly"))
+    assert view is not None
+    assert (view.rhythm, view.edited) == ("15 6 * * mon-fri", ("rhythm",))
+
+
+def test_a_preview_says_what_daylight_saving_does(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules/view?name=nightly")
+
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("dialog").get_by_label("Rhythm").fill("30 2 28 3 *")
+
+    # 28 March 2027 is the day on which Berlin has no half past two.
+    expect(page.get_by_role("dialog").locator("li .wrong").first).to_contain_text(re.compile("clocks", re.IGNORECASE))
+
+
+def test_a_schedule_is_run_for_the_past(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules/view?name=nightly")
+
+    page.get_by_role("button", name="Backfill").click()
+    _agree(page, "Backfill", From="2026-03-01T00:00", To="2026-03-03T23:00")
+
+    expect(page.get_by_text("3 occurrences are on their way.")).to_be_visible()
+    expect(page.locator("tbody tr")).to_have_count(4)
+
+
+def test_a_lease_is_released(site: Site, visit: Opening) -> None:
+    page = visit(site, "/leases")
+
+    page.locator("tr", has_text="price-feed").get_by_role("button", name="Release").click()
+    _agree(page, "Release", Reason="its holder hangs")
+
+    expect(page.get_by_text("free")).to_be_visible()
+    view = site.do(site.app.leases.get("price-feed"))
+    assert view is not None
+    assert view.state == "free"
+
+
+def test_a_worker_is_drained_and_let_work_again(site: Site, visit: Opening) -> None:
+    page = visit(site, "/workers")
+
+    page.get_by_role("button", name="Drain").click()
+    _agree(page, "Drain", Reason="to be replaced")
+    expect(page.get_by_text("draining")).to_be_visible()
+    page.get_by_role("button", name="Let it work").click()
+
+    expect(page.get_by_role("button", name="Drain")).to_be_visible()
+
+
+def test_a_fan_out_is_planned_and_edited(site: Site, visit: Opening) -> None:
+    page = visit(site, "/fanouts")
+    page.get_by_role("button", name="Shards").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("dialog").get_by_label("planned").uncheck()
+    _agree(page, "Save")
+
+    expect(page.get_by_text("disabled")).to_be_visible()
+
+
+def test_all_schedules_are_frozen_and_thawed(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules")
+
+    page.get_by_role("button", name="Freeze all").click()
+    _agree(page, "Freeze", Reason="migration")
+    expect(page.get_by_role("alert")).to_contain_text("migration")
+    page.get_by_role("button", name="Thaw").click()
+
+    expect(page.get_by_role("button", name="Freeze all")).to_be_visible()
+
+
+def test_who_did_it_is_in_the_audit(site: Site, visit: Opening) -> None:
+    page = visit(site, "/consumers")
+    page.locator("tr", has_text="take_order").get_by_role("button", name="Pause").click()
+    _agree(page, "Pause", Reason="stock-taking")
+
+    page.goto(f"{site.address}/audit")
+
+    row = page.locator("tr", has_text="take_order").first
+    expect(row).to_contain_text("pause")
+    expect(row).to_contain_text("(dashboard)")

@@ -1,0 +1,80 @@
+"""The dashboard on every database: each screen answers, and what operators do is done and noted."""
+
+from pathlib import Path
+
+import pytest
+
+from mainspring.dashboard.table import TABLE
+from tests.dashboard.scene import Scene, at_work, opened, until
+
+ASKED = {
+    "/api/schedule": {"name": "weekly"},
+    "/api/schedule/runs": {"name": "weekly"},
+    "/api/preview": {"rhythm": "0 9 * * *"},
+    "/api/fanouts/cursors": {"topic": "mail.sync", "work": "inbox"},
+}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'shop.db'}"
+
+
+async def test_every_screen_answers(url: str) -> None:
+    await _every_screen_answers(url)
+
+
+async def test_every_screen_answers_on_postgresql(postgres_url: str, postgres_schema: str) -> None:
+    await _every_screen_answers(postgres_url, postgres_schema)
+
+
+async def test_what_operators_do_is_done_and_noted(url: str) -> None:
+    await _what_operators_do_is_done_and_noted(url)
+
+
+async def test_what_operators_do_is_done_and_noted_on_postgresql(postgres_url: str, postgres_schema: str) -> None:
+    await _what_operators_do_is_done_and_noted(postgres_url, postgres_schema)
+
+
+async def _every_screen_answers(url: str, schema: str | None = None) -> None:
+    async with opened(url, schema=schema) as scene, at_work(scene), scene.operator() as client:
+        answers = {
+            route.path: await client.get(route.path.replace("{id}", scene.dead[0]), params=ASKED.get(route.path, {}))
+            for route in TABLE
+            if not route.changes and not route.only_streams and route.path != "/api/bulk/{id}"
+        }
+
+    assert {path: answer.status_code for path, answer in answers.items() if answer.status_code != 200} == {}
+    assert len(answers["/api/messages"].json()["rows"]) == 2
+    assert answers["/api/overview"].json()["totals"]["dead"] == 2
+
+
+async def _what_operators_do_is_done_and_noted(url: str, schema: str | None = None) -> None:
+    async with opened(url, schema=schema) as scene, scene.operator() as client:
+        before = len(await scene.actions())
+        copied = await client.post(
+            "/api/messages", json={"topic": "cards.charged", "copy_of": scene.dead[0], "group": "charge"}
+        )
+        cancelled = await client.post(f"/api/messages/{scene.waiting[0]}/cancel", json={})
+        hastened = await client.post(f"/api/messages/{scene.waiting[1]}/retry", json={})
+        revived = await client.post(f"/api/messages/{scene.dead[0]}/retry", json={})
+        bulk = (await client.post("/api/bulk", json={"action": "discard", "filter": {"state": "dead"}})).json()
+        await until(lambda: _is_over(scene, bulk["id"]))
+        done = (await scene.actions())[before:]
+
+    assert copied.status_code == 201
+    assert cancelled.json() == {"cancelled": 1, "asked": 0}
+    assert hastened.json() == {"revived": 0, "hastened": 1}
+    assert revived.json() == {"revived": 1, "hastened": 0}
+    assert [(by, action) for by, action, _ in done] == [
+        ("operator (dashboard)", "publish"),
+        ("operator (dashboard)", "cancel"),
+        ("operator (dashboard)", "hasten"),
+        ("operator (dashboard)", "revive"),
+        ("operator (dashboard)", "discard"),
+    ]
+
+
+async def _is_over(scene: Scene, id: str) -> bool:
+    async with scene.viewer() as client:
+        return bool((await client.get(f"/api/bulk/{id}")).json()["state"] == "done")

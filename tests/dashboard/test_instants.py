@@ -1,0 +1,80 @@
+"""What daylight saving does to the times of a rhythm, told beside each of them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mainspring.app.preview import preview
+from mainspring.dashboard.api.instants import instants
+from tests.dashboard.scene import Scene
+
+
+def _told(rhythm: str, zone: str, after: datetime, count: int, **options: Any) -> list[tuple[str, str, str | None]]:
+    seen = preview(rhythm, count, after=after, timezone=zone, **options)
+    return [(each.local, each.offset, each.note) for each in instants(seen.times, seen.after)]
+
+
+def test_the_day_on_which_clocks_go_forward_is_told() -> None:
+    told = _told("0 9 * * *", "Europe/Berlin", datetime(2027, 3, 27, tzinfo=UTC), 3)
+
+    assert told == [
+        ("2027-03-27T09:00:00", "+01:00", None),
+        ("2027-03-28T09:00:00", "+02:00", "clocks go forward 1h at 02:00"),
+        ("2027-03-29T09:00:00", "+02:00", None),
+    ]
+
+
+def test_the_day_on_which_clocks_go_back_is_told() -> None:
+    told = _told("0 9 * * *", "America/New_York", datetime(2026, 10, 31, 12, tzinfo=UTC), 2)
+
+    assert told == [
+        ("2026-10-31T09:00:00", "-04:00", None),
+        ("2026-11-01T09:00:00", "-05:00", "clocks go back 1h at 02:00"),
+    ]
+
+
+def test_a_change_between_two_times_is_told_with_its_day() -> None:
+    told = _told("0 9 1 * *", "Europe/Berlin", datetime(2026, 10, 2, tzinfo=UTC), 1)
+
+    assert told == [("2026-11-01T09:00:00", "+01:00", "clocks go back 1h on 2026-10-25 at 03:00")]
+
+
+def test_a_time_that_comes_twice_says_which_one_it_is() -> None:
+    told = _told("30 2 * * *", "Europe/Berlin", datetime(2026, 10, 24, 12, tzinfo=UTC), 1)
+
+    assert told == [("2026-10-25T02:30:00", "+02:00", "02:30 comes twice: this is the first")]
+
+
+def test_utc_has_nothing_to_tell() -> None:
+    told = _told("0 0 1 * *", "UTC", datetime(2026, 1, 15, tzinfo=UTC), 12)
+
+    assert {note for *_, note in told} == {None}
+    assert {offset for _, offset, _ in told} == {"+00:00"}
+
+
+@pytest.mark.parametrize("rhythm", ["61 * * * *", "0 9 31 2 *", "every 1ms", "nonsense", "0 9 * * * * * *"])
+async def test_a_rhythm_that_cannot_be_meant_is_answered_with_what_is_wrong(scene: Scene, rhythm: str) -> None:
+    async with scene.viewer() as client:
+        answer = await client.get("/api/preview", params={"rhythm": rhythm})
+
+    assert answer.status_code == 200
+    assert answer.json()["error"]
+    assert answer.json()["next"] == []
+
+
+async def test_a_rhythm_is_told_in_words_and_with_its_next_times(scene: Scene) -> None:
+    async with scene.viewer() as client:
+        asked = {"rhythm": "0 9 * * mon-fri", "timezone": "Europe/Berlin", "count": "3"}
+        seen = (await client.get("/api/preview", params=asked)).json()
+
+    assert seen["description"] == "At 09:00, Monday through Friday"
+    assert len(seen["next"]) == 3
+    assert seen["error"] is None
+
+
+async def test_a_zone_that_is_none_is_told(scene: Scene) -> None:
+    async with scene.viewer() as client:
+        seen = (await client.get("/api/preview", params={"rhythm": "@daily", "timezone": "Europe/Berlim"})).json()
+
+    assert "Europe/Berlin" in seen["error"]
