@@ -10,7 +10,7 @@ READY := $(VENV)/ready.stamp
 WORKERS ?= 4
 ARGS ?=
 CODE := $(wildcard src tests benchmarks examples)
-DEBIAN_PACKAGES := pgbouncer
+DEBIAN_PACKAGES := pgbouncer chromium
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench services lock clean

@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog,handles] [--messages N] [--rounds N]``."""
+"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog,dashboard] [--messages N] [--rows N]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 import uvloop
 
-from benchmarks import backlog, bell, dispatch, drain, handles, lateness, raw_loop
+from benchmarks import backlog, bell, dashboard, dispatch, drain, handles, lateness, raw_loop
 from benchmarks import options as consumer_options
 from benchmarks.options import Rates
 from benchmarks.server import postgres
@@ -76,6 +76,17 @@ async def behind(url: str, options: argparse.Namespace) -> None:
     median, late = quantiles(await backlog.claim_times(url, "bench_backlog", options.claims, options.rows))
     print(f"  claim p50 / p99                {median:>6.2f} / {late:.2f} ms (p99 ≤ 5: {verdict(late <= 5)})")
     await _drop(url, "bench_backlog")
+
+
+async def operating(url: str, options: argparse.Namespace) -> None:
+    """What the pages of a dashboard read, each several times."""
+    try:
+        for name, times in await dashboard.read(url, "bench_dashboard", options.rows):
+            median, worst = statistics.median(times), max(times)
+            kept = verdict(worst <= dashboard.MOST)
+            print(f"  {name:<30} {median:>7.1f} ms, at worst {worst:>7.1f} ms (≤ {dashboard.MOST:.0f} ms: {kept})")
+    finally:
+        await _drop(url, "bench_dashboard")
 
 
 async def joined(url: str, options: argparse.Namespace) -> None:
@@ -166,6 +177,7 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "lateness": ("Due work: from due to start", on_time),
     "dispatch": ("Dispatch: what injection costs", calls),
     "backlog": ("Claim with 1M future, 1M dead, 1M ready of another group, 1M ready on four levels", behind),
+    "dashboard": ("What a dashboard reads, with 1M deliveries, 1M runs and 100k dead letters", operating),
     "options": ("Options of a consumer, beside a plain one", each_option),
     "handles": (
         "Publish in the caller's transaction, beside its statements raw and the least by hand",

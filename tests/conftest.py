@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.dashboard.report import show_refusals
 from tests.faults.report import show_reports
 from tests.integration.handles.report import show_handles
 from tests.services.needs import MARK
@@ -97,3 +98,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{count} tests need what is {MARK} {what}")
     show_reports(terminalreporter)
     show_handles(terminalreporter)
+    show_refusals(terminalreporter)

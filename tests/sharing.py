@@ -10,14 +10,16 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 TOGETHER = (
+    "tests/browser/",  # a browser
     "tests/integration/cli/test_help.py",  # the help of every command
     "tests/integration/fresh/test_first_minutes.py",  # a wheel, what it needs, and an environment
     "tests/integration/postgres/test_plans.py",  # four million rows
     "tests/integration/postgres/test_topic_plans.py",  # a hundred thousand rows in each of three tables
 )
-"""Files of which each is run by one worker, from its first test to its last."""
+"""Files and folders of which each is run by one worker, from its first test to its last."""
 
 LONG = (
+    "tests/browser/",
     "tests/house/test_docs.py",
     "tests/lockstep/",
     "tests/integration/examples/",
@@ -29,11 +31,11 @@ LONG = (
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist brings no types
-    """Hands out one test at a time, and a file of ``TOGETHER`` as a whole."""
+    """Hands out one test at a time, and what is in ``TOGETHER`` as a whole."""
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, _ = nodeid.partition("::")
-        return path if path in TOGETHER else nodeid
+        return next((start for start in TOGETHER if path.startswith(start)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -31,7 +31,7 @@ from pathlib import Path
 from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
 from tests.services.forks import forks
 
-_ENDLESS = re.compile(r"\b(mainspring (worker|dashboard|top)|mainspring_worker)\b")
+_ENDLESS = re.compile(r"\b(mainspring (worker|dashboard)|mainspring_worker)\b")
 _FILE = re.compile(r"# ((?:\w+/)*\w+\.(?:py|toml))\n")
 _PATIENCE = 100.0
 _TYPED, _MANY = 2, 10

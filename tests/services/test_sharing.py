@@ -29,7 +29,7 @@ def _written(folder: Path, path: str) -> Path:
 
 
 def test_a_file_that_is_costly_to_prepare_is_run_by_one_worker(tmp_path: Path) -> None:
-    seen = [_written(tmp_path, path) for path in TOGETHER]
+    seen = [_written(tmp_path, path if path.endswith(".py") else f"{path}test_it.py") for path in TOGETHER]
     environment = {name: value for name, value in unmeasured().items() if not name.startswith("PYTEST")}
 
     run = subprocess.run(

@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from mainspring.cli import (
     cron,
+    dashboard,
     dead,
     declare,
     demonstrate,
@@ -27,7 +28,9 @@ from mainspring.cli import (
     purge,
     schedules,
     schema,
+    top,
     worker,
+    workers,
 )
 from mainspring.cli.failures import INTERRUPTED, report
 
@@ -74,17 +77,20 @@ def _commands() -> App:
     )
     for command in (
         worker.worker,
+        dashboard.dashboard,
         declare.declare,
         schema.migrate,
         schema.sql,
         health.health,
         doctor.doctor,
+        top.top,
         publish.publish,
     ):
         app.command(command)
     app.command(messages.app)
     app.command(dead.app)
     app.command(groups.app)
+    app.command(workers.app)
     app.command(joins.app)
     app.command(inbox.app)
     app.command(schedules.app)

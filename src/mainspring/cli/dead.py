@@ -18,13 +18,16 @@ from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import first_line, many, when
 
-app: App = App(name="dead", help="List, show, revive and discard dead letters.")
+app: App = App(name="dead", help="List, show, revive and discard dead letters, and tell what they died of.")
 
 _PAGE, _MOST = 500, 10_000
 
 Id = Annotated[UUID | None, Parameter(help="The message's id, as the lists show it.")]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
 OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
+OfCause = Annotated[
+    str | None, Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause, see `dead causes`.")
+]
 WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only where the error contains this text.")]
 All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="Every dead letter there is.")]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")]
@@ -36,6 +39,7 @@ async def list_(
     group: OfGroup = None,
     topic: OfTopic = None,
     error: WithError = None,
+    cause: OfCause = None,
     limit: Limit = 50,
     before: Before = None,
     target: Target = UNNAMED,
@@ -44,12 +48,13 @@ async def list_(
     """List dead letters, newest first."""
     check_limit(limit)
     async with target.opened() as opened:
-        found = await opened.dead.list(group=group, topic=topic, error=error, before=before, limit=limit)
+        which = _named(group, topic, error, cause)
+        found = await opened.dead.list(**which, before=before, limit=limit)
     if json:
         print_json(found)
         return 0
     if not found:
-        narrowed = before is not None or any(each is not None for each in (group, topic, error))
+        narrowed = before is not None or any(each is not None for each in (group, topic, error, cause))
         say(NO_MATCH if narrowed else "No dead letters: nothing was given up.")
         return 0
     columns = (
@@ -68,6 +73,42 @@ async def list_(
     if len(found) == limit:
         say(f"There may be more: add --before {found[-1].seq}", style="dim")
     say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
+    return 0
+
+
+@app.command
+async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> int:
+    """List what dead letters died of: errors that differ only in numbers, ids and quoted text are one."""
+    check_limit(limit)
+    async with target.opened() as opened:
+        found = await opened.dead.causes(group=group, cap=_MOST, limit=limit)
+    if json:
+        print_json(found)
+        return 0
+    if not found:
+        say(NO_MATCH if group is not None else "No dead letters: nothing was given up.")
+        return 0
+    columns = (
+        Column("cause"),
+        Column("group", elastic=True),
+        Column("dead", right=True),
+        Column("first", right=True, spare=True),
+        Column("last", right=True),
+        Column("error", elastic=True),
+    )
+    rows = [
+        (
+            each.fingerprint or "(not told)",
+            each.group,
+            f"{each.count:,}" + ("+" if each.count >= _MOST else ""),
+            when(each.first_at),
+            when(each.last_at),
+            first_line(each.error),
+        )
+        for each in found
+    ]
+    print_table(columns, rows)
+    say(f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim")
     return 0
 
 
@@ -99,25 +140,26 @@ async def revive(
     group: OfGroup = None,
     topic: OfTopic = None,
     error: WithError = None,
+    cause: OfCause = None,
     everything: All = False,
     payload: Annotated[str | None, JsonText] = None,
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Give dead letters a fresh life: one by its id, or many by --group, --topic, --error or --all.
+    """Give dead letters a fresh life: one by its id, or many by --group, --topic, --error, --cause or --all.
 
     Parameters
     ----------
     payload
         With an ID: deliver this JSON instead; `-` reads it from stdin.
     """
-    _check_meant(id, group, topic, error, everything=everything)
+    which = _named(group, topic, error, cause)
+    _check_meant(id, which, everything=everything)
     if payload is not None and id is None:
         raise Refused("--payload replaces the payload of one dead letter: give its ID")
     value = MISSING if payload is None else read_json(payload)
     async with target.opened() as opened:
-        which: dict[str, Any] = {"group": group, "topic": topic, "error": error}
         count: int | None
         if id is not None:
             count = await opened.dead.revive(id, **which, payload=value, by=operator())
@@ -136,15 +178,16 @@ async def discard(
     group: OfGroup = None,
     topic: OfTopic = None,
     error: WithError = None,
+    cause: OfCause = None,
     everything: All = False,
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Remove dead letters for good: one by its id, or many by --group, --topic, --error or --all."""
-    _check_meant(id, group, topic, error, everything=everything)
+    """Remove dead letters for good: one by its id, or many by --group, --topic, --error, --cause or --all."""
+    which = _named(group, topic, error, cause)
+    _check_meant(id, which, everything=everything)
     async with target.opened() as opened:
-        which: dict[str, Any] = {"group": group, "topic": topic, "error": error}
         count: int | None
         if id is not None:
             count = await opened.dead.discard(id, **which, by=operator())
@@ -180,14 +223,18 @@ async def _count(opened: Mainspring, which: dict[str, Any]) -> int:
     return count
 
 
-def _check_meant(id: UUID | None, group: str | None, topic: str | None, error: str | None, *, everything: bool) -> None:
-    filtered = group is not None or topic is not None or error is not None
+def _named(group: str | None, topic: str | None, error: str | None, cause: str | None) -> dict[str, Any]:
+    return {"group": group, "topic": topic, "error": error, "fingerprint": cause}
+
+
+def _check_meant(id: UUID | None, which: dict[str, Any], *, everything: bool) -> None:
+    filtered = any(each is not None for each in which.values())
     if id is None and not filtered and not everything:
-        raise Refused("which ones? Give an ID, or --group, --topic, --error or --all")
+        raise Refused("which ones? Give an ID, or --group, --topic, --error, --cause or --all")
     if everything and (filtered or id is not None):
         raise Refused("--all means every dead letter: leave it out to choose some")
-    if id is not None and (topic is not None or error is not None):
-        raise Refused("an ID names one message: --topic and --error choose among many, leave them out")
+    if id is not None and any(each is not None for name, each in which.items() if name != "group"):
+        raise Refused("an ID names one message: --topic, --error and --cause choose among many, leave them out")
 
 
 def _told(count: int | None, done: str, *, json: bool) -> int:

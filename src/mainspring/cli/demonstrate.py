@@ -15,12 +15,12 @@ async def demo(
     seconds: float | None = None,
     file: Annotated[Path | None, Parameter(metavar="PATH")] = None,
 ) -> int:
-    """Run a small shop on a temporary SQLite file: orders, rollbacks, retries, timeouts, reports, a dead letter.
+    """Run a small shop on a temporary SQLite file, with its dashboard: orders, rollbacks, retries, timeouts, reports.
 
     Parameters
     ----------
     seconds
-        How long to run [60 on a terminal, 15 elsewhere]; Ctrl-C ends it earlier.
+        How long to run [until Ctrl-C on a terminal, 15 elsewhere].
     file
         Keep the database here instead of in the temporary directory; the file must not exist yet.
     """

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
-from mainspring.app.diagnosis import Finding, Grade, Value, of_app, of_installation, of_surroundings, values
+from mainspring.app.diagnosis import Finding, Value, of_app, of_installation, of_surroundings, values
 from mainspring.app.options import Setting
 from mainspring.app.schedule_diagnosis import of_schedules, of_schedules_unseen
 from mainspring.app.sources import Surroundings, look_around
@@ -20,6 +20,7 @@ from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.cli.words import many
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.redaction import redacted
+from mainspring.model.symptom import Grade
 
 _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 

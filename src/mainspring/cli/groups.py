@@ -16,7 +16,7 @@ from mainspring.model.views import Counts, GroupView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
-_SILENT = timedelta(minutes=1)
+SILENT = timedelta(minutes=1)
 """A worker that has not reported itself for so long does not count."""
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group, and kept in the audit log.")]
 Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as `groups list` shows it.")]
@@ -29,7 +29,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         roster = await opened.roster()
         tally = await opened.tally()
     found = roster.groups
-    alive = [each for each in roster.workers if roster.now - each.beat_at < _SILENT]
+    alive = [each for each in roster.workers if roster.now - each.beat_at < SILENT]
     workers = Counter(group for each in alive for group in each.groups)
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}

@@ -15,6 +15,7 @@ from mainspring.cli.confirming import confirmed, progress
 from mainspring.cli.dead import Yes
 from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.model.measures import SPANS
 from mainspring.model.views import Pruned, Retention
 
 _KINDS = {
@@ -102,6 +103,7 @@ def _counted(removed: Pruned, kept: Retention) -> list[tuple[int, str, str]]:
         (removed.cursors, "cursors of shards that are gone", write_age(kept.cursors)),
         (removed.progress, "reports of progress", "while they run"),
         (removed.likenesses, "likenesses of unique messages", "1h, or their window"),
+        (removed.measures, "measures of what became of deliveries", ", ".join(map(write_age, SPANS.values()))),
     ]
 
 

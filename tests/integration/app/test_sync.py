@@ -13,9 +13,12 @@ import pytest
 
 from mainspring import Context, Mainspring, Retention
 from mainspring.app.background import Background
-from mainspring.app.desk import DeadLetters, Groups, Messages
+from mainspring.app.dead_letters import DeadLetters
+from mainspring.app.desk import Groups, Messages
 from mainspring.app.sync import Sync
-from mainspring.app.sync_desk import SyncDeadLetters, SyncGroups, SyncMessages
+from mainspring.app.sync_dead_letters import SyncDeadLetters
+from mainspring.app.sync_desk import SyncGroups, SyncMessages, SyncWorkers
+from mainspring.app.workforce import Workers
 from mainspring.model.errors import Misuse, StorageError
 
 
@@ -226,6 +229,7 @@ TWINS = [
     (Messages, SyncMessages),
     (DeadLetters, SyncDeadLetters),
     (Groups, SyncGroups),
+    (Workers, SyncWorkers),
 ]
 
 

@@ -16,11 +16,12 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join, JoinOutcome, Recount, outcome
 from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Settlement, Verdict
-from mainspring.model.views import Beat, DeadSelection, Retention
+from mainspring.model.views import Beat, Retention
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.janitor import Janitor
 from mainspring.storage.contract import Storage

@@ -11,6 +11,7 @@ def test_the_demo_adds_up_and_what_it_says_to_type_works(shell: Shell) -> None:
 
     assert ended.code == 0, ended.out
     assert "✗" not in ended.out
+    assert re.search(r"dashboard: http://127\.0\.0\.1:\d+/login#token=\S+$", ended.out, re.MULTILINE)
     published, handled, cancelled, dead, waiting = map(
         int,
         re.search(

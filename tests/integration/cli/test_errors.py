@@ -41,7 +41,7 @@ REFUSED = [
     (["messages", "list", "--url", "memory://"], "lives inside one process"),
     (["messages", "list", "--url", "oracle://x"], "'oracle' is not a database Mainspring knows"),
     (["dead", "show", ID, *APP], f"message {ID} has no dead letter"),
-    (["dead", "revive", *APP], "Give an ID, or --group, --topic, --error or --all"),
+    (["dead", "revive", *APP], "Give an ID, or --group, --topic, --error, --cause or --all"),
     (["dead", "revive", ID, *APP], f"message {ID} has no dead letter"),
     (["dead", "revive", "--all", "--group", "g", *APP], "--all means every dead letter"),
     (["dead", "revive", ID, "--error", "x", *APP], "an ID names one message"),

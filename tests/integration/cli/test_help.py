@@ -11,11 +11,24 @@ COMMANDS = [
     ["--help"],
     *(
         [name, "--help"]
-        for name in ("worker", "declare", "migrate", "sql", "health", "doctor", "publish", "cron", "purge", "demo")
+        for name in (
+            "worker",
+            "declare",
+            "migrate",
+            "sql",
+            "health",
+            "doctor",
+            "top",
+            "publish",
+            "cron",
+            "purge",
+            "demo",
+        )
     ),
     *(["messages", name, "--help"] for name in ("list", "show", "cancel")),
-    *(["dead", name, "--help"] for name in ("list", "show", "revive", "discard")),
+    *(["dead", name, "--help"] for name in ("list", "causes", "show", "revive", "discard")),
     *(["groups", name, "--help"] for name in ("list", "pause", "resume", "retire")),
+    *(["workers", name, "--help"] for name in ("list", "show", "drain", "resume")),
     *(["inbox", name, "--help"] for name in ("list", "release")),
     *(["schedules", name, "--help"] for name in ("list", "show", "runs", "pause", "resume", "trigger", "delete")),
     *(["schedules", name, "--help"] for name in ("alter", "backfill", "freeze", "thaw")),

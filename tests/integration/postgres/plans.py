@@ -15,7 +15,7 @@ def settling(held: str, verdict: str, keep: str) -> str:
     """The parameters that settle a hundred claims alike."""
     arrays = [f"'{verdict}'::text", f"'{keep}'::text", "interval '1 second'", "interval '1 second'", "'error'::text"]
     filled = ", ".join(f"array_fill({each}, ARRAY[100])" for each in (*arrays, "'boom'::text"))
-    return f"{held}, {filled}, '{{}}', '{{}}', array_fill(1, ARRAY[100]), NULL"
+    return f"{held}, {filled}, '{{}}', '{{}}', array_fill(1, ARRAY[100]), NULL, array_fill('cause'::text, ARRAY[100])"
 
 
 @dataclass

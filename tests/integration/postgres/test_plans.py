@@ -22,6 +22,11 @@ LATELY = ", ".join(["now() - interval '1 minute'"] * 4)
 CLAIM = WANT + ", 'node', interval '30 seconds', NULL"
 MANY = 250_000
 FIRST_HELD = 3 * MANY + 1  # the deliveries that are held were made last
+LAST = 2**63 - 1
+NONE = ", NULL"
+ONE = "'00000000-0000-7000-8000-000000000001'"
+SOME = f"ARRAY[{', '.join(map(str, range(2 * MANY + 1, 2 * MANY + 101)))}]"
+BURIED = f"ARRAY[{', '.join(map(str, range(100_000_001, 100_000_101)))}]"
 HELD = f"ARRAY[{', '.join(map(str, range(FIRST_HELD, FIRST_HELD + 100)))}], array_fill(1, ARRAY[100])"
 
 
@@ -138,8 +143,6 @@ async def test_rows_are_settled_in_the_order_of_their_seq(reserved: Connection) 
         ("prune_runs", "ARRAY['done', 'snoozed'], interval '1 hour', 1000, NULL, NULL", 50),
         ("reroute", "1000, 'channel', NULL", 50),
         ("find_deliveries", "'00000000-0000-7000-8000-000000000001', NULL", 50),
-        ("browse_dead", "NULL, NULL, NULL, NULL, NULL, 50", 100),
-        ("browse_live", "'live', NULL, NULL, NULL, NULL, 50, NULL", 500),
     ],
 )
 async def test_every_shared_statement_finds_its_rows_by_an_index(
@@ -151,6 +154,50 @@ async def test_every_shared_statement_finds_its_rows_by_an_index(
     plan = await explain(shared, "cold", arguments)
 
     assert plan.read_whole & {"message", "delivery", "dead", "run", "ended", "parked"} == set()
+    assert plan.buffers < most
+
+
+@pytest.mark.parametrize("cache", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize(
+    ("name", "arguments", "most"),
+    [
+        ("walk_live", f"{LAST}, 500, 'live', NULL, NULL, NULL, NULL, NULL, NULL", 600),
+        ("walk_live", f"{LAST}, 500, 'ready', 'mail', NULL, NULL, NULL, NULL, NULL", 600),
+        ("few_live", f"1000, {LAST}, 'running', NULL, NULL", 1_200),
+        ("few_live", f"100, {LAST}, 'live', 'mail', NULL", 600),
+        ("few_live", f"100, {LAST}, 'scheduled', NULL, NULL", 600),
+        ("few_live", f"100, {LAST}, 'ready', 'nobody', NULL", 60),
+        ("few_keyed", f"100, {LAST}, 'live', NULL, 'no such key'", 60),
+        ("browse_live", f"{SOME}, 50, 'live', NULL, NULL, NULL, NULL, NULL, NULL, '', 'x', NULL", 1_200),
+        ("walk_dead", f"{LAST}, 500{NONE * 8}", 100),
+        ("walk_dead_group", f"{LAST}, 500, 'grave'{NONE * 7}", 100),
+        ("walk_dead_cause", f"{LAST}, 500, 'grave'{NONE * 6}, ''", 600),
+        ("few_dead", f"100, {LAST}, 'topic', NULL", 600),
+        ("few_dead", f"100, {LAST}, NULL, 'no such cause'", 60),
+        ("browse_dead", f"{BURIED}, 50{NONE * 9}", 600),
+        ("causes", "NULL, NULL, 100, 10", 300),
+        ("walk_ended", f"{LAST}, 500, 'done'{NONE * 4}", 50),
+        ("walk_ended_group", f"{LAST}, 500, 'done', 'mail'{NONE * 3}", 50),
+        ("few_ended", f"100, {LAST}, 'cancelled', NULL", 50),
+        ("walk_parked", f"{LAST}, 500{NONE * 5}", 50),
+        ("walk_parked_topic", f"{LAST}, 500, 'topic'{NONE * 4}", 50),
+        ("chain", f"{ONE}, 50, NULL", 100),
+        ("runs_failed", "'', 8", 50),
+        ("hasten", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 100),
+        ("withdraw", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 150),
+        ("revive", f"NULL{NONE * 4}, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell'", 100),
+    ],
+)
+async def test_what_operators_look_for_is_found_by_an_index_under_either_plan(
+    shared: Connection, name: str, arguments: str, most: int, cache: str
+) -> None:
+    await shared.execute(f"SET plan_cache_mode = {cache}")
+    await shared.execute(f"PREPARE looked AS {NAMES.sql(name)}")
+    await explain(shared, "looked", arguments)
+
+    plan = await explain(shared, "looked", arguments)
+
+    assert plan.read_whole & {"message", "delivery", "dead", "run", "parked"} == set()
     assert plan.buffers < most
 
 

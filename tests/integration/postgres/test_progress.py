@@ -2,9 +2,10 @@
 
 import pytest
 
+from mainspring.model.browsing import Filter
 from mainspring.model.message import Progress
 from mainspring.model.verdict import DONE, Settlement
-from mainspring.model.views import Filter, Pruned, Retention
+from mainspring.model.views import Pruned, Retention
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
@@ -36,7 +37,7 @@ async def test_reporting_waits_for_nobody_who_has_the_delivery_locked(
     async with connection.transaction():
         await connection.execute(f"SELECT FROM {postgres_schema}.delivery FOR UPDATE")
         await storage.upkeep.report([Progress(held.claim, "half")])
-        (view,) = await storage.ledger.browse(Filter())
+        (view,) = (await storage.ledger.browse(Filter())).rows
 
     assert view.progress == "half"
 

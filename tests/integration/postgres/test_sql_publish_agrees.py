@@ -24,7 +24,7 @@ LIMIT = 400
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 REFUSED = {"22023", "54000", "22P02"}
 CI = settings(
-    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=250, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 LARGE = settings(CI, max_examples=10_000, derandomize=False, print_blob=True)
 

@@ -24,6 +24,8 @@ ALL = [
     "0010_progress",
     "0011_limits",
     "0012_fanout",
+    "0013_measures",
+    "0014_steering",
 ]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 

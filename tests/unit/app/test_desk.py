@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring import Mainspring, Retention
-from mainspring.app.desk import BATCH
+from mainspring.app.bulk import BATCH
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, Draft, Want
 from mainspring.model.verdict import Bury, Failure, Settlement
@@ -119,7 +119,7 @@ async def test_reviving_ends_even_when_what_is_revived_dies_again(app: Mainsprin
     storage = await storage_of(app)
     revive = storage.controls.revive
 
-    async def dies_again(which: Any, by: str, limit: int) -> int:
+    async def dies_again(which: Any, by: str | None, limit: int) -> int:
         revived = await revive(which, by, limit)
         held = await storage.mailbox.claim([Want("receipts", BATCH, ALL_LEVELS)], "worker", HOLD)
         await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "again"))) for each in held])
@@ -146,7 +146,7 @@ async def test_everything_must_be_said(app: Mainspring, call: str) -> None:
         await getattr(app.dead, call)()
 
     assert str(refused.value) == (
-        f"dead.{call}() names nothing: give message_id, group, topic or error, or everything=True"
+        f"dead.{call}() names nothing: give message_id, group, topic, error or fingerprint, or everything=True"
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
-from mainspring.storage.migrate import Applied, Migration, check, migrations, pending, refuse_newer
+from mainspring.storage.migrate import Applied, Migration, check, indexes, migrations, pending, refuse_newer
 
 FIRST = Migration(1, "0001_tables", "CREATE TABLE mainspring_message (id)", breaking=False)
 SECOND = Migration(2, "0002_index", "CREATE INDEX mainspring_ready ON mainspring_message (id)", breaking=False)
@@ -80,3 +80,18 @@ def test_shipped_migrations_are_numbered_from_one_without_a_gap(package: str) ->
 
     assert [each.number for each in shipped] == list(range(1, len(shipped) + 1))
     assert all(each.name.startswith(f"{each.number:04}_") for each in shipped)
+
+
+def test_the_indexes_there_have_to_be_are_those_made_and_not_dropped_again() -> None:
+    made = Migration(
+        1,
+        "0001_made",
+        "CREATE INDEX a ON mainspring.t (x);\nCREATE UNIQUE INDEX b\n    ON mainspring.t (y)\n    WHERE z;\n"
+        "-- CREATE INDEX c ON mainspring.t (c);\nCREATE INDEX d ON mainspring.t (d);\n",
+        breaking=False,
+    )
+    dropped = Migration(
+        2, "0002_dropped", "DROP INDEX mainspring.a;\nDROP INDEX IF EXISTS mainspring.d;", breaking=False
+    )
+
+    assert indexes((made, dropped), "shop") == {"b": "CREATE UNIQUE INDEX b ON shop.t (y) WHERE z"}

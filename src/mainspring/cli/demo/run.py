@@ -20,10 +20,12 @@ from mainspring.cli.demo.journal import Journal
 from mainspring.cli.demo.shop import GROUPS, REPORT, Customers, build
 from mainspring.cli.demo.summary import add_up, print_summary
 from mainspring.cli.demo.view import GroupLine, Scene, draw, total_of
+from mainspring.cli.demo.warehouse import feed_prices
+from mainspring.cli.demo.watching import Shown, dashboard
 from mainspring.cli.tables import say, stdout
 from mainspring.model.views import Tally
 
-_ON_TERMINAL, _ELSEWHERE = 60.0, 15.0
+_ELSEWHERE = 15.0
 _PAUSE = 0.18
 """Seconds between customers, about."""
 _FRAME, _LINE = 0.125, 3.0
@@ -34,15 +36,16 @@ async def run(seconds: float | None, file: Path | None) -> int:
     """The whole demo. 0: everything adds up; 1: it does not, which would be a bug worth reporting."""
     console = stdout()
     drawn = console.is_terminal and not console.is_dumb_terminal
-    limit = seconds or (_ON_TERMINAL if drawn else _ELSEWHERE)
+    limit = seconds if drawn else seconds or _ELSEWHERE
     path = (file or Path(tempfile.mkdtemp(prefix="mainspring-demo-")) / "shop.db").absolute()
     # Retries are part of the show; what is logged about them would only tear the picture.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     journal = Journal()
     app = build(f"sqlite:///{path}", journal)
     with _interrupted() as interrupted:
-        async with app.worker(name="demo"):
-            show = Show(app, journal, limit)
+        async with app.worker(name="demo"), dashboard(app) as shown:
+            show = Show(app, journal, limit, shown)
+            feeding = asyncio.create_task(feed_prices(app))
             closing_time = threading.Event()
             shopping = asyncio.create_task(
                 asyncio.to_thread(Customers(app, path, journal).shop_until, closing_time, pause=_PAUSE)
@@ -51,6 +54,8 @@ async def run(seconds: float | None, file: Path | None) -> int:
                 await (show.draw(console, interrupted) if drawn else show.tell(path, interrupted))
             finally:
                 closing_time.set()
+                feeding.cancel()
+                await asyncio.wait([feeding])
                 await shopping
     async with app:
         account = await add_up(app, path, journal)
@@ -61,10 +66,11 @@ async def run(seconds: float | None, file: Path | None) -> int:
 class Show:
     """What is seen while the shop is open."""
 
-    def __init__(self, app: Mainspring, journal: Journal, limit: float) -> None:
+    def __init__(self, app: Mainspring, journal: Journal, limit: float | None, shown: Shown) -> None:
         self._app = app
         self._journal = journal
         self._limit = limit
+        self._shown = shown
         self._start = time.monotonic()
         self._pace: deque[int] = deque(maxlen=30)
         self._second = 0
@@ -81,8 +87,10 @@ class Show:
 
     async def tell(self, path: Path, interrupted: asyncio.Event) -> None:
         """A line now and then, for files and pipes."""
-        say(f"a small shop on one SQLite file, for {self._limit:g} s: {path}")
-        while not await self._over(interrupted, min(_LINE, max(0.1, self._limit - self._elapsed))):
+        limit = self._limit or _ELSEWHERE
+        say(f"a small shop on one SQLite file, for {limit:g} s: {path}")
+        say(f"dashboard: {self._shown.address or self._shown.missing}")
+        while not await self._over(interrupted, min(_LINE, max(0.1, limit - self._elapsed))):
             scene = await self._scene()
             total = scene.totals
             say(
@@ -98,7 +106,7 @@ class Show:
     async def _over(self, interrupted: asyncio.Event, pause: float) -> bool:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(interrupted.wait(), pause)
-        return interrupted.is_set() or self._elapsed >= self._limit
+        return interrupted.is_set() or (self._limit is not None and self._elapsed >= self._limit)
 
     async def _scene(self) -> Scene:
         tally = await self._app.tally()
@@ -109,6 +117,7 @@ class Show:
         return Scene(
             elapsed=self._elapsed,
             limit=self._limit,
+            dashboard=self._shown.address or self._shown.missing,
             placed=counts["placed"],
             undone=counts["undone"],
             paid=counts["paid"],

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from mainspring import Context, Mainspring, exponential
 from mainspring.cli.demo.journal import Journal
+from mainspring.cli.demo.warehouse import furnish, parcel
 
 PAYMENT_TIME = "4s"
 """How long a customer has to pay; hours in a real shop."""
@@ -43,8 +44,8 @@ class MailServerBusy(Exception):
 
 
 def build(url: str, journal: Journal) -> Mainspring:
-    """The application: one message type, three consumers, and a report on a rhythm."""
-    app = Mainspring(url, name="shop", preset="development")
+    """The application: one message type, three consumers, a report on a rhythm, and what goes on behind the shop."""
+    app = Mainspring(url, name="shop", preset="development", grace="2s")
     app.message("orders.placed")(OrderPlaced)
 
     @app.consumer(OrderPlaced, retry=exponential("300ms", attempts=4), concurrency=4)
@@ -53,6 +54,7 @@ def build(url: str, journal: Journal) -> Mainspring:
         if random.random() < (0.15, 0.3, 0)[min(ctx.attempt, 3) - 1]:
             journal.note("retry", ctx.group, f"order {order.order_id}: mail server busy, attempt {ctx.attempt}")
             raise MailServerBusy(f"421 too many connections (order {order.order_id})")
+        await ctx.publish("parcels.packed", parcel(order.order_id, order.customer), key=f"order:{order.order_id}")
         again = f" on attempt {ctx.attempt}" if ctx.attempt > 1 else ""
         journal.note("handled", ctx.group, f"receipt {order.order_id} to {order.customer}{again}", order.order_id)
 
@@ -71,6 +73,7 @@ def build(url: str, journal: Journal) -> Mainspring:
         text = f"{journal.counts['placed']} orders by {due:%H:%M:%S} in {ZONE.rpartition('/')[2]}"
         journal.note("report", ctx.group, text)
 
+    furnish(app)
     return app
 
 

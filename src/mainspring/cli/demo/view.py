@@ -56,7 +56,10 @@ class Scene:
     """Everything that one frame shows."""
 
     elapsed: float
-    limit: float
+    limit: float | None
+    """None: until somebody has seen enough."""
+    dashboard: str
+    """Its address, or why there is none."""
     placed: int
     undone: int
     paid: int
@@ -85,10 +88,11 @@ def total_of(groups: Sequence[GroupLine]) -> GroupLine:
 def draw(scene: Scene, width: int, height: int) -> RenderableType:
     """One frame, made to fit."""
     tiles, groups, schedule, legend = 5, len(scene.groups) + 3, 3, 1
-    room = height - 1 - tiles - groups - schedule - legend - 2
+    room = height - 2 - tiles - groups - schedule - legend - 2
     layout = Layout()
     layout.split_column(
         Layout(_heading(scene), size=1),
+        Layout(_address(scene), size=1),
         Layout(_tiles(scene, width), size=tiles),
         Layout(_groups(scene, wide=width >= _WIDE), size=groups),
         Layout(_schedule(scene), size=schedule),
@@ -102,10 +106,15 @@ def _heading(scene: Scene) -> RenderableType:
     line = Table.grid(expand=True)
     line.add_column()
     line.add_column(justify="right")
-    left = max(0, round(scene.limit - scene.elapsed))
+    left = "" if scene.limit is None else f"{max(0, round(scene.limit - scene.elapsed))} s left · "
     name = Text.assemble((" mainspring ", "bold black on sky_blue2"), "  a small shop, one process, one SQLite file")
-    line.add_row(name, Text(f"{left} s left · Ctrl-C ends ", style="dim"))
+    line.add_row(name, Text(f"{left}Ctrl-C ends ", style="dim"))
     return line
+
+
+def _address(scene: Scene) -> RenderableType:
+    link = f"underline link {scene.dashboard}" if scene.dashboard.startswith("http") else "dim"
+    return Text.assemble((" dashboard ", "bold black on sea_green2"), "  ", (scene.dashboard, link))
 
 
 def _tiles(scene: Scene, width: int) -> RenderableType:

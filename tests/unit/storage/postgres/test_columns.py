@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Priority, Want
-from mainspring.model.verdict import Done, Failure, Retry, Settlement
+from mainspring.model.verdict import Bury, Done, Failure, Retry, Settlement
 from mainspring.storage.postgres import columns
 
 ONE, TWO, THREE = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -85,12 +86,24 @@ def test_verdicts_are_cleaned_where_they_hold_text() -> None:
     ]
 
     result = columns.of_settlements(list(reversed(batch)))
-    seqs, epochs, names, _keeps, _tooks, delays, kinds, errors, tracebacks, outputs, places = result
+    seqs, epochs, names, _keeps, _tooks, delays, kinds, errors, tracebacks, outputs, places, causes = result
 
     assert (seqs, epochs, names, places) == ([1, 4], [2, 5], ["retry", "done"], [1, 0])
     assert delays == [timedelta(seconds=3), timedelta()]
     assert (kinds, errors) == (["error", None], ["bad\\x00", None])
     assert (tracebacks, outputs) == (["trace\\x00", None], [None, "out\\x00"])
+    assert causes == []
+
+
+def test_only_what_is_buried_has_a_cause() -> None:
+    batch = [
+        Settlement(Claim(2, 1), Bury(Failure("error", "order 7 lost"))),
+        Settlement(Claim(1, 1), Retry(timedelta(), Failure("error", "order 7 lost"))),
+    ]
+
+    *_, causes = columns.of_settlements(batch)
+
+    assert causes == [None, fingerprint("error", "order 8 lost")]
 
 
 def test_alike_mappings_are_written_alike() -> None:

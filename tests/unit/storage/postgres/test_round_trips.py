@@ -7,13 +7,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Join
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Keep, Want
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
-from mainspring.model.views import Beat, DeadSelection, Declaration, Retention
+from mainspring.model.views import Beat, Declaration, Retention
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
@@ -186,7 +188,7 @@ def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
     upkeep = PostgresUpkeep(NAMES)
     beat = Beat("node", "shop", "host", 1, ("mail",), 0, "notify")
 
-    assert len(bill(upkeep.beat(beat, None))) == 1
+    assert len(bill(upkeep.beat(beat, None), [(False,)])) == 1
     assert len(bill(upkeep.farewell("node"))) == 1
     assert len(bill(upkeep.reroute(100, None), [(0,)])) == 1
 
@@ -196,7 +198,7 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None, cursors=None
     )
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [], [(0,)], [(0,)])
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [], *[[(0,)]] * 3)
 
     assert [each.sql for each in statements] == [
         NAMES.sql("prune_messages"),
@@ -205,11 +207,12 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         NAMES.sql("prune_spent"),
         NAMES.sql("prune_progress"),
         NAMES.sql("likeness_prune"),
+        NAMES.sql("prune_measures"),
     ]
 
 
 def test_pruned_runs_are_bounded_together() -> None:
-    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], [], *[[(0,)]] * 5]
+    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], [], *[[(0,)]] * 6]
 
     statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
 
@@ -238,8 +241,34 @@ def test_operators_pay_one_trip_and_a_replacement_is_a_transaction() -> None:
     assert len(bill(controls.resume("mail", "ann", None))) == 1
     assert len(bill(controls.revive(DeadSelection(), "ann", 10, None), [(0,)])) == 1
     assert len(bill(controls.discard(DeadSelection(), "ann", 10, None), [(0,)])) == 1
+    assert len(bill(controls.hasten(((UUID(int=1), "mail"),), "ann", None), [(0,)])) == 1
+    assert len(bill(controls.withdraw(((UUID(int=1), "mail"),), "ann", "why", None), [(0, 0)])) == 1
+    assert len(bill(controls.drain("node", "ann", "why", None))) == 1
     statements = bill(controls.replace(uuid4(), "mail", "ann", draft, None), [(1,)])
     assert [type(each) is Opening for each in statements] == [True, False]
+
+
+def test_a_page_is_looked_for_and_read() -> None:
+    ledger = PostgresLedger(NAMES)
+
+    plain = bill(ledger.browse(Filter(), None), [(3, 1, [3, 2, 1])], [])
+    rare = bill(ledger.browse(Filter(group="mail"), None), [(2, [2, 1])], [])
+    many = bill(ledger.browse(Filter(group="mail"), None), [(20_001, [])], [(0, None, [])])
+
+    assert [each.sql for each in plain] == [NAMES.sql("walk_live"), NAMES.sql("browse_live")]
+    assert [each.sql for each in rare] == [NAMES.sql("few_live"), NAMES.sql("browse_live")]
+    assert [each.sql for each in many] == [NAMES.sql("few_live"), NAMES.sql("walk_live")]
+
+
+def test_a_walk_takes_longer_steps_and_ends_where_the_filter_says() -> None:
+    answers: list[Sequence[Row]] = []
+    for first, last in ((9_999, 9_500), (9_499, 7_500), (7_499, 7_000)):
+        answers += [[(first - last + 1, last, [])], []]
+
+    statements = bill(PostgresLedger(NAMES).browse(Filter(scan=3_000), None), *answers)
+
+    walks = [each.args[:2] for each in statements if each.sql == NAMES.sql("walk_live")]
+    assert walks == [(2**63 - 1, 500), (9_500, 2_000), (7_500, 500)]
 
 
 def test_a_group_is_said_to_be_retired_only_when_it_has_gone() -> None:

@@ -1,0 +1,110 @@
+"""``mainspring dashboard``: the dashboard as a service of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from mainspring.app.announcing import log_to_stderr, say
+from mainspring.app.app import Mainspring
+from mainspring.cli.failures import Refused
+from mainspring.cli.loading import Spec
+from mainspring.cli.target import UNNAMED, Target
+from mainspring.model.errors import BadOption
+
+if TYPE_CHECKING:
+    from mainspring.dashboard.security.identity import Role
+
+PORT = 8321
+
+
+def dashboard(
+    app: Spec | None = None,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    read_only: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    allow_host: Annotated[tuple[str, ...], Parameter(metavar="NAME", negative="", show_default=False)] = (),
+    root_path: Annotated[str | None, Parameter(metavar="PATH")] = None,
+    trust_proxy: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    target: Target = UNNAMED,
+) -> int:
+    """Serve the dashboard, and print its address.
+
+    Who logs in is said by MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or by files that
+    hold them: the same names with _FILE. Without any, a token is made for this run and is part of the printed address.
+
+    Parameters
+    ----------
+    host
+        The address to listen on; one that other machines reach needs tokens.
+    port
+        The port [8321, or where that is taken one that is free]; 0 takes one that is free.
+    read_only
+        Serve without a login, on this machine only, and change nothing.
+    allow_host
+        A name under which it is reached, as through a proxy; may be given several times.
+    root_path
+        The prefix that a proxy takes off, as in /ops.
+    trust_proxy
+        Believe X-Forwarded-Host, -Proto, -For and -Prefix: only behind a proxy that sets them.
+    """
+    from mainspring.dashboard import Dashboard
+    from mainspring.dashboard.security.origins import is_loopback
+    from mainspring.dashboard.security.tokens import tokens_around
+    from mainspring.dashboard.server import Server, address_of, bound
+
+    if app is not None and target.app not in (None, app):
+        raise Refused(f"{app} and --app {target.app} are two applications: give one of them")
+    if port is not None and not 0 <= port <= 65535:  # noqa: PLR2004
+        raise Refused(f"--port {port} must be between 0 and 65535")
+    here = is_loopback(host)
+    tokens, made = ({}, None) if read_only else _tokens(tokens_around(), here=here)
+    if not here and not tokens:
+        raise Refused(
+            f"--host {host} is reached by other machines, and nobody would have to log in: set "
+            "MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or one of them"
+            + (", and leave out --read-only: viewers only look" if read_only else "")
+        )
+    found: Mainspring = replace(target, app=app or target.app).find()
+    log_to_stderr("warning")
+    served = Dashboard(
+        found,
+        tokens=tokens,
+        hosts=allow_host if here or allow_host else None,
+        root_path=root_path,
+        trust_proxy=trust_proxy,
+    )
+    listening = _bound(host) if port is None else bound(host, port)
+    address = f"http://{address_of(listening)}{(root_path or '').rstrip('/')}"
+    told = f"mainspring dashboard: {address}/"
+    if made is not None:
+        told = f"mainspring dashboard, as operator: {address}/login#token={made}"
+    server = Server(served, lifespan=True, closing=served.end_streams)
+    server.started_up = lambda: say(told)
+    asyncio.run(server.serve([listening]))
+    return 0
+
+
+def _bound(host: str) -> socket.socket:
+    """Where people expect it; or elsewhere, since two dashboards are better than none."""
+    from mainspring.dashboard.server import bound
+
+    try:
+        return bound(host, PORT)
+    except BadOption:
+        return bound(host, 0)
+
+
+def _tokens(around: dict[Role, str], *, here: bool) -> tuple[dict[Role, str], str | None]:
+    """The tokens to serve with, and the one that was made for this run."""
+    if around or not here:
+        return around, None
+    made = secrets.token_urlsafe(24)
+    return {"operator": made}, made

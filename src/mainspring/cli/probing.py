@@ -1,0 +1,45 @@
+"""Probes beside a worker: whether it lives, whether it is ready, and its metrics, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from mainspring.app.announcing import say
+from mainspring.app.app import Mainspring
+from mainspring.cli.failures import Refused
+
+
+@asynccontextmanager
+async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], probe: str | None) -> AsyncIterator[Any]:
+    """The worker, and beside it, where an address is given, the probes: from before it starts until it has stopped."""
+    if probe is None:
+        async with worker as working:
+            yield working
+        return
+    from mainspring.dashboard.probes import Probes
+    from mainspring.dashboard.server import Server, address_of, bound
+
+    listening = bound(*read_address(probe))
+    server = Server(Probes(app), lifespan=False)
+    server.listens_to_signals = False  # they are for the worker
+    serving = asyncio.create_task(server.serve([listening]), name="mainspring-probes")
+    told = f"mainspring probes: http://{address_of(listening)}/health/ready"
+    try:
+        async with worker as working:
+            # When whoever runs the worker listens to signals: what has said something can be told to stop.
+            asyncio.get_running_loop().call_soon(say, told)
+            yield working
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``. Raises Refused."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+        raise Refused(f"--probe {text!r} must be HOST:PORT, as in 127.0.0.1:9000")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,161 @@
+"""``mainspring top``: what goes on, as it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mainspring.app.options import length
+from mainspring.cli.tables import Column, print_json, print_table, say, stdout
+from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.words import many, when
+from mainspring.model.errors import StorageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from mainspring.cli.live.picture import Picture, Watcher
+
+_LEAST = timedelta(milliseconds=200)
+_MOST = timedelta(hours=1)
+
+
+async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> int:
+    """Watch groups, workers, schedules and failures live; q quits, p lets it stand still.
+
+    Where the output is no terminal, or with --json, it is read and printed once.
+
+    Parameters
+    ----------
+    every
+        How often it is read anew.
+    """
+    pause = length(every, "every", least=_LEAST, most=_MOST).total_seconds()
+    from mainspring.cli.live.picture import Watcher
+
+    async with target.opened() as opened:
+        watcher = Watcher(opened)
+        if json:
+            print_json(await watcher.picture())
+        elif not stdout().is_terminal or stdout().is_dumb_terminal:
+            _print(await watcher.picture())
+        else:
+            await Show(watcher, pause).run()
+    return 0
+
+
+class Show:
+    """The live picture, until somebody has seen enough. A database that does not answer is said so, and waited for."""
+
+    def __init__(self, watcher: Watcher, pause: float) -> None:
+        self._watcher = watcher
+        self._pause = pause
+        self._over = False
+        self._held = False
+        self._stirred = asyncio.Event()
+        self._picture: Picture | None = None
+        self._trouble = ""
+
+    async def run(self) -> None:
+        """Draw until it is over."""
+        from rich.live import Live
+
+        from mainspring.cli.live.keys import heard
+
+        console = stdout()
+        self._picture = await self._watcher.picture()  # what is wrong from the beginning is told as by any command
+        with Live(console=console, screen=True, auto_refresh=False) as live, heard(self._key), self._signals():
+            loop, reading = asyncio.get_running_loop(), None
+            due = loop.time() + self._pause
+            while not self._over:
+                live.update(self._frame(console.width, console.height), refresh=True)
+                if reading is not None and reading.done():
+                    reading.result()
+                    reading = None
+                if reading is None and loop.time() >= due:
+                    due = loop.time() + self._pause
+                    reading = asyncio.create_task(self._read())
+                await self._wait(self._pause if reading is not None else max(due - loop.time(), 0.0))
+            if reading is not None:
+                reading.cancel()
+                await asyncio.wait([reading])
+
+    async def _read(self) -> None:
+        try:
+            picture = await self._watcher.picture()
+        except StorageError as error:
+            self._trouble = f"the database does not answer, this is what was known: {error}"
+        else:
+            self._trouble = ""
+            if not self._held:
+                self._picture = picture
+        self._stirred.set()
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), seconds)
+        self._stirred.clear()
+
+    def _frame(self, width: int, height: int) -> RenderableType:
+        from mainspring.cli.live.view import draw
+
+        assert self._picture is not None, "it was read before anything is drawn"
+        return draw(self._picture, width, height, held=self._held, trouble=self._trouble)
+
+    def _key(self, key: str) -> None:
+        match key:
+            case "q" | "Q":
+                self._end()
+            case "p" | "P":
+                self._held = not self._held
+                self._stirred.set()
+            case _:
+                pass
+
+    def _end(self) -> None:
+        self._over = True
+        self._stirred.set()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C ends it as q does; a terminal of another size is drawn on at once."""
+        loop = asyncio.get_running_loop()
+        told = {signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGWINCH: self._stirred.set}
+        for number, call in told.items():
+            loop.add_signal_handler(number, call)
+        try:
+            yield
+        finally:
+            for number in told:
+                loop.remove_signal_handler(number)
+
+
+def _print(picture: Picture) -> None:
+    """The same for files and pipes, once."""
+    from mainspring.cli.live.view import COLUMNS, cells, countdown, heading
+
+    say(f"{'  '.join(text for text, _ in heading(picture))}  {picture.now:%Y-%m-%d %H:%M:%S} UTC")
+    for reason in picture.reasons:
+        say(f"{picture.health}: {reason}")
+    if picture.groups:
+        # Elsewhere than on the live picture, white space in a cell counts for nothing.
+        rows = [cells(each, picture.cap) for each in picture.groups]
+        print_table(COLUMNS, [[*row[:-1], row[-1].replace(" ", "·")] for row in rows])
+    else:
+        say("No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP")
+    if picture.parked:
+        say(f"{many(picture.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
+    if picture.upcoming:
+        print_table(
+            (Column("schedule"), Column("next"), Column("rhythm", elastic=True)),
+            [(each.name, countdown(each, picture), each.description) for each in picture.upcoming],
+        )
+    if picture.failures:
+        print_table(
+            (Column("failed", right=True), Column("status"), Column("group"), Column("error", elastic=True)),
+            [(when(each.at, picture.now), each.status, each.group, each.error) for each in picture.failures],
+        )

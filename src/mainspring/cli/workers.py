@@ -1,0 +1,133 @@
+"""``mainspring workers``: who is at work, with what in hand, and draining them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from mainspring.cli.failures import Refused
+from mainspring.cli.groups import SILENT
+from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.cli.words import many, plain, progress_of, when
+from mainspring.model.views import DeliveryView, WorkerView
+
+app: App = App(name="workers", help="List workers with what they have in hand, drain and resume them.")
+
+Reason = Annotated[str, Parameter(show_default=False, help="Kept in the audit log.")]
+Name = Annotated[str, Parameter(name="WORKER", help="The worker's name, as `workers list` shows it.")]
+
+_MOST = 200
+
+
+@app.command(name="list")
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+    """List the workers that have reported themselves."""
+    async with target.opened() as opened:
+        roster = await opened.roster()
+    if json:
+        print_json([{**plain(each), "state": _state(each, roster.now)} for each in roster.workers])
+        return 0
+    if not roster.workers:
+        say("No worker has reported itself. To start one: mainspring worker MODULE:APP")
+        return 0
+    columns = (
+        Column("worker"),
+        Column("state"),
+        Column("app", spare=True),
+        Column("in hand", right=True),
+        Column("groups", elastic=True),
+        Column("started", right=True, spare=True),
+        Column("seen", right=True),
+        Column("bell", spare=True),
+    )
+    print_table(columns, [_row(each, roster.now) for each in roster.workers])
+    for each in roster.workers:
+        if each.draining_at is not None:
+            say(f"{each.name} drains since {when(each.draining_at)}, by {each.drained_by}", style="dim")
+    return 0
+
+
+@app.command
+async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one worker and the deliveries that it has in hand."""
+    async with target.opened() as opened:
+        roster = await opened.roster()
+        found = next((each for each in roster.workers if each.name == name), None)
+        if found is None:
+            raise Refused(f"there is no worker {name}: `mainspring workers list` shows who there is")
+        held = await opened.messages.search("running", held_by=name, limit=_MOST)
+    if json:
+        print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in held.rows]})
+        return 0
+    say(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
+    if not held.rows:
+        say("It holds nothing now.")
+        return 0
+    columns = (
+        Column("id"),
+        Column("group", elastic=True),
+        Column("topic", elastic=True),
+        Column("attempt", right=True),
+        Column("until", right=True),
+        Column("note", elastic=True, spare=True),
+    )
+    print_table(columns, [_hand(each) for each in held.rows])
+    if held.before is not None:
+        say(f"There are more than these {_MOST}.", style="dim")
+    return 0
+
+
+@app.command
+async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+    """Have a worker finish what it has in hand and claim no more, until it is resumed. It does not end."""
+    async with target.opened() as opened:
+        await opened.workers.drain(name, by=operator(), reason=reason)
+        (view,) = (each for each in await opened.workers.list() if each.name == name)
+    if json:
+        print_json({"worker": name, "draining": True, "in_hand": view.in_hand})
+    else:
+        say(f"{name} drains: {many(view.in_hand, 'delivery', 'deliveries')} in hand, and no more are claimed")
+        say(f"To see how far it is: mainspring workers show {name}{target.typed}", style="dim")
+        say(f"To go on: mainspring workers resume {name}{target.typed}", style="dim")
+    return 0
+
+
+@app.command
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Let a worker claim again."""
+    async with target.opened() as opened:
+        await opened.workers.resume(name, by=operator())
+    if json:
+        print_json({"worker": name, "draining": False})
+    else:
+        say(f"{name} is resumed")
+    return 0
+
+
+def _state(each: WorkerView, now: datetime) -> str:
+    if now - each.beat_at >= SILENT:
+        return "silent"
+    if each.draining_at is None:
+        return "active"
+    return "draining" if each.in_hand else "drained"
+
+
+def _row(each: WorkerView, now: datetime) -> tuple[str, ...]:
+    return (
+        each.name,
+        _state(each, now),
+        each.app,
+        f"{each.in_hand:,}",
+        ", ".join(each.groups),
+        when(each.started_at),
+        when(each.beat_at),
+        each.bell,
+    )
+
+
+def _hand(each: DeliveryView) -> tuple[str, ...]:
+    note = "asked to stop" if each.cancel_asked else "lapsed" if each.lapsed else progress_of(each)
+    return str(each.message_id), each.group, each.topic, str(each.attempt), when(each.due_at), note

@@ -1,0 +1,256 @@
+"""Searching, and doing one thing to everything that a search finds."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.app.bulk import BATCH, Action
+from mainspring.model.browsing import Filter, Page
+from mainspring.model.errors import BadOption
+from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.verdict import Bury, Failure, Settlement
+from mainspring.storage.contract import Storage
+
+HOLD = timedelta(seconds=30)
+
+
+async def storage_of(app: Mainspring) -> Storage:
+    return await app._door.storage("the test")
+
+
+async def publish(app: Mainspring, count: int, group: str = "receipts", **options: Any) -> list[UUID]:
+    drafts = [Draft(uuid4(), "a", b'{"n":1}', group=group, **options) for _ in range(count)]
+    await (await storage_of(app)).mailbox.publish(drafts)
+    return [draft.id for draft in drafts]
+
+
+async def bury(app: Mainspring, count: int, group: str = "receipts", error: str = "broken") -> list[UUID]:
+    storage = await storage_of(app)
+    ids = await publish(app, count, group)
+    await bury_due(storage, group, error)
+    return ids
+
+
+async def bury_due(storage: Storage, group: str, error: str) -> None:
+    held = await storage.mailbox.claim([Want(group, 10_000, ALL_LEVELS)], "worker", HOLD)
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held])
+
+
+async def audited(app: Mainspring) -> list[tuple[str, str, str, str]]:
+    return [(each.by, each.action, each.subject, each.detail) for each in await app.audit()]
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[Mainspring]:
+    app = Mainspring("memory://", name="shop")
+    async with app:
+        yield app
+
+
+async def test_a_search_has_pages(app: Mainspring) -> None:
+    ids = await publish(app, 3)
+
+    first = await app.messages.search(group="receipts", limit=2)
+    second = await app.messages.search(group="receipts", limit=2, before=first.before)
+
+    assert [row.message_id for row in (*first.rows, *second.rows)] == list(reversed(ids))
+    assert second.before is None
+
+
+async def test_a_search_stays_in_its_namespace() -> None:
+    app = Mainspring("memory://", name="shop", namespace="live")
+    async with app:
+        await publish(app, 2, "live/receipts")
+        storage = await storage_of(app)
+        mine = Draft(uuid4(), "live/orders", b"{}", group="live/receipts", key="k")
+        await storage.mailbox.publish([mine])
+
+        found = await app.messages.search(topic="orders", group="receipts", key="k")
+        every = await app.messages.search()
+
+    assert [(row.message_id, row.topic, row.group) for row in found.rows] == [(mine.id, "orders", "receipts")]
+    assert [row.message_id for row in every.rows] == [mine.id]
+
+
+async def test_a_list_looks_on_until_it_is_full(app: Mainspring) -> None:
+    wanted = await publish(app, 3, "rare")
+    await publish(app, 30)
+    storage = await storage_of(app)
+    browse = storage.ledger.browse
+
+    async def sparing(filter: Filter) -> Page:
+        return await browse(replace(filter, scan=4))
+
+    storage.ledger.browse = sparing  # type: ignore[method-assign]
+
+    searched = await app.messages.search(group="rare")
+    listed = await app.messages.list(group="rare", limit=2)
+
+    assert (searched.rows, searched.before is None) == ((), False)
+    assert [row.message_id for row in listed] == [wanted[2], wanted[1]]
+
+
+async def test_everything_that_matches_is_revived(app: Mainspring) -> None:
+    await bury(app, 2 * BATCH + 3, error="timeout")
+    left = await bury(app, 2, error="disk full")
+    told: list[int] = []
+
+    count = await app.messages.apply("revive", Filter("dead", error="TIME"), by="ann", progress=told.append)
+
+    assert count == 2 * BATCH + 3
+    assert told == [BATCH, 2 * BATCH, 2 * BATCH + 3]
+    assert {row.message_id for row in await app.dead.list()} == set(left)
+    assert await audited(app) == [("ann", "revive", "state dead, error …", f"{count} revived")]
+
+
+async def test_reviving_ends_even_when_everything_dies_again_at_once(app: Mainspring) -> None:
+    await bury(app, BATCH + 1)
+    storage = await storage_of(app)
+    revive = storage.controls.revive
+
+    async def dies_again(which: Any, by: str | None, limit: int) -> int:
+        revived = await revive(which, by, limit)
+        await bury_due(storage, "receipts", "again")
+        await bury(app, 1)
+        return revived
+
+    storage.controls.revive = dies_again  # type: ignore[method-assign]
+
+    assert await app.messages.apply("revive", Filter("dead")) == BATCH + 1
+
+
+async def test_everything_that_matches_is_discarded_cancelled_or_due_now(app: Mainspring) -> None:
+    await bury(app, 2, "analytics")
+    await bury(app, 1, "receipts")
+    await publish(app, 3, delay=timedelta(hours=1))
+    ready = await publish(app, 1)
+
+    discarded = await app.messages.apply("discard", Filter("dead", group="analytics"))
+    hastened = await app.messages.apply("run_now", Filter(group="receipts"), by="ann")
+    cancelled = await app.messages.apply("cancel", Filter("ready"), reason="obsolete")
+
+    assert (discarded, hastened, cancelled) == (2, 3, 4)
+    assert len(await app.dead.list()) == 1
+    assert (await app.messages.search()).rows == ()
+    shown = await app.messages.show(ready[0])
+    assert shown is not None
+    assert [(run.status, run.error) for run in shown.runs] == [("cancelled", "obsolete")]
+    assert await audited(app) == [
+        ("app", "cancel", "state ready", "4 cancelled or asked to stop"),
+        ("ann", "hasten", "state live, group receipts", "3 due now"),
+        ("app", "discard", "state dead, group analytics", "2 discarded"),
+    ]
+
+
+async def test_what_is_parked_is_cancelled_and_what_runs_is_asked_to_stop(app: Mainspring) -> None:
+    storage = await storage_of(app)
+    await storage.mailbox.publish([Draft(uuid4(), "nobody", b"{}")])
+    await publish(app, 2)
+    await storage.mailbox.claim([Want("receipts", 1, ALL_LEVELS)], "worker", HOLD)
+
+    assert await app.messages.apply("cancel", Filter("parked")) == 1
+    assert await app.messages.apply("cancel", Filter()) == 2
+    (running,) = (await app.messages.search()).rows
+    assert running.cancel_asked
+
+
+async def test_a_bulk_is_stopped_between_two_batches(app: Mainspring) -> None:
+    await bury(app, 3 * BATCH)
+    told: list[int] = []
+
+    count = await app.messages.apply("discard", Filter("dead"), progress=told.append, stop=lambda: len(told) == 2)
+
+    assert (count, told) == (2 * BATCH, [BATCH, 2 * BATCH])
+    assert await audited(app) == [("app", "discard", "state dead", f"{2 * BATCH} discarded")]
+
+
+async def test_a_bulk_that_fails_half_way_is_audited_for_what_it_has_done(app: Mainspring) -> None:
+    await bury(app, 2 * BATCH)
+
+    def full(_: int) -> None:
+        raise RuntimeError("the terminal is gone")
+
+    with pytest.raises(RuntimeError, match="terminal"):
+        await app.messages.apply("discard", Filter("dead"), by="ann", progress=full)
+
+    assert await audited(app) == [("ann", "discard", "state dead", f"{BATCH} discarded")]
+
+
+async def test_nothing_that_matches_is_no_line_in_the_audit(app: Mainspring) -> None:
+    told: list[int] = []
+
+    assert await app.messages.apply("revive", Filter("dead"), progress=told.append) == 0
+    assert (told, await audited(app)) == ([0], [])
+
+
+async def test_single_deliveries_are_hastened_and_withdrawn_by_name() -> None:
+    app = Mainspring("memory://", name="shop", namespace="live")
+    async with app:
+        later = await publish(app, 2, "live/receipts", delay=timedelta(hours=1))
+        parked = Draft(uuid4(), "live/nobody", b"{}")
+        await (await storage_of(app)).mailbox.publish([parked])
+
+        hastened = await app.messages.hasten([(str(later[0]), "receipts"), (later[1], "other")], by="ann")
+        gone = await app.messages.withdraw([(later[0], "receipts"), (parked.id, "")], by="bob", reason="why")
+
+        assert (hastened, gone.cancelled, gone.asked) == (1, 2, 0)
+        assert [(by, action) for by, action, *_ in await audited(app)] == [("bob", "cancel"), ("ann", "hasten")]
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "says"),
+    [
+        ("revive", "live", "revive does nothing to what is live: let the filter's state be 'dead'"),
+        ("run_now", "dead", "let the filter's state be 'scheduled' or 'live'"),
+        ("cancel", "done", "cancel does nothing to what is done"),
+        ("explode", "dead", "must be one of revive, discard, cancel, run_now"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(app: Mainspring, action: Action, state: Any, says: str) -> None:
+    with pytest.raises(BadOption, match=says):
+        await app.messages.apply(action, Filter(state))
+
+
+async def test_causes_are_told_with_names_as_they_were_written() -> None:
+    app = Mainspring("memory://", name="shop", namespace="live")
+    async with app:
+        await bury(app, 2, "live/receipts", "order 1 lost")
+        await bury(app, 1, "receipts", "order 1 lost")
+
+        (cause,) = await app.dead.causes()
+        found = await app.dead.list(fingerprint=cause.fingerprint)
+        revived = await app.dead.revive(group="receipts", fingerprint=cause.fingerprint)
+
+    assert (cause.group, cause.count, cause.error) == ("receipts", 2, "order 1 lost")
+    assert (found, revived) == ([], 2), "topics of another namespace are not listed"
+
+
+async def test_a_chain_is_told_with_names_as_they_were_written() -> None:
+    app = Mainspring("memory://", name="shop", namespace="live")
+
+    @app.consumer("orders")
+    def ship(order: Any) -> None: ...
+
+    async with app:
+        await app.declare()
+        first = await app.publish("orders", 1)
+        storage = await storage_of(app)
+        second = Draft(uuid4(), "live/orders", b"2", causation_id=first.id)
+        await storage.mailbox.publish([second])
+
+        chain = await app.messages.chain(str(first.id))
+
+    assert [(link.id, link.topic, link.state) for link in chain.caused] == [(second.id, "orders", "ready")]
+    assert (chain.causes, chain.more) == ((), False)
+
+
+async def test_the_latest_failures_are_told(app: Mainspring) -> None:
+    ids = await bury(app, 2)
+
+    assert {run.message_id for run in await app.messages.failures()} == set(ids)
+    assert len(await app.messages.failures(limit=1)) == 1
