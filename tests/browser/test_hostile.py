@@ -55,6 +55,7 @@ def hostile() -> Mainspring:
 
 async def store(app: Mainspring) -> None:
     """Put the corpus wherever text is stored."""
+    await app.declare()  # a worker that has only just started may not have told of its schedules yet
     evil = {"text": ALL, **{text: text for text in CORPUS}}
     headers = {f"h{number}": text.replace("\u0000", "").strip() for number, text in enumerate(CORPUS)}
     await app.publish("orders.placed", evil, key=CORPUS[1], headers=headers, correlation_id=CORPUS[0])
