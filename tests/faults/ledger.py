@@ -86,13 +86,24 @@ class Effects:
 
 def executions(folder: Path) -> list[Execution]:
     """Every run that began, in the order in which they began."""
-    found: list[Execution] = []
-    for path in folder.glob("*.jsonl"):
-        # The last line may be on its way: a reader may see the beginning of a write.
-        lines = [json.loads(line) for line in path.read_text().rpartition("\n")[0].splitlines()]
-        ends = {(line["id"], line["epoch"]): line for line in lines if line["what"] == "end"}
-        found += _executions(lines, ends)
+    found = [each for path in folder.glob("*.jsonl") for each in _written(path)]
     return sorted(found, key=lambda each: each.began)
+
+
+_read: dict[Path, tuple[int, list[Execution]]] = {}
+"""What files said at which size: they only grow, and those of processes that were killed no longer do."""
+
+
+def _written(path: Path) -> list[Execution]:
+    size = path.stat().st_size
+    if _read.get(path, (-1, []))[0] != size:
+        with path.open("rb") as file:
+            # The last line may be on its way: a reader may see the beginning of a write.
+            whole = file.read(size).rpartition(b"\n")[0]
+        lines = [json.loads(line) for line in whole.splitlines()]
+        ends = {(line["id"], line["epoch"]): line for line in lines if line["what"] == "end"}
+        _read[path] = size, list(_executions(lines, ends))
+    return _read[path][1]
 
 
 def _executions(lines: list[dict[str, object]], ends: dict[tuple[str, int], dict[str, object]]) -> Iterator[Execution]:

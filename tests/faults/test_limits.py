@@ -1,6 +1,7 @@
 """Order and limits while workers are killed −9 and started: none is ever broken, and everything is handled."""
 
 import asyncio
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -119,16 +120,25 @@ def _too_often(executions: Iterable[Execution], most: int) -> int:
 
 
 class Feeding:
-    """Publishes by key, one after the other: the next when the last is stored."""
+    """Publishes by key, one after the other: the next when the last is stored.
+
+    However fast it is done, there is something to do until ``enough`` is said: somebody must be at work to be killed.
+    """
 
     def __init__(self, scene: Scene, rounds: int, taps: int) -> None:
+        self.enough = False
+        self._tables = scene.tables
         self._chance = scene.chance
         self._rounds = rounds
         self._taps = taps
         self.expected: Counter[str] = Counter()
 
     async def run(self, app: Mainspring) -> None:
-        for n in range(self._rounds):
+        for n in itertools.count():
+            if n >= self._rounds:
+                await until("what was published to be done", lambda: self.enough or self._tables.live() < KEYS, 600)
+                if self.enough:
+                    return
             await self._publish(app, "lanes", n, KEYS)
             await self._publish(app, "doors", n, KEYS // 2)
             if n < self._taps:
@@ -154,6 +164,7 @@ async def kill_and_feed(scene: Scene, feeding: Feeding, workers: int, kills: int
             scene.kill(victim)
             since = scene.deaths[victim.pid]
             scene.fleet.replace(victim)
+        feeding.enough = True
         await fed
     await scene.drained(600)
     return judge(scene, feeding.expected)
@@ -184,6 +195,7 @@ async def test_order_and_limits_hold_on_one_sqlite_file(tmp_path: Path, seed: in
 async def test_workers_without_the_limits_are_reported(scene: Scene, report: Report) -> None:
     feeding = Feeding(scene, 6, 6)
     # All of it waits when they begin, so that nobody has to hurry to get it out of order.
+    feeding.enough = True
     async with build(replace(scene.plan, limits=True)) as app:
         await app.declare()
         await feeding.run(app)

@@ -19,7 +19,13 @@ from typing import IO, Any
 
 import psutil
 
-SHARED = {"fsync": "off", "full_page_writes": "off", "max_connections": "300"}
+SHARED = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "300",
+    # Transfers that wait for each other are tried again: a second of waiting for that would only make a run long.
+    "deadlock_timeout": "50ms",
+}
 DURABLE = {"fsync": "on", "max_connections": "100"}
 
 _PATIENCE = 100.0
