@@ -40,7 +40,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = f"{folder}/shop.db"
-        command = [sys.executable, "-m", "mainspring.cli", "demo", "--seconds", str(SECONDS + 120), "--file", file]
+        command = [sys.executable, "-m", "mainspring", "demo", "--seconds", str(SECONDS + 120), "--file", file]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
             assert demo.stdout is not None, "it is piped"
             address = next(filter(None, (re.search(r"http://\S+", line) for line in demo.stdout)))[0]

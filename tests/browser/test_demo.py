@@ -14,7 +14,7 @@ from tests.browser.pictures import SCREENS
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "mainspring.cli", "demo", "--seconds", "300", "--file", str(tmp_path / "shop.db")]
+    command = [sys.executable, "-m", "mainspring", "demo", "--seconds", "300", "--file", str(tmp_path / "shop.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         yield next(filter(None, (re.search(r"http://\S+", line) for line in demo.stdout)))[0]

@@ -3,7 +3,7 @@
     python -m tests.services.forks NUMBER     serves on the socket of that number until its other end is closed
 
 Each command is a process of its own, with a directory, an environment, arguments, streams and an exit code, and runs
-what `python -m mainspring.cli` runs. tests/integration/cli/test_forks.py holds what it says against what a process says
+what `python -m mainspring` runs. tests/integration/cli/test_forks.py holds what it says against what a process says
 that starts anew.
 """
 

@@ -92,7 +92,7 @@ def typed_name() -> str:
     if shutil.which("mainspring"):
         return "mainspring"
     called = Path(sys.argv[0])
-    return str(called) if called.name == "mainspring" else f"{sys.executable} -m mainspring.cli"
+    return str(called) if called.name == "mainspring" else f"{sys.executable} -m mainspring"
 
 
 def _named_url() -> str | None:

@@ -82,7 +82,7 @@ def _again(app: str, groups: tuple[str, ...], *, dev: bool) -> list[str]:
     switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
     # Modules of the current directory come first for the application, not for us, if that is so here.
     safe = [] if sys.path[0] in ("", str(Path.cwd())) else ["-P"]
-    return [*safe, "-m", "mainspring.cli", "worker", app, *chosen, *switches]
+    return [*safe, "-m", "mainspring", "worker", app, *chosen, *switches]
 
 
 def _keep_several(processes: int, command: list[str]) -> int:

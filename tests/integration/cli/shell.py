@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.services.forks import Said, forks
 
-COMMAND = [sys.executable, "-m", "mainspring.cli"]
+COMMAND = [sys.executable, "-m", "mainspring"]
 PATIENCE = 100.0
 
 

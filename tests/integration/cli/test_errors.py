@@ -164,7 +164,7 @@ def test_ctrl_c_ends_quietly_with_130(shell: Shell) -> None:
 
 
 def test_a_reader_that_has_had_enough_is_no_failure(shell: Shell) -> None:
-    command = f"{sys.executable} -m mainspring.cli sql --dialect sqlite | head -n 1"
+    command = f"{sys.executable} -m mainspring sql --dialect sqlite | head -n 1"
 
     ran = subprocess.run(command, shell=True, env=shell.environment, capture_output=True, text=True, check=True)
 

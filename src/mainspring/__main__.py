@@ -1,0 +1,5 @@
+"""``python -m mainspring``: the same as ``mainspring``."""
+
+from mainspring.cli import main
+
+main()

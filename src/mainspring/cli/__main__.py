@@ -1,5 +1,0 @@
-"""``python -m mainspring.cli``: the same as ``mainspring``."""
-
-from mainspring.cli import main
-
-main()
