@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from tests.faults.report import show_reports
 from tests.integration.handles.report import show_handles
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_url
+from tests.services.rewriting import rewrite
 from tests.services.unmeasured import MARK as UNMEASURED
-from tests.services.unmeasured import pytest_runtest_protocol
+from tests.services.unmeasured import paused, pytest_runtest_protocol
 from tests.services.watch import watched_home
 from tests.sharing import in_turn, pytest_xdist_make_scheduler
 
@@ -50,19 +51,24 @@ def pytest_configure(config: pytest.Config) -> None:
     # Hundreds of tests start a process; under PYTHONDONTWRITEBYTECODE each would compile the package for itself.
     for room in ("src", "tests"):
         compileall.compile_dir(_ROOT / room, quiet=2)
+    if getattr(config.option, "numprocesses", None):
+        rewrite(_ROOT / "tests")
     # The first process of the run holds the server's home open: it ends after every worker.
     config.stash[_OPEN] = ExitStack()
     config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     # What pytest makes of the asserts is kept, whatever PYTHONDONTWRITEBYTECODE says: without it every worker of every
     # run parses every file anew, which takes half of the time until its first test. Only here: a test may write a
     # module twice within a second, and would be given the first one again.
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    # All workers import the same: what that measures, the first one measures for all.
+    first = getattr(session.config, "workerinput", {}).get("workerid", "gw0") == "gw0"
     try:
-        return (yield)
+        with nullcontext() if first else paused(session.config):
+            return (yield)
     finally:
         sys.dont_write_bytecode = before
 

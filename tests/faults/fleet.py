@@ -1,10 +1,7 @@
 """Worker processes: started, frozen, told to stop, killed, and always ended with the test."""
 
 import contextlib
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -12,12 +9,10 @@ from typing import Self
 
 import psutil
 
+from tests.faults.nursery import nursery
 from tests.faults.plan import Plan
 from tests.faults.tables import Tables
 from tests.faults.waiting import PATIENCE, until
-from tests.services.unmeasured import unmeasured
-
-_ROOT = Path(__file__).parents[2]
 
 
 class Member:
@@ -26,18 +21,8 @@ class Member:
     def __init__(self, plan: Plan, log: Path, module: str = "tests.faults.worker") -> None:
         self.plan = plan
         self.log = log
-        paths = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
         with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, plan.written()],
-                cwd=_ROOT,
-                env={**unmeasured(), "PYTHONPATH": paths},
-                # Its own session, so that Ctrl-C reaches the test and not its workers.
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+            self.process = nursery().start(module, plan.written(), output)
         self.pid = self.process.pid
 
     @property
@@ -68,6 +53,7 @@ class Member:
     async def ended(self) -> int:
         """Wait for the end; answers the exit code."""
         await until(f"the end of worker {self.pid}\n{self.said()[-3000:]}", lambda: not self.alive)
+        assert self.process.returncode is not None
         return self.process.returncode
 
     def said(self) -> str:
