@@ -3,7 +3,7 @@
 from itertools import product
 from string import ascii_lowercase
 
-from mainspring.model.browsing import DeadSelection, Filter
+from mainspring.model.browsing import Causes, DeadSelection, Filter
 from mainspring.model.fingerprint import fingerprint
 from mainspring.model.verdict import Bury, Settlement
 from mainspring.storage.contract import Storage
@@ -11,7 +11,9 @@ from tests.contract.acting import MINUTE, NOON, bury_one, claim, draft, failure,
 
 
 async def counted(storage: Storage, prefix: str | None = None, group: str | None = None) -> list[tuple[str, str, int]]:
-    return [(each.group, each.error, each.count) for each in await storage.ledger.causes(prefix, group, 100, 100)]
+    return [
+        (each.group, each.error, each.count) for each in (await storage.ledger.causes(prefix, group, 100, 100)).rows
+    ]
 
 
 async def test_errors_that_differ_only_in_numbers_are_one_cause(storage: Storage) -> None:
@@ -21,7 +23,7 @@ async def test_errors_that_differ_only_in_numbers_are_one_cause(storage: Storage
     turn(storage, 3 * MINUTE)
     await bury_one(storage, error="timeout")
 
-    most, least = await storage.ledger.causes(None, None, 100, 100)
+    most, least = (await storage.ledger.causes(None, None, 100, 100)).rows
 
     assert (most.group, most.kind, most.error, most.count) == ("mailer", "error", "order 2 not found", 3)
     assert (most.first_at, most.last_at) == (NOON, NOON + 2 * MINUTE)
@@ -63,17 +65,47 @@ async def test_a_cause_is_counted_up_to_the_cap_from_the_newest_on(storage: Stor
         await bury_one(storage, error=f"boom {number}")
     await bury_one(storage, error="another")
 
-    capped, other = await storage.ledger.causes(None, None, 2, 100)
-    (only,) = await storage.ledger.causes(None, None, 100, 1)
+    capped, other = (await storage.ledger.causes(None, None, 2, 100)).rows
+    first = await storage.ledger.causes(None, None, 100, 1)
+    (only,) = first.rows
 
+    assert (capped.more, other.more, only.more, first.more) == (True, False, False, True)
     assert (capped.count, capped.first_at, capped.last_at) == (2, NOON + 2 * MINUTE, NOON + 3 * MINUTE)
     assert (other.error, other.count) == ("another", 1)
     assert (only.error, only.count) == ("boom 3", 4)
 
 
 async def test_nothing_dead_has_no_cause(storage: Storage) -> None:
-    assert await storage.ledger.causes(None, None, 100, 100) == []
-    assert await storage.ledger.causes("", "mailer", 100, 100) == []
+    assert await storage.ledger.causes(None, None, 100, 100) == Causes()
+    assert await storage.ledger.causes("", "mailer", 100, 100) == Causes()
+
+
+async def test_however_few_rows_may_be_read_what_is_told_of_causes_is_true(storage: Storage) -> None:
+    truth = {"alpha": 7, "beta": 3, "gamma": 3, "delta": 1}
+    for word, count in truth.items():
+        for _ in range(count):
+            await bury_one(storage, error=f"{word} is broken")
+
+    for scan in (1, 2, 3, 4, 5, 8, 12, 14, 20, 28, 100):
+        found = await storage.ledger.causes(None, None, 100, 3, scan)
+        counts = {each.error.split()[0]: (each.count, each.more) for each in found.rows}
+        assert found.more, "the fourth is left out"
+        assert 0 < len(found.rows) <= 3
+        assert all(1 <= count <= truth[word] for word, (count, _) in counts.items()), scan
+        assert all(more or count == truth[word] for word, (count, more) in counts.items()), scan
+        assert [each.count for each in found.rows] == sorted((each.count for each in found.rows), reverse=True)
+    assert counts == {"alpha": (7, False), "beta": (3, False), "gamma": (3, False)}
+
+
+async def test_more_causes_than_there_are_steps_are_said_to_be_left_out(storage: Storage) -> None:
+    for word in ("alpha", "beta", "gamma"):
+        await bury_one(storage, error=f"{word} is broken")
+
+    whole = await storage.ledger.causes(None, None, 100, 3)
+    exactly = await storage.ledger.causes(None, None, 100, 2)
+
+    assert (len(whole.rows), whole.more) == (3, False)
+    assert (len(exactly.rows), exactly.more) == (2, True)
 
 
 async def test_dead_letters_are_listed_revived_and_discarded_by_their_cause(storage: Storage) -> None:

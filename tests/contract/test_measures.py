@@ -162,6 +162,24 @@ async def test_measures_go_in_bounded_batches_the_oldest_first(storage: Storage)
     assert (first.total, left) == (4, [[(NOON + 20 * SECOND, "done", 0, 1)]] * 2)
 
 
+@pytest.mark.parametrize("later", [0 * SECOND, 30 * SECOND, 20 * MINUTE, HOUR])
+async def test_tidying_changes_no_count(storage: Storage, later: timedelta) -> None:
+    for number in range(100):
+        await storage.upkeep.beat(beat(Measure("mailer", "done", 0, 1), worker=f"node-{number}"))
+
+    turn(storage, later)
+    await storage.upkeep.prune(Retention(), 7)
+    await storage.upkeep.beat(beat(Measure("mailer", "dead", 0, 1)))
+    turn(storage, 2 * later)
+    await storage.upkeep.prune(Retention(), 1_000)
+
+    for span in SPANS:
+        rows = (await storage.measures.read(span, DAY, "mailer")).rows
+        assert [(at, what, bin, count) for at, what, bin, count in rows if what == "done"] == [(NOON, "done", 0, 100)]
+        assert [count for _, what, _, count in rows if what == "dead"] == [1]
+    assert (await storage.measures.paces(DAY, "")).rows == (("mailer", "dead", 0, 1), ("mailer", "done", 0, 100))
+
+
 async def test_pruning_a_topic_leaves_measures_alone(storage: Storage) -> None:
     await storage.upkeep.beat(beat(Measure("mailer", "done", 0, 5)))
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import uuid4
 
-from mainspring.model.browsing import DeadSelection, Filter, Picked
+from mainspring.model.browsing import DeadSelection, Filter, Line, Picked
 from mainspring.model.message import Cancelled, Priority, Scan
 from mainspring.model.schedule import NEVER
 from mainspring.model.verdict import Release
@@ -164,17 +164,40 @@ async def test_what_is_dead_or_a_parked_message_by_a_group_is_not_withdrawn(stor
     assert await audited(storage) == []
 
 
-async def test_whoever_notes_the_whole_has_no_line_for_each_part(storage: Storage) -> None:
+async def test_a_line_is_brought_up_to_date_with_every_batch_until_it_says_how_it_ended(storage: Storage) -> None:
     dead = [await bury_one(storage) for _ in range(2)]
     later, ready = draft(group="mailer", delay=HOUR), draft(group="mailer")
     await publish(storage, later, ready)
+    other = await storage.controls.noted("other", "else", "bob", "0 done; goes on")
+    line = Line(await storage.controls.noted("steer", "state dead", "ann", "0 done; goes on"), "done", 3)
 
-    await storage.controls.revive(DeadSelection(picked=((dead[0].message_id, "mailer"),)), None, 10)
-    await storage.controls.discard(DeadSelection(picked=((dead[1].message_id, "mailer"),)), None, 10)
-    await storage.controls.hasten(((later.id, "mailer"),), None)
-    await storage.controls.withdraw(((ready.id, "mailer"),), None, "why")
+    async def told() -> str:
+        (latest, untouched) = await audited(storage)
+        assert (latest[:3], untouched) == (("ann", "steer", "state dead"), ("bob", "other", "else", "0 done; goes on"))
+        return latest[3]
+
+    await storage.controls.revive(DeadSelection(picked=((dead[0].message_id, "mailer"),)), line, 10)
+    assert await told() == "4 done; goes on"
+    await storage.controls.discard(DeadSelection(picked=((dead[1].message_id, "mailer"),)), line.after(1), 10)
+    assert await told() == "5 done; goes on"
+    await storage.controls.hasten(((later.id, "mailer"),), line.after(2))
+    assert await told() == "6 done; goes on"
+    await storage.controls.withdraw(((ready.id, "mailer"), (later.id, "mailer")), line.after(3), "why")
+    assert await told() == "8 done; goes on"
+    await storage.controls.amend(line.id, "failed: \ud800 it goes on")
+    assert (await told()).startswith("8 done; failed: ")
+    assert other != line.id
+
+
+async def test_a_line_that_has_been_pruned_holds_nothing_up(storage: Storage) -> None:
+    dead = await bury_one(storage)
+
+    assert await storage.controls.revive(DeadSelection(message_id=dead.message_id), Line(10**9, "done"), 10) == 1
+    await storage.controls.amend(10**9, "ended")
     assert await audited(storage) == []
 
+
+async def test_what_is_noted_may_hold_any_character(storage: Storage) -> None:
     await storage.controls.noted("revive", "state dead, group 日", "ann\x00", "4 revived \ud800")
     ((by, action, subject, detail),) = await audited(storage)
     assert (action, subject) == ("revive", "state dead, group 日")

@@ -1,13 +1,14 @@
 """Searching: what the payload says, when it was published, who has it; and pages that never look at too much."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from mainspring.model.browsing import Filter, Page
-from mainspring.model.verdict import DONE, Bury, Cancel, Verdict
+from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Snooze, Verdict
 from mainspring.model.views import State
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -239,3 +240,63 @@ async def test_however_many_groups_there_are_none_is_left_out(storage: Storage) 
 
     assert len(found) == 1_100
     assert set(found) == {one.id for one in many}
+
+
+async def test_what_has_failed_and_waits_for_its_next_attempt_is_retrying(storage: Storage) -> None:
+    fresh, later = draft(group="mailer"), draft(group="mailer", delay=HOUR)
+    await publish(storage, fresh, later)
+    at_once, after = [await hold_one(storage, "other", draft("live/orders", group="other")) for _ in range(2)]
+    await settle(storage, at_once, Retry(timedelta(0), failure()))
+    await settle(storage, after, Retry(HOUR, failure()))
+    snoozed, released, running, buried = [
+        await hold_one(storage, "third", draft(group="third", payload=b"x")) for _ in range(4)
+    ]
+    await settle(storage, snoozed, Snooze(HOUR))
+    await settle(storage, released, Release())
+    await settle(storage, buried, Bury(failure()))
+    wanted = Filter("retrying")
+
+    (late, due) = (await storage.ledger.browse(wanted)).rows
+
+    assert [late.message_id, due.message_id] == [after.message_id, at_once.message_id]
+    assert [(each.state, each.attempt) for each in (late, due)] == [("scheduled", 1), ("ready", 1)]
+    assert running.message_id not in await matching(storage, wanted)
+    assert await matching(storage, replace(wanted, group="mailer")) == []
+    assert len(await matching(storage, replace(wanted, group="other"))) == 2
+    assert len(await matching(storage, replace(wanted, topic="live/orders", prefix="live/"))) == 2
+    assert await matching(storage, replace(wanted, prefix="")) == []
+    assert await matching(storage, replace(wanted, text="x")) == []
+    for impossible in ({"held_by": "node-1"}, {"error": "boom"}, {"fingerprint": "0"}):
+        assert await storage.ledger.browse(replace(wanted, **impossible)) == Page()  # type: ignore[arg-type]
+
+
+async def test_what_retries_is_found_behind_however_much_is_ready(storage: Storage) -> None:
+    failing = [await hold_one(storage, "mailer", draft(group="mailer", key="k")) for _ in range(3)]
+    for each in failing:
+        await settle(storage, each, Retry(timedelta(0), failure()))
+    await publish(storage, *(draft(group="mailer") for _ in range(20)))
+
+    for scan in (1, 4, 22, 23, 100):
+        found = await pages(storage, Filter("retrying", scan=scan, limit=2))
+        ids = [view.message_id for page in found for view in page.rows]
+        assert ids == [each.message_id for each in reversed(failing)], scan
+        assert all(page.scanned <= scan for page in found), scan
+    assert len(await matching(storage, Filter("retrying", key="k"))) == 3
+
+
+@pytest.mark.parametrize("state", EVERY)
+async def test_a_page_searches_no_more_bytes_of_payloads_than_it_may(storage: Storage, state: State) -> None:
+    ids = [await put(storage, state, b"%04d" % number * 250) for number in range(6)]
+
+    async def found(weight: int, text: str = "0", scan: int = 20_000) -> list[list[UUID]]:
+        wanted = Filter(state, text=text, weight=weight, scan=scan)
+        return [[view.message_id for view in page.rows] for page in await pages(storage, wanted)]
+
+    newest = ids[::-1]
+    assert await found(6_000) == [newest]
+    assert await found(2_999) == [newest[:2], newest[2:4], newest[4:]]
+    assert await found(1) == [[each] for each in newest], "one is searched, however large it is"
+    assert [each for page in await found(2_500, "0004") for each in page] == [ids[4]]
+    assert [each for page in await found(2_500, scan=3) for each in page] == newest
+    whole = await storage.ledger.browse(Filter(state, weight=1))
+    assert (len(whole.rows), whole.before) == (6, None), "where no text is looked for none is read"

@@ -1,5 +1,8 @@
 """Workers: on the roster while they beat, and what they did is never uncounted."""
 
+from dataclasses import replace
+
+from mainspring.model.measures import Measure
 from mainspring.model.views import Beat, GroupRuns
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, MINUTE, NOON, SECOND, counts, declare, turn
@@ -80,6 +83,32 @@ async def test_a_worker_may_come_back_under_its_name(storage: Storage) -> None:
     (worker,) = (await storage.ledger.roster()).workers
     assert worker.started_at == NOON + HOUR
     assert ((await counts(storage)).handled, (await counts(storage)).failed) == (3, 3)
+
+
+async def test_a_beat_that_is_sent_again_is_counted_once(storage: Storage) -> None:
+    await declare(storage, "mailer")
+    told = replace(
+        beat("node-1", mailer=GroupRuns(5, 1)),
+        measures=(Measure("mailer", "done", 0, 5),),
+        start_id="first",
+        number=1,
+    )
+
+    for number in (1, 1, 2, 2, 1):
+        await storage.upkeep.beat(replace(told, number=number))
+
+    assert ((await counts(storage)).handled, (await counts(storage)).failed) == (10, 2)
+    assert (await storage.measures.read(10, MINUTE, "mailer")).rows == ((NOON, "done", 0, 10),)
+
+
+async def test_the_beats_of_every_start_are_counted(storage: Storage) -> None:
+    await declare(storage, "mailer")
+    told = replace(beat("node-1", mailer=GroupRuns(5, 1)), number=1)
+
+    for start_id in ("first", "second"):
+        await storage.upkeep.beat(replace(told, start_id=start_id))
+
+    assert ((await counts(storage)).handled, (await counts(storage)).failed) == (10, 2)
 
 
 async def test_an_unknown_worker_may_say_farewell(storage: Storage) -> None:

@@ -172,4 +172,7 @@ beats = st.builds(
     bell=st.sampled_from(["poll", "watch"]),
     runs=st.dictionaries(groups, tallies, max_size=2),
     measures=st.lists(counted, unique_by=lambda each: (each.group, each.what, each.bin), max_size=4).map(tuple),
+    start_id=st.sampled_from(["", "first", "second"]),
+    number=st.integers(0, 3),
+    draining=st.booleans(),
 )

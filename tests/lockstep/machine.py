@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from mainspring.model.browsing import DeadSelection, Filter
+from mainspring.model.browsing import GOES_ON, DeadSelection, Filter, Line
 from mainspring.model.errors import MainspringError
 from mainspring.model.measures import SPANS
 from mainspring.model.message import Draft, Priority, Progress, Scan, Want
@@ -141,7 +141,7 @@ class Lockstep(Twins):
             case "revive":
                 self.alike(lambda storage: storage.controls.revive(which, "ann", number))
             case "discard":
-                self.alike(lambda storage: storage.controls.discard(which, None, number))
+                self.alike(lambda storage: _discarded_by_line(storage, which, number))
             case "hasten":
                 self.alike(lambda storage: storage.controls.hasten(picked, "ann"))
             case "withdraw":
@@ -195,7 +195,7 @@ class Lockstep(Twins):
     @rule(retention=drawing.retentions, topic=st.sampled_from(drawing.PATTERNS))
     def purge(self, retention: Retention, topic: str) -> None:
         self.alike(lambda storage: storage.upkeep.prune(retention, 1000, topic))
-        self.alike(lambda storage: storage.controls.noted("purge", topic, "ann", "some"))
+        self.alike(lambda storage: storage.controls.noted("purge", topic, "ann", "some"), lambda _: None)
 
     # After every step
 
@@ -226,9 +226,17 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
         "measures": [await storage.measures.read(span, 2 * kept, "") for span, kept in SPANS.items()],
         "paces": await storage.measures.paces(drawing.HOUR, ""),
     }
-    for state in get_args(Stands):
+    for state in (*get_args(Stands), "retrying"):
         seen[state] = alike.listing((await ledger.browse(Filter(state=state, limit=1000))).rows)
     for message_id in ids:
         seen[str(message_id)] = alike.message(await ledger.find(message_id))
         seen[f"chain of {message_id}"] = await ledger.chain(message_id, 1000)
     return seen
+
+
+async def _discarded_by_line(storage: Storage, which: DeadSelection, limit: int) -> int:
+    """A batch of something larger, which has one line in the audit."""
+    line = Line(await storage.controls.noted("discard", "some", "ann", f"0 discarded; {GOES_ON}"), "discarded")
+    discarded = await storage.controls.discard(which, line, limit)
+    await storage.controls.amend(line.id, "ended")
+    return discarded

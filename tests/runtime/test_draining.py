@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.message import ALL_LEVELS, Delivery, Want
-from mainspring.model.views import WorkerView
+from mainspring.model.views import Beat, Orders, Retention, WorkerView
 from mainspring.runtime.handler import Run
 from tests.runtime.stage import Stage
 
@@ -84,6 +84,56 @@ async def test_a_draining_worker_stops_in_good_order(stage: Stage) -> None:
         await stage.until(lambda: not worker.serves("work"))
 
     assert (await stage.storage.ledger.roster()).workers == ()
+
+
+async def test_a_worker_says_at_once_that_it_has_heard(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Beat] = []
+    heard = asyncio.Event()
+    beat = stage.storage.upkeep.beat
+
+    async def noted(report: Beat) -> Orders:
+        told.append(report)
+        if report.draining:
+            heard.set()
+        return await beat(report)
+
+    monkeypatch.setattr(stage.storage.upkeep, "beat", noted)
+    async with stage.worker(stage.handler(lambda *_: None), app="shop", name="node"):
+        await stage.until(lambda: bool(told))
+        # No other round comes: it is the answer to the order that says so.
+        monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 600.0)
+        view = await _seen(stage)
+        await stage.storage.controls.drain(view.name, "ann", "")
+        asked = (await _seen(stage)).condition
+        await stage.until(heard.is_set)
+        await stage.until(lambda: _is(stage, "drained"))
+
+    assert (view.name, asked) == ("shop/node", "drain asked")
+    first = next(number for number, each in enumerate(told) if each.draining)
+    assert [each.number for each in told] == list(range(1, len(told) + 1))
+    assert {each.start_id for each in told} == {told[0].start_id}
+    assert told[first - 1].number == told[first].number - 1
+
+
+async def test_a_worker_that_was_frozen_stays_drained_and_one_that_starts_anew_is_not(stage: Stage) -> None:
+    handler = stage.handler(lambda *_: None)
+    async with stage.worker(handler, name="node") as worker:
+        view = await _seen(stage)
+        await stage.storage.controls.drain(view.name, "ann", "")
+        await stage.until(lambda: _is(stage, "drained"))
+        # It is heard of for the first time again after two days, when the roster has forgotten it.
+        await stage.storage.upkeep.prune(Retention(workers=timedelta()), 10)
+        await stage.until(lambda: _is(stage, "drained"))
+        thawed = worker.serves("work")
+        async with stage.worker(handler, name="node") as anew:
+            await stage.until(lambda: _is(stage, "active"))
+            assert anew.serves("work")
+
+    assert not thawed
+
+
+async def _is(stage: Stage, condition: str) -> bool:
+    return [each.condition for each in (await stage.storage.ledger.roster()).workers] == [condition]
 
 
 async def _seen(stage: Stage) -> WorkerView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -12,19 +12,35 @@ from mainspring.model.views import DeliveryView, State
 SCAN = 20_000
 """How many rows a page looks at where nobody says otherwise: a small part of a second, whatever is asked for."""
 
+CAUSES_SCAN = 50_000
+"""How many rows are looked at to tell causes of death and count them, where nobody says otherwise."""
+
+GOES_ON = "goes on"
+"""What a line of the audit says of something that has not ended, or whose end nobody could tell."""
+
+WEIGHT = 8 * 1024 * 1024
+"""How many bytes of payloads are searched for one page where nobody says otherwise."""
+
+Sought = State | Literal["live", "retrying"]
+"""What can be asked for: what a delivery is, or more than one of that."""
+ALIVE: tuple[Sought, ...] = ("live", "scheduled", "ready", "running", "retrying")
+
 Picked = tuple[tuple[UUID, str], ...]
 """Deliveries by name: message and group. The group of what is parked is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which deliveries to list. ``live`` is scheduled, ready and running together. Every field given must match.
+    """Which deliveries to list. Every field given must match.
+
+    ``live`` is scheduled, ready and running together. ``retrying`` are those of them that have failed and wait for
+    their next attempt, due or not: scheduled or ready by themselves.
 
     Newest first; ``before`` is where the page before ended. ``done`` and ``cancelled`` are answered from the kept
     runs, whose ids stand in for ``seq`` there.
     """
 
-    state: State | Literal["live"] = "live"
+    state: Sought = "live"
     group: str | None = None
     topic: str | None = None
     key: str | None = None
@@ -46,11 +62,13 @@ class Filter:
     """Only topics that begin with this and have no slash after it: a namespace. None is all of them."""
     scan: int = SCAN
     """At most so many rows are looked at for one page."""
+    weight: int = WEIGHT
+    """Of payloads at most so many bytes are searched for one page, or a single one that is larger."""
 
     @property
     def is_impossible(self) -> bool:
         """Whether nothing in this state can match, so that nobody needs to look."""
-        alive = self.state in ("live", "scheduled", "ready", "running")
+        alive = self.state in ALIVE
         return bool(
             (self.held_by is not None and self.state not in ("live", "running"))
             or (self.fingerprint is not None and self.state != "dead")
@@ -104,6 +122,30 @@ class DeadSelection:
         return ", ".join(words) or "all dead letters"
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the audit that tells of something done batch by batch, and is brought up to date with each of them."""
+
+    id: int
+    words: str
+    """What has become of each."""
+    done: int = 0
+    """How many there are so far."""
+
+    def after(self, batch: int) -> Line:
+        """The same line when so many more are done."""
+        return replace(self, done=self.done + batch)
+
+    @property
+    def told(self) -> str:
+        """What it says while it goes on. Who is killed says no more: it stays at what was committed last."""
+        return f"{self.done} {self.words}; {GOES_ON}"
+
+
+By = str | Line
+"""Whose doing it is: the line in the audit is a new one of theirs, or one that is there and is brought up to date."""
+
+
 def spelled(picked: Picked) -> str:
     """Deliveries that were picked, in words, for the audit."""
     if len(picked) != 1:
@@ -123,11 +165,22 @@ class CauseView:
     error: str
     """That of the newest of them."""
     count: int
-    """Counted up to a cap, from the newest on."""
+    """From the newest on, as far as they were counted."""
     first_at: datetime
     """When the first of those counted was buried."""
     last_at: datetime
     """When the last of them was."""
+    more: bool = False
+    """Whether the counting stopped there, so that there may be more of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """What dead letters died of, the most frequent first."""
+
+    rows: tuple[CauseView, ...] = ()
+    more: bool = False
+    """Whether there are other causes, less frequent or not looked at."""
 
 
 @dataclass(frozen=True, slots=True)

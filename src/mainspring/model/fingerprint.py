@@ -1,43 +1,211 @@
-"""What dead letters died of, told apart: errors that differ only in what they speak of have one fingerprint."""
+"""What dead letters died of, told apart: errors that differ only in what they speak of have one fingerprint.
+
+What names a thing of the program or of the database, as a key, a column or a status, tells causes apart and is kept.
+What belongs to one message is blanked. No more than the beginning of an error is read, so none is too long.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import blake2s
+from http import HTTPStatus
 
 _LONGEST = 2_000
-_QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)(?!\w)""")
-_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w.-]+")
-_QUERY = re.compile(r"(?<=[\w/])\?[\w%&=+.,;:/~-]+")
-_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY.*", re.DOTALL)
+_DEEPEST = 2
+"""Errors that quote errors are read so deep."""
+_ROUNDS = 4
+"""Brackets within brackets are blanked so deep."""
+
+_QUOTED = re.compile(r"""(?<![\w\\])(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)(?!\w)""")
+_WORDLIKE = re.compile(r"[A-Za-z_$][\w.$-]{0,62}")
+_TYPELIKE = re.compile(r"[\w.$\[\]|… -]{1,80}")
+_STATUS = re.compile(r"[1-5]\d\d [A-Z][A-Za-z' -]{1,40}")
+_NAMED = re.compile(
+    r"""(?: \b(?: attribute | (?:module|field|column)\ named | module | (?:NameError:|import)\ name | keyword | variable
+            | column | constraint | relation | table | index | schema | database | role | sequence | function
+            | extension | trigger | type | enum | class | method | property | parameter | field | option | setting
+            | header | for\ key | instances\ of | missing\ key | arguments?:? )
+      | \(not | type\(s\)\ for\ [^\s:]{1,3}: ) \s $""",
+    re.VERBOSE,
+)
+_NAMING = re.compile(r" (?:object|codec|instance|has no attribute|is not defined|is a required property)\b")
+_TYPED = re.compile(r"\b(?:[Ee]xpected|got|at|field) $")
+_KEYED = re.compile(r"\bKeyError(?:: |\()$")
+_CODED = re.compile(r"""["'](?:(?:\w{1,20}_)?code|type)["'] ?: ?$|["']loc["']: [\[(]$""")
+_CODELIKE = re.compile(r"[A-Za-z]{3,}(?:[_.-][A-Za-z]+)*")
+_JOINED = re.compile(r"(?:, | and |, and | or | from )$")
+_SPOKEN = re.compile(r"(?:(?:Error|Exception)\(|^[\w.]{1,80}: \(\d{4}, )$")
+_REFUSED = re.compile(r"[\w.]*(?:ValidationError|Invalid): [\[{]")
+_DIGITS = re.compile(r"\d{4,}|(?<=\[)\d+(?=\])")
+
+_PHRASES = "|".join(sorted({re.escape(each.phrase) for each in HTTPStatus}))
+_CODE = re.compile(
+    rf"""(?<![\w-]) (?:
+        (?i: HTTP (?:/\d(?:\.\d)?)? (?:\ error|\ status)? (?:\ code)? | (?:http[_ ])? status (?:[_ ]? code)?
+           | response\ code | exit\ (?:code|status) | (?:by\ )? signal )
+            (?:\ (?:is|was|of))? \s? [:=]? \s? (?:-?\d{{1,3}}) (?![\w.])
+      | [1-5]\d\d (?= \ (?:Client|Server)\ Error\b | ,\ message= | \ (?:{_PHRASES})\b )
+      | (?i: (?:err|win)(?:no|error) ) [\s=:]{{1,2}} -?\d{{1,5}} \b
+      | (?i: sqlstate ) \W{{0,3}} [0-9A-Z]{{5}} \b
+      | ORA-\d{{5}} \b
+      | \w{{0,40}} (?i: http|status|response|api) \w{{0,40}} (?:Error|Exception) (?::\ |\() [1-5]\d\d \b
+      | (?:status|code) \s? = \s? StatusCode\.[A-Z_]{{2,40}}
+      | (?<=Error\() [1-5]\d\d (?=,)
+      | (?<=[\[(]) type=[a-z_.]{{1,40}} (?=[,\])])
+      | (?<=error\ occurred\ \() \d{{3}} (?=\))
+      | (?<=Error:\ \() \d{{4}} (?=,)
+    )""",
+    re.VERBOSE,
+)
+
+_DAY, _MONTH = (
+    "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}",
+    "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}",
+)
+_BEFORE_QUOTES = (
+    # What PostgreSQL, SQLAlchemy and pydantic add: rows and values, in which any quotes may stand.
+    (re.compile(r"(?<=Failing row contains )\(.*"), "?"),
+    (re.compile(r"(?<=\bKey )(\([^()\n]{1,200}\))=\(.*\)"), r"\1=?"),
+    (re.compile(r"\n\s*LINE \d+: .*(?:\n\s*\^)?"), ""),
+    (re.compile(r"\[parameters: .*"), "[parameters: ?]"),
+    (re.compile(r"\binput_value=.*?, input_type=\w+", re.DOTALL), "?"),
+    (re.compile(r"<([\w.]{1,80}): [^<>\n]*>"), r"<\1: ?>"),
+    (re.compile(r"(?<![\w\\])[bB](?=['\"])"), ""),
+    (re.compile(r"“[^”\n]*”|\u2018[^\u2019\n]*\u2019|«[^»\n]*»"), "?"),
+)
+_AFTER_QUOTES = (
+    (re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w.-]+"), "?"),
+    (re.compile(r"(?<=[\w/])\?[\w%&=+.,;:/~-]+"), ""),
+    (re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY.*", re.DOTALL), "?"),
+    (re.compile(r"(?<!\w)((?:/var)?/tmp|/var/folders)/[^\s'\",;:)\]]+"), r"\1/?"),
+)
 _ASSIGNED = re.compile(
     r"""(?<![\w-])([\w-]++\\{0,4}["']?\s{0,3}=>?\s{0,3})
     (?:[bruf]{0,2}(?:'(?:[^'\\]|\\.)*+'?|"(?:[^"\\]|\\.)*+"?)|[\[({][^\])}]*+[\])}]?|[^\s,;&)}\]]+)""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 _TOLD = re.compile(r"""(?<![\w-])([\w-]++)\\{0,4}["']?\s{0,3}:(?!:)""")
+_TELLS = re.compile(r"\s{0,3}[:=]")
 _HIDDEN = re.compile(
     r"pass|pwd|secret|token|auth|key$|credential|card|cookie|cvv|cvc|ssn|pin$|otp$|jwt|bearer|session|pan$",
     re.IGNORECASE,
 )
 _KINDS = ("Error", "Exception", "Warning")
-_UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
-_HEX = re.compile(r"\b[0-9a-f]{8,}\b", re.IGNORECASE)
+_TERM = re.compile(
+    r"utf(?:8|16|32)|latin1|u?int(?:8|16|32|64)|float(?:32|64)|s3|ec2|http2|ipv[46]|sha(?:1|256|512)|md5|base64|x509"
+    r"|oauth2|k8s|mp[34]",
+    re.IGNORECASE,
+)
+"""Words that have a digit and are the same in every message."""
+
+_NUMBERS = (
+    (re.compile(r"((?:(?<![A-Za-z])id|(?<=[a-z])Id|ID)s?: ?)[^\s,;)\]}]+"), r"\1#"),
+    (re.compile(r"\beyJ[\w.-]+"), "#"),
+    (re.compile(rf"\b(?:{_DAY},? )?(?:\d{{1,2}}[ -]{_MONTH}|{_MONTH} {{1,2}}\d{{1,2}}\b)(?=[ ,-])"), "#"),
+    (re.compile(r"\b[a-z]{2,8}_(?=\w*[a-z])(?=\w*[A-Z])\w{8,}\b"), "#"),
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "#"),
+    (re.compile(r"(?<![\w:.])(?=[0-9a-f:]*::|(?:[0-9a-f]{1,4}:){5})[0-9a-f:]{3,45}(?![\w:])", re.IGNORECASE), "#"),
+    (re.compile(r"\b[0-9a-f]{8,}\b", re.IGNORECASE), "#"),
+)
+_TOKEN = re.compile(r"(?<![\w-])[\w-]{16,}(?![\w-])")
 _WORD = re.compile(r"\w+")
-_DIGIT = re.compile(r"\d")
-_SEVERAL = re.compile(r"#(?:[\s.,:;/+-]+#)+")
+_DIGIT, _LOWER, _UPPER = re.compile(r"\d"), re.compile("[a-z]"), re.compile("[A-Z]")
+_SIGN = re.compile(r"(?<![\w#?)])[+-]#")
+_CONSTANT = re.compile(r"(?<=[?#][:,] )(?:None|True|False|null|true|false)\b")
+_SEVERAL = re.compile(r"[?#](?:[\s.,:;/+-]+[?#])+")
+_BRACKETS = re.compile(r"\[\s?[?#]?\s?\]|\{\s?[?#]?\s?\}|\(\s?[?#],?\s?\)")
 _SPACE = re.compile(r"\s+")
+_MARKS = re.compile("[\ue000-\uf8ff]")
+"""Characters that stand for nothing, and here for what is kept: none of them is a part of a word."""
+
+
+def fingerprint(kind: str, error: str) -> str:
+    """A short name for the cause of a failure: the same in every process and every release that keeps these rules."""
+    return _fingerprint(kind, error[:_LONGEST])
+
+
+@lru_cache(maxsize=128)  # where one fails, many fail alike
+def _fingerprint(kind: str, error: str) -> str:
+    told = f"{kind}\n{generalised(error)}".encode("utf-8", "backslashreplace")
+    return blake2s(told, digest_size=6).hexdigest()
 
 
 def generalised(error: str) -> str:
     """The error without what differs from one message to the next: ``#`` and ``?`` stand in for it."""
-    text = _QUOTED.sub("?", error[:_LONGEST])
-    text = _ADDRESS.sub("?", text)
-    text = _QUERY.sub("?", text)
+    text, kept = _MARKS.sub("?", error[:_LONGEST]), _Kept()
+    for pattern, instead in _BEFORE_QUOTES:
+        text = pattern.sub(instead, text)
+    text = _CODE.sub(kept.match, _unquoted(text, kept))
+    for pattern, instead in _AFTER_QUOTES:
+        text = pattern.sub(instead, text)
     # Values of fields are not to be found out by guessing them: a fingerprint is shown where they are masked.
-    text = _untold(_ASSIGNED.sub(r"\1?", _KEY.sub("?", text)))
-    text = _WORD.sub(_numbered, _HEX.sub("#", _UUID.sub("#", text)))
-    return _SPACE.sub(" ", _SEVERAL.sub("#", text)).strip()
+    text = _untold(_ASSIGNED.sub(r"\1?", text))
+    for pattern, instead in _NUMBERS:
+        text = pattern.sub(instead, text)
+    text = _SIGN.sub("#", _WORD.sub(_numbered, _TOKEN.sub(_random, text)))
+    for _ in range(_ROUNDS):
+        text, count = _BRACKETS.subn("?", _SEVERAL.sub(_merged, _CONSTANT.sub("?", text)))
+        if not count:
+            break
+    return kept.back(_SPACE.sub(" ", _SEVERAL.sub(_merged, text)).strip())
+
+
+class _Kept:
+    """What tells causes apart, each behind a mark until all else is blanked."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def put(self, text: str) -> str:
+        self._texts.append(text)
+        return chr(0xE000 + len(self._texts) - 1)
+
+    def match(self, found: re.Match[str]) -> str:
+        return self.put(found[0])
+
+    def back(self, text: str) -> str:
+        return _MARKS.sub(lambda mark: self._texts[ord(mark[0]) - 0xE000], text)
+
+
+def _unquoted(text: str, kept: _Kept, depth: int = 0) -> str:
+    """The text without what is quoted in it, but for names."""
+    refused = depth == 0 and _REFUSED.match(text) is not None
+    parts: list[str] = []
+    done, names = 0, False
+    for found in _QUOTED.finditer(text):
+        before, said = text[max(done, found.start() - 40) : found.start()], found[0][1:-1]
+        names = _is_name(said, before, text, found, after_name=names) or (
+            refused and text.startswith(":", found.end()) and _WORDLIKE.fullmatch(said) is not None
+        )
+        parts.append(text[done : found.start()])
+        done = found.end()
+        if _HIDDEN.search(said) and _WORDLIKE.fullmatch(said) and _TELLS.match(text, done):
+            parts.append(said)  # its value is left out below
+        elif names:
+            parts.append(kept.put(_DIGITS.sub("#", said)))
+            names = _HIDDEN.search(said) is None  # what is joined to that may be its value
+        elif _KEYED.search(before) and _WORDLIKE.fullmatch(said):
+            parts.append(found[0])
+        elif depth < _DEEPEST and (refused or _SPOKEN.search(text, max(found.start() - 90, 0), found.start())):
+            parts.append(_unquoted(said, kept, depth + 1))
+        else:
+            parts.append("?")
+    return "".join((*parts, text[done:]))
+
+
+def _is_name(said: str, before: str, text: str, found: re.Match[str], *, after_name: bool) -> bool:
+    if _STATUS.fullmatch(said):
+        return True
+    if found[0][0] == "`" and _TYPELIKE.fullmatch(said) and _TYPED.search(before):
+        return True
+    if _WORDLIKE.fullmatch(said) is None:
+        return False
+    if _NAMED.search(before) or _NAMING.match(text, found.end()):
+        return True
+    if _CODELIKE.fullmatch(said) and _CODED.search(text, max(found.start() - 40, 0), found.start()):
+        return True
+    return after_name and _JOINED.fullmatch(before) is not None and _TELLS.match(text, found.end()) is None
 
 
 def _untold(text: str) -> str:
@@ -52,11 +220,18 @@ def _untold(text: str) -> str:
     return "".join((*parts, text[done:]))
 
 
+def _random(token: re.Match[str]) -> str:
+    text = token[0]
+    looks = _DIGIT.search(text) and _LOWER.search(text) and _UPPER.search(text) and not text.endswith(_KINDS)
+    return "#" if looks else text
+
+
 def _numbered(word: re.Match[str]) -> str:
-    return "#" if _DIGIT.search(word[0]) else word[0]
+    text = word[0]
+    if _DIGIT.search(text) is None or _TERM.fullmatch(text) or text.endswith(_KINDS):
+        return text
+    return "#"
 
 
-def fingerprint(kind: str, error: str) -> str:
-    """A short name for the cause of a failure: the same in every process and every release that keeps these rules."""
-    told = f"{kind}\n{generalised(error)}".encode("utf-8", "backslashreplace")
-    return blake2s(told, digest_size=6).hexdigest()
+def _merged(blanks: re.Match[str]) -> str:
+    return "?" if "?" in blanks[0] else "#"

@@ -1,24 +1,80 @@
-"""Text that may quote what a user typed, without the password of a URL in it."""
+"""Text that may quote what a user typed, without the passwords and other secrets in it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from mainspring.model.quotes import named_values, private_keys
 
 # One slash is what is left of two where the URL was taken for a path. Our own example is no secret.
 _USER = re.compile(r""":/{1,2}(?!user:password@)[^\s:/'"]*:""")
 _AT = re.compile("@")
 _QUOTE = re.compile(r"""['"\n]""")
 _SPACE = re.compile(r"\s")
-_PARAMETER = re.compile(r"""(password=)[^\s&'"]+""", re.IGNORECASE)
 _FARTHEST = 500
 """How far from its beginning a password ends: the bound keeps hostile text from costing a quadratic search."""
 
+_PARAMETER = re.compile(r"""(password=)[^\s&'"]+""", re.IGNORECASE)
+_HIDDEN = re.compile(
+    r"""(?: passw(?:or)?ds? | passphrase | secrets? | credentials? | authorization | cookie
+          | (?:private|secret|api|access|signing)[_-]?key
+          | (?:access|auth|api|bearer|csrf|id|refresh|session)[_-]?token )
+    (?: [_-]?(?:hash|value|text|\d{1,3}) )? $""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SUSPECTS = (
+    *("passw", "passph", "secret", "credential", "authorization", "cookie", "token", "bearer"),
+    *("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "private key"),
+)
+"""What is in no text without any of the following: most lines have none of it, and are not looked at any closer."""
+_SAID = (
+    # A token is also a part of speech: its value is hidden where it is clearly one.
+    re.compile(
+        r"""(?<![\w-]) (?P<kept> token (?: = | \\{0,4}["'] \s{0,3} : \s{0,3} ) )
+        (?: \\{0,4}" [^"\n]*+ "? | \\{0,4}' [^'\n]*+ '? | [^\s&'",;)}\]]++ )""",
+        re.VERBOSE | re.IGNORECASE,
+    ),
+    re.compile(r"""(?P<kept>\bPASSWORD\s{1,3})'(?:[^'\\\n]|\\.|'')*+'?""", re.IGNORECASE),
+    re.compile(r"(?P<kept>\bbearer\s{1,3})(?=[\w~+/-]{0,500}[\d._=])[\w.~+/=-]{6,}", re.IGNORECASE),
+)
+_LONG_USER = re.compile(r"(?<=://)[\w.~%-]{20,200}(?=@)")
+"""No name, but a token."""
+
 
 def redacted(text: str, mask: str = "…") -> str:
+    """The text with ``…`` in place of the user and password of every URL, and of what fields tell that are secret."""
+    text = without_users(text, mask)
+    lowered = text.lower()
+    if not any(each in lowered for each in _SUSPECTS):
+        return text
+    text = masked(text, private_keys(text), mask)
+    text = masked(text, named_values(text, is_secret), mask)
+    for pattern in _SAID:
+        text = pattern.sub(rf"\g<kept>{mask}", text)
+    return text
+
+
+def without_users(text: str, mask: str = "…") -> str:
     """The text with ``…`` in place of the user and password of every URL, and of ``password=`` parameters."""
     if ":/" in text and "@" in text:
-        text = _without_users(text, mask)
-    return _PARAMETER.sub(rf"\1{mask}", text)
+        text = _LONG_USER.sub(mask, _without_users(text, mask))
+    return _PARAMETER.sub(rf"\1{mask}", text) if "password=" in text.lower() else text
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of this name holds what nobody is to see: ``password``, ``PGPASSWORD``, ``x-api-key``."""
+    return _HIDDEN.search(name[-_FARTHEST:]) is not None
+
+
+def masked(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
+    """The text with a mask in each of these places, which come one behind the other."""
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        parts += (text[done:start], mask)
+        done = end
+    return "".join((*parts, text[done:])) if parts else text
 
 
 def _without_users(text: str, mask: str) -> str:

@@ -27,6 +27,8 @@ class Tolerances:
 
     snapshot: timedelta = timedelta(minutes=10)
     """How long a transaction may keep what is settled from being removed."""
+    transactions: int = 1_000_000
+    """The same for a standby and its slot, which count in transactions that were begun since."""
     skew: timedelta = timedelta(seconds=2)
     """How far the clocks of this host and of the database may be apart."""
     dead_rows: int = 50_000

@@ -19,6 +19,9 @@ Source = Literal["message", "deferred", "schedule", "manual", "offline"]
 """Why there was a run: a message, one that was asked for later, an occurrence, somebody's wish, or an occurrence while
 the database was away."""
 
+Condition = Literal["active", "drain asked", "draining", "drained"]
+"""Whether a worker claims: ``drain asked`` until it has said that it heard, ``draining`` while it has work in hand."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryView:
@@ -151,6 +154,16 @@ class WorkerView:
     draining_at: datetime | None = None
     """Since when it is to claim no more; None: it may."""
     drained_by: str | None = None
+    """Who wants that; None where it was forgotten, with the worker, while that was silent for long."""
+    drains: bool = False
+    """Whether it has said that it claims no more. A worker of a release that knows no drains never does."""
+
+    @property
+    def condition(self) -> Condition:
+        """Whether it is to claim, and whether it knows."""
+        if self.draining_at is None:
+            return "active"
+        return "drain asked" if not self.drains else "draining" if self.in_hand else "drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +222,12 @@ class Beat:
     """The groups whose breakers are open."""
     measures: tuple[Measure, ...] = ()
     """What became of deliveries since its last beat, each named once."""
+    start_id: str = ""
+    """Which start of a worker of this name it is: another one begins undrained."""
+    number: int = 0
+    """Counted from 1 with every start, so that one that is sent again is known. 0: nobody has counted."""
+    draining: bool = False
+    """Whether it claims no more, as it was told."""
 
 
 @dataclass(frozen=True, slots=True)

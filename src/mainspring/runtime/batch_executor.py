@@ -14,6 +14,7 @@ from typing import cast
 
 from mainspring.model.verdict import Release, Verdict
 from mainspring.runtime import judgement
+from mainspring.runtime.alone import alone
 from mainspring.runtime.batch import Answer, Batch, Undone
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
@@ -210,7 +211,7 @@ class BatchExecutor(Executor):
     async def _perform_all(self, batch: Batch, task: asyncio.Task[None]) -> Sequence[Answer]:
         try:
             perform, around = partial(self._call, batch), self.handler.around
-            return batch.answered(await (perform() if around is None else around(batch, perform)))
+            return batch.answered(await alone(perform if around is None else partial(around, batch, perform)))
         except asyncio.CancelledError as error:
             if self._closing:
                 raise

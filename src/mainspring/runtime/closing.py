@@ -101,7 +101,7 @@ class Closing:
 
     async def _farewell(self) -> None:
         try:
-            await self._janitor.stop()  # a report on its way is finished: sent again it would count twice
+            await self._janitor.stop()  # a report that came after the farewell would bring it back
             await self._janitor.farewell()
         except MainspringError:
             pass  # the database is away: the roster forgets who is silent

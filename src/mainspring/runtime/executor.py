@@ -13,6 +13,7 @@ from typing import cast
 
 from mainspring.model.verdict import Cancel, Release, Verdict
 from mainspring.runtime import judgement
+from mainspring.runtime.alone import alone
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.elsewhere import elsewhere
 from mainspring.runtime.fuse import Fuse
@@ -218,13 +219,8 @@ class Executor:
 
     async def _perform(self, run: Run, task: asyncio.Task[None]) -> Verdict | None:
         try:
-            handler = self.handler
-            if handler.around is not None:
-                result = await handler.around(run, partial(self._call, run))
-            elif self._elsewhere is None:
-                result = await cast("Awaitable[object]", handler.call(run.delivery, run))
-            else:
-                result = await self._elsewhere.perform(run)
+            perform, around = partial(self._call, run), self.handler.around
+            result = await alone(perform if around is None else partial(around, run, perform))
             if run.settled is not None:
                 return run.settled.verdict  # committed with it, whatever was asked meanwhile
             if run.stop_reason is None:

@@ -28,9 +28,9 @@ _AGAIN = 0.05
 class Janitor(Service):
     """Every worker has one and all do the same work; each batch is bounded and skips what another has in hand.
 
-    It reports every few seconds that its worker is alive, and within a second what ``meter`` has counted, which wakes
-    it. A report whose reply was lost is sent again as it was, so that what it tells may be counted twice; nothing
-    depends on these counts.
+    It reports every few seconds that its worker is alive, within a second what ``meter`` has counted, which wakes
+    it, and at once that it has heard what operators want. A report whose reply was lost is sent again as it was, with
+    its number: the storage counts it once.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Janitor(Service):
         complaints: Complaints,
         clock: Clock,
         meter: Meter | None = None,
-        obey: Callable[[Orders], None] | None = None,
+        obey: Callable[[Orders], bool] | None = None,
     ) -> None:
         super().__init__("janitor", complaints, clock)
         self._obey = obey
@@ -54,6 +54,7 @@ class Janitor(Service):
         self._told_at = 0.0
         self._round_at = 0.0
         self._unsent: Beat | None = None
+        self._owes_answer = False
         self._worker = ""
         self._recounted: UUID | None = None
         # Workers started together must not prune together.
@@ -63,7 +64,10 @@ class Janitor(Service):
         """One round of each, or a report of what is new."""
         now = self._clock.monotonic()
         goes_round = now >= self._round_at
-        if (goes_round and now >= self._beat_at) or (self._meter.has_news and now >= self._told_at + _NEWS):
+        has_news = self._meter.has_news and now >= self._told_at + _NEWS
+        if (goes_round and now >= self._beat_at) or has_news:
+            await self._report(now)
+        if self._owes_answer:
             await self._report(now)
         if goes_round:
             pause = await self._go_round(now)
@@ -111,5 +115,4 @@ class Janitor(Service):
         self._unsent = None
         # A round may come a little early: who then waited for the next one would be heard of every ten seconds.
         self._told_at, self._beat_at = now, now + 0.7 * _ROUND
-        if self._obey is not None:
-            self._obey(orders)
+        self._owes_answer = self._obey is not None and self._obey(orders)

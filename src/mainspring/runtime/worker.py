@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
-from mainspring.model.views import Beat, Declaration, Orders
+from mainspring.model.views import Declaration
 from mainspring.runtime import child
+from mainspring.runtime.attendance import Attendance
 from mainspring.runtime.batch_executor import BatchExecutor
 from mainspring.runtime.closing import Closing
 from mainspring.runtime.complaints import Complaints
@@ -96,7 +95,12 @@ class Worker:
             clock,
             Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
         )
-        self._janitor = Janitor(storage.upkeep, self._beat, settings.retention, complaints, clock, meter, self._obey)
+        self._attendance = Attendance(
+            settings, self._by_group, hands, storage.doorbell, meter, self.pauses, self._fetchers
+        )
+        self._janitor = Janitor(
+            storage.upkeep, self._attendance.beat, settings.retention, complaints, clock, meter, self._attendance.obey
+        )
         meter.serves(self._by_group)
         self._closing = Closing(
             self._fetchers,
@@ -112,7 +116,6 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._started = False
-        self._draining = False
         self._hurry = asyncio.Event()
         self._finished = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
@@ -152,7 +155,7 @@ class Worker:
 
     def serves(self, group: str) -> bool:
         """Whether it is at work, claims, and has this group's consumer."""
-        return self.ready and not self._draining and group in self._by_group
+        return self.ready and not self._attendance.draining and group in self._by_group
 
     async def take(self, message_id: UUID, group: str) -> bool:
         """Have a delivery run here, now. False: somebody else holds it. From any loop."""
@@ -237,34 +240,6 @@ class Worker:
             await asyncio.wait([self._preparing])
         if self._started:
             await self._closing.close(self._hurry)
-
-    def _beat(self) -> Beat:
-        settings = self._settings
-        runs, measures = self._meter.take()
-        return Beat(
-            settings.name,
-            settings.app,
-            socket.gethostname(),
-            os.getpid(),
-            tuple(self._by_group),
-            len(self._hands),
-            self._storage.doorbell.mode,
-            runs,
-            tuple(self.pauses()),
-            measures,
-        )
-
-    def _obey(self, orders: Orders) -> None:
-        if orders.drain == self._draining:
-            return
-        self._draining = orders.drain
-        self._fetchers.drain(drains=orders.drain)
-        if orders.drain:
-            _logger.warning(
-                "draining: an operator wants no more claimed here; %d in hand are finished", len(self._hands)
-            )
-        else:
-            _logger.info("resumed: an operator wants work claimed here again")
 
     def _rung(self, group: str) -> None:
         self._fetchers.rung(group)

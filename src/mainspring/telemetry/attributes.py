@@ -31,8 +31,12 @@ SCHEDULE: Final = "mainspring.schedule"
 SCHEDULED_FOR: Final = "mainspring.scheduled_for"
 IN_TRANSACTION: Final = "mainspring.in_transaction"
 """Whether a publish joined a transaction of the caller's: it counts if and when that commits."""
-FAILED_COUNT: Final = "mainspring.failed_count"
-"""How many messages of a batch failed."""
+MIXED: Final = "mixed"
+"""The outcome of a batch of which nothing failed, and whose messages ended in several ways."""
+COUNTS: Final = {
+    outcome: f"mainspring.{outcome}_count" for outcome in ("done", "failed", "snoozed", "cancelled", "released", "lost")
+}
+"""How many messages of a batch ended so."""
 
 MAINSPRING: Final = "mainspring"
 TRACEPARENT: Final = "traceparent"

@@ -1,4 +1,4 @@
-"""Log lines: text for people, JSON for collectors, and the password of a URL in neither."""
+"""Log lines: text for people, JSON for collectors, and passwords and other secrets in neither."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from mainspring.model.redaction import redacted
+from mainspring.model.redaction import is_secret, redacted
 from mainspring.telemetry.tracing import trace_ids
 
 Form = Literal["text", "json"]
@@ -22,6 +22,7 @@ _KNOWN = ("worker", "group", "topic", "message_id", "attempt", "correlation_id",
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; the rest is what somebody has added."""
 _DEEPEST = 8
+_MASK = "…"
 
 
 class TextLines(logging.Formatter):
@@ -41,7 +42,7 @@ class JsonLines(logging.Formatter):
     That is ``worker``, the message being handled (``group``, ``topic``, ``message_id``, ``attempt``,
     ``correlation_id``), ``trace_id`` and ``span_id``, whatever was given as ``extra``, and ``exception``. What is not
     known is left out. ``prefix`` is what goes before stored names, and is not shown. Passwords of URLs are masked
-    (invariant 21).
+    (invariant 21), and so are the values of fields whose names say that they are secret, in text and in ``extra``.
     """
 
     def __init__(self, worker: str | None = None, *, prefix: str = "") -> None:
@@ -69,7 +70,8 @@ class JsonLines(logging.Formatter):
             said["exception"] = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
         if record.stack_info:
             said["stack"] = record.stack_info
-        return "{" + ", ".join(f"{json.dumps(name)}: {_written(value)}" for name, value in said.items()) + "}"
+        shown = {name: _MASK if is_secret(name) else value for name, value in said.items()}
+        return "{" + ", ".join(f"{json.dumps(name)}: {_written(value)}" for name, value in shown.items()) + "}"
 
 
 def lines(form: Form, worker: str | None = None, prefix: str = "") -> logging.Formatter:
@@ -94,7 +96,8 @@ def _plain(value: object, depth: int = 0) -> object:
         case float() if math.isfinite(value):
             return value
         case Mapping() if depth < _DEEPEST:
-            return {_text(name): _plain(each, depth + 1) for name, each in value.items()}
+            named = ((_text(name), each) for name, each in value.items())
+            return {name: _MASK if is_secret(name) else _plain(each, depth + 1) for name, each in named}
         case list() | tuple() if depth < _DEEPEST:
             return [_plain(each, depth + 1) for each in value]
         case _:

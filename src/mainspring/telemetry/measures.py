@@ -14,6 +14,7 @@ from mainspring.model.measures import BINS, BOUNDS, STATUSES, TIMES, Histogram, 
 from mainspring.model.message import Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import GroupRuns
+from mainspring.telemetry.turns import Turns, Worked, add
 
 TOPICS = 1_000
 """How many topics are told apart by name."""
@@ -62,6 +63,8 @@ class Meter:
 
     def __init__(self, ended: Callable[[Meter], None] | None = None) -> None:
         self.stirred: Callable[[], None] | None = None
+        self.worker: Worked | None = None
+        """Whose meter it is."""
         self._ended = ended
         self.has_news: bool = False
         """Whether something was counted that nobody has taken."""
@@ -131,14 +134,24 @@ class Meter:
             ours.waited += theirs.waited
             ours.ran += theirs.ran
 
+    def forget(self) -> None:
+        """Begin at nothing again, with the same groups."""
+        self.worker, self.has_news = None, False
+        self._tapes = {group: Tape() for group in self._tapes}
+
 
 class Meters:
-    """All that one app counts in this process: deliveries by whoever settles them, and what it publishes."""
+    """All that one app counts in this process: deliveries by whoever settles them, turns of loops, what it publishes.
+
+    Nothing of it ever goes back while the process lives; a forked child begins at nothing.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._meters: list[Meter] = []
         self._ended = Meter()
+        self._turned: dict[str, Turns] = {}
+        """The turns of loops that have ended."""
         self._published: dict[str, int] = {}
         _all.add(self)
 
@@ -155,6 +168,8 @@ class Meters:
             if meter in self._meters:
                 self._meters.remove(meter)
                 self._ended.add(meter)
+                if meter.worker is not None:
+                    add(self._turned, meter.worker)
 
     def published(self, drafts: Iterable[Draft]) -> None:
         """These were stored, or handed to the transaction of a caller."""
@@ -179,9 +194,26 @@ class Meters:
                 total.add(each)
         return total.read()
 
-    def forget_lock(self) -> None:
-        """After a fork: whoever held it stayed with the parent."""
+    def loops(self) -> dict[str, Turns]:
+        """How often loops have turned, by name: those of all workers there are and were."""
+        with self._lock:
+            total = dict(self._turned)
+            for meter in self._meters:
+                if meter.worker is not None:
+                    add(total, meter.worker)
+        return total
+
+    def workers(self) -> list[Worked]:
+        """Those that count here."""
+        with self._lock:
+            return [meter.worker for meter in self._meters if meter.worker is not None]
+
+    def forget(self) -> None:
+        """After a fork: the parent tells of what was counted, and with it stayed its workers and who held the lock."""
         self._lock = threading.Lock()
+        self._ended, self._turned, self._published = Meter(), {}, {}
+        for meter in self._meters:
+            meter.forget()
 
 
 def _place(verdict: Verdict) -> int | None:
@@ -216,10 +248,10 @@ def _counted(tape: Tape) -> Counted:
 _all: weakref.WeakSet[Meters] = weakref.WeakSet()
 
 
-def _forget_locks() -> None:
+def _forget_all() -> None:
     for each in list(_all):
-        each.forget_lock()
+        each.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_locks)
+    os.register_at_fork(after_in_child=_forget_all)

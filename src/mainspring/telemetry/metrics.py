@@ -113,7 +113,9 @@ SKIPPED = Metric(
     ("schedule",),
     "database",
 )
-LEASES = Metric("mainspring_leases", "gauge", "Leases by state, counted up to 10000.", ("state",), "database")
+LEASES = Metric(
+    "mainspring_leases", "gauge", "Leases of the application by state, counted up to 10000.", ("state",), "database"
+)
 
 CATALOGUE: tuple[Metric, ...] = (
     PUBLISHED,

@@ -40,10 +40,11 @@ def observe(provider: Any, read: Read, app: str) -> None:
     from opentelemetry.metrics import Observation
 
     meter = provider.get_meter(SCOPE, attributes={"mainspring.app": app})
+    readings = Readings(read)
 
     def callback(metric: Metric, seen: Callable[[Family], Iterable[Seen]]) -> Callable[[object], list[Observation]]:
         def observed(_options: object) -> list[Observation]:
-            family = read().get(metric.name)
+            family = readings.asked_by(observed).get(metric.name)
             return [] if family is None else [Observation(number, attributes) for number, attributes in seen(family)]
 
         return observed
@@ -59,6 +60,25 @@ def observe(provider: Any, read: Read, app: str) -> None:
                 for part, seen in (("bucket", _bins), ("count", _totals), ("sum", _sums)):
                     of = unit if part == "sum" else "1"
                     meter.create_observable_counter(f"{name}.{part}", [callback(metric, seen)], of, metric.help)
+
+
+class Readings:
+    """One reading for each collection, which asks every instrument once and does not say when it begins or ends.
+
+    So whoever asks a second time does so for another collection. Collections come one after the other.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._reading: Mapping[str, Family] = {}
+        self._asked: set[object] | None = None
+
+    def asked_by(self, instrument: object) -> Mapping[str, Family]:
+        """What this instrument is to tell of."""
+        if self._asked is None or instrument in self._asked:
+            self._reading, self._asked = self._read(), set()
+        self._asked.add(instrument)
+        return self._reading
 
 
 def spelled(metric: Metric) -> tuple[str, str]:

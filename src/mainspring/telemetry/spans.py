@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -174,21 +175,38 @@ class Spans:
 
 def judged(span: Span, verdict: Verdict) -> None:
     """Say what became of an attempt that ended by itself."""
+    span.set_attribute(named.OUTCOME, outcome(verdict))
     match verdict:
-        case Done():
-            span.set_attribute(named.OUTCOME, "done")
         case Snooze(delay, reason):
-            span.set_attribute(named.OUTCOME, "snoozed")
             span.add_event("snoozed", {named.DELAY: _seconds(delay), **_because(reason)})
         case Cancel(reason):
-            span.set_attribute(named.OUTCOME, "cancelled")
             span.add_event("cancelled", _because(reason))
+        case _:
+            pass
+
+
+def outcome(verdict: Verdict) -> str:
+    """A verdict in one word."""
+    match verdict:
+        case Done():
+            return "done"
+        case Snooze():
+            return "snoozed"
+        case Cancel():
+            return "cancelled"
         case Release():
-            span.set_attribute(named.OUTCOME, "released")
+            return "released"
         case Retry() | Bury():
-            span.set_attribute(named.OUTCOME, "failed")
+            return "failed"
         case _:
             assert_never(verdict)
+
+
+def counted(span: Span, outcomes: Counter[str]) -> None:
+    """Say what became of the messages of a batch: of all of them where that is the same, and how many ended how."""
+    told = "failed" if outcomes["failed"] else next(iter(outcomes)) if len(outcomes) == 1 else named.MIXED
+    span.set_attribute(named.OUTCOME, told)
+    span.set_attributes({named.COUNTS[each]: count for each, count in outcomes.items()})
 
 
 def failed(span: Span, error: BaseException, message_id: str | None = None) -> None:
@@ -206,7 +224,6 @@ def recorded(span: Span, error: BaseException, said: Mapping[str, Value] | None 
 
 def failed_some(span: Span, count: int, total: int) -> None:
     """Say how many messages of a batch failed."""
-    span.set_attributes({named.OUTCOME: "failed", named.FAILED_COUNT: count})
     span.set_status(StatusCode.ERROR, f"{count} of {total} messages failed")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from mainspring.model.browsing import DeadSelection, Picked
+from mainspring.model.browsing import By, DeadSelection, Picked
 from mainspring.model.message import Cancelled, Draft
 
 
 class Controls(Protocol):
     """What an operator may do. Every call is audited with ``by``, in the same transaction.
 
-    Where ``by`` may be None, None leaves it to the caller to have the whole of many calls ``noted``.
+    Where ``by`` is a ``Line`` that was ``noted``, the call is a batch of many, and that line is brought up to date.
     """
 
     async def pause(self, group: str, by: str, reason: str) -> bool:
@@ -23,7 +23,7 @@ class Controls(Protocol):
         """Hand them out again. False: there is no such group."""
         ...
 
-    async def revive(self, which: DeadSelection, by: str | None, limit: int) -> int:
+    async def revive(self, which: DeadSelection, by: By, limit: int) -> int:
         """Give up to ``limit`` dead letters a fresh life: due now, attempt and deaths 0, epoch grown."""
         ...
 
@@ -34,18 +34,18 @@ class Controls(Protocol):
         """
         ...
 
-    async def discard(self, which: DeadSelection, by: str | None, limit: int) -> int:
+    async def discard(self, which: DeadSelection, by: By, limit: int) -> int:
         """Remove up to ``limit`` dead letters for good."""
         ...
 
-    async def hasten(self, picked: Picked, by: str | None) -> int:
+    async def hasten(self, picked: Picked, by: By) -> int:
         """Let those of these deliveries that are scheduled be due now. Returns how many.
 
         What waits for the end of an earlier run of its schedule goes on waiting.
         """
         ...
 
-    async def withdraw(self, picked: Picked, by: str | None, reason: str) -> Cancelled:
+    async def withdraw(self, picked: Picked, by: By, reason: str) -> Cancelled:
         """Cancel these deliveries: those that nobody holds go, the holders of the others are asked to stop."""
         ...
 
@@ -60,7 +60,7 @@ class Controls(Protocol):
     async def drain(self, worker: str, by: str, reason: str) -> bool:
         """Have a worker finish what it has and claim no more, until somebody says otherwise. False: no such worker.
 
-        It obeys with its next beat, and stays.
+        It obeys with its next beat, says so with the one after it, and stays, until it is started anew.
         """
         ...
 
@@ -68,6 +68,10 @@ class Controls(Protocol):
         """Let a worker claim again. False: there is no such worker."""
         ...
 
-    async def noted(self, action: str, subject: str, by: str, detail: str) -> None:
-        """Note what somebody has done in any number of batches: one line."""
+    async def noted(self, action: str, subject: str, by: str, detail: str) -> int:
+        """Note what somebody does or has done in any number of batches: one line, of this id."""
+        ...
+
+    async def amend(self, line: int, standing: str) -> None:
+        """Let a line of the audit say what has become of what went on. How many are done it knows better than we."""
         ...

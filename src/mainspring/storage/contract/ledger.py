@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 from uuid import UUID
 
-from mainspring.model.browsing import CauseView, Chain, Filter, Page
+from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster, RunView, Tally
 
@@ -14,8 +14,11 @@ from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster,
 class Ledger(Protocol):
     """Reading. Never locks, never changes anything."""
 
-    async def tally(self, cap: int = 100_000) -> Tally:
-        """Count every group's deliveries by state, each up to ``cap``."""
+    async def tally(self, cap: int = 100_000, prefix: str | None = None) -> Tally:
+        """Count every group's deliveries by state, each up to ``cap``; of what is parked, that of one namespace.
+
+        ``prefix`` is what goes before the names of that: empty for what is in none, None for all there is.
+        """
         ...
 
     async def browse(self, filter: Filter) -> Page:
@@ -25,10 +28,13 @@ class Ledger(Protocol):
         """
         ...
 
-    async def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
-        """What dead letters died of, the latest burial first: of one group, or of those of a namespace.
+    async def causes(
+        self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN
+    ) -> Causes:
+        """What dead letters died of, up to ``limit`` causes: of one group, or of those of a namespace.
 
-        Each is counted up to ``cap``. Up to ``limit`` causes of each group are told apart.
+        The most frequent first, each counted up to ``cap``, and less far where there are so many causes that it would
+        take more than ``scan`` rows in all.
         """
         ...
 

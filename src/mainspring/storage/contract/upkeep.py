@@ -29,7 +29,11 @@ class Upkeep(Protocol):
         ...
 
     async def beat(self, beat: Beat) -> Orders:
-        """Report a worker as alive and add up what it has done. Answers what operators want of it."""
+        """Report a worker as alive and add up what it has done. Answers what operators want of it.
+
+        One that is sent again, known by its start and its number, is counted once. The first of another start takes
+        the order to drain back, whoever gave it; one that was only silent for a while does not.
+        """
         ...
 
     async def farewell(self, worker: str) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import assert_never
 from uuid import UUID
 
-from mainspring.model.browsing import CauseView, Chain, Filter, Link, Page
+from mainspring.model.browsing import Causes, CauseView, Chain, Filter, Link, Page, Sought
 from mainspring.model.message import Priority
 from mainspring.model.views import DeliveryView, RunView
 from mainspring.model.views import State as Stands
@@ -25,9 +25,12 @@ def browse(state: State, wanted: Filter) -> Page:
     if wanted.is_impossible:
         return Page()
     found: list[DeliveryView] = []
-    scanned = 0
+    scanned, weight, before = 0, 0, None
     for view, message, cause in _newest_first(state, wanted):
-        scanned += 1
+        weight += len(message.draft.payload) if wanted.text else 0
+        if scanned and weight > wanted.weight:
+            return Page(tuple(found), before, scanned)
+        scanned, before = scanned + 1, view.seq
         if _matches(wanted, view, message, cause):
             if len(found) == wanted.limit:
                 return Page(tuple(found), found[-1].seq, scanned)
@@ -52,7 +55,7 @@ def _newest_first(state: State, wanted: Filter) -> Iterator[Found]:
         case "parked":
             unrouted = (state.parked[seq] for seq in _below(state.parked, wanted))
             return ((parked_view(parked), parked.message, None) for parked in unrouted)
-        case "live" | "scheduled" | "ready" | "running":
+        case "live" | "scheduled" | "ready" | "running" | "retrying":
             now = state.now()
             rows = (state.deliveries[seq] for seq in _below(state.deliveries, wanted))
             return ((live_view(state, row, now), row.message, None) for row in rows)
@@ -67,7 +70,7 @@ def _below(seqs: Iterable[int], wanted: Filter) -> list[int]:
 
 def _matches(wanted: Filter, view: DeliveryView, message: MessageRow, cause: str | None) -> bool:
     return (
-        (view.state in _LIVE if wanted.state == "live" else view.state == wanted.state)
+        _stands(wanted.state, view)
         and (wanted.group is None or view.group == wanted.group)
         and (wanted.topic is None or view.topic == wanted.topic)
         and (wanted.key is None or view.key == wanted.key)
@@ -81,6 +84,17 @@ def _matches(wanted: Filter, view: DeliveryView, message: MessageRow, cause: str
     )
 
 
+def _stands(sought: Sought, view: DeliveryView) -> bool:
+    match sought:
+        case "live":
+            return view.state in _LIVE
+        case "retrying":
+            # What has an attempt behind it has failed: to snooze and to be handed back count none.
+            return view.state in ("scheduled", "ready") and view.attempt > 0
+        case _:
+            return view.state == sought
+
+
 def _contains(payload: bytes, text: str) -> bool:
     # Of bytes only the letters of ASCII have another case.
     return text.encode("utf-8", "backslashreplace").lower() in payload.lower()
@@ -91,8 +105,8 @@ def in_namespace(name: str, prefix: str | None) -> bool:
     return prefix is None or (name.startswith(prefix) and "/" not in name[len(prefix) :])
 
 
-def causes(state: State, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
-    """See ``Ledger.causes``."""
+def causes(state: State, prefix: str | None, group: str | None, cap: int, limit: int) -> Causes:
+    """See ``Ledger.causes``. What is in memory is counted soon enough, however much it is."""
     buried: dict[tuple[str, str], list[DeadRow]] = {}
     for seq in sorted(state.dead, reverse=True):
         dead = state.dead[seq]
@@ -108,11 +122,12 @@ def causes(state: State, prefix: str | None, group: str | None, cap: int, limit:
             count=min(len(rows), cap),
             first_at=min(row.buried_at for row in rows[:cap]),
             last_at=max(row.buried_at for row in rows[:cap]),
+            more=len(rows) >= cap,
         )
         for (name, cause), rows in sorted(buried.items())
     ]
     views.sort(key=lambda view: (view.count, view.last_at), reverse=True)
-    return views[:limit]
+    return Causes(tuple(views[:limit]), more=len(views) > limit)
 
 
 def chain(state: State, message_id: UUID, limit: int) -> Chain:

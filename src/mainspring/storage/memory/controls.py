@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from mainspring.model.browsing import DeadSelection, Picked, spelled
+from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
 from mainspring.model.schedule import NEVER
 from mainspring.storage.memory.publishing import store, withdraw
@@ -43,7 +44,7 @@ class MemoryControls:
             state.ring([group])
             return True
 
-    async def revive(self, which: DeadSelection, by: str | None, limit: int) -> int:
+    async def revive(self, which: DeadSelection, by: By, limit: int) -> int:
         """See ``Controls.revive``."""
         state = self._state
         with state.lock:
@@ -65,8 +66,7 @@ class MemoryControls:
                 )
                 state.add(fresh)
             if chosen:
-                if by is not None:
-                    state.note(by, "revive", which.described, f"{len(chosen)} revived", now)
+                self._batch(by, "revive", which.described, len(chosen), f"{len(chosen)} revived", now)
                 state.ring({dead.delivery.group for dead in chosen})
             return len(chosen)
 
@@ -84,7 +84,7 @@ class MemoryControls:
             state.note(by, "replace", str(message_id), f"replaced in {group} by {draft.id}", now)
             return True
 
-    async def discard(self, which: DeadSelection, by: str | None, limit: int) -> int:
+    async def discard(self, which: DeadSelection, by: By, limit: int) -> int:
         """See ``Controls.discard``."""
         state = self._state
         with state.lock:
@@ -93,11 +93,11 @@ class MemoryControls:
             for dead in chosen:
                 state.unbury(dead)
             state.enlist([dead.delivery.message_id for dead in chosen], now)
-            if chosen and by is not None:
-                state.note(by, "discard", which.described, f"{len(chosen)} discarded", now)
+            if chosen:
+                self._batch(by, "discard", which.described, len(chosen), f"{len(chosen)} discarded", now)
             return len(chosen)
 
-    async def hasten(self, picked: Picked, by: str | None) -> int:
+    async def hasten(self, picked: Picked, by: By) -> int:
         """See ``Controls.hasten``."""
         state = self._state
         with state.lock:
@@ -106,12 +106,11 @@ class MemoryControls:
             for row in rows:
                 state.move(row, now, None)
             if rows:
-                if by is not None:
-                    state.note(by, "hasten", spelled(picked), f"{len(rows)} due now", now)
+                self._batch(by, "hasten", spelled(picked), len(rows), f"{len(rows)} due now", now)
                 state.ring({row.group for row in rows})
             return len(rows)
 
-    async def withdraw(self, picked: Picked, by: str | None, reason: str) -> Cancelled:
+    async def withdraw(self, picked: Picked, by: By, reason: str) -> Cancelled:
         """See ``Controls.withdraw``."""
         state = self._state
         with state.lock:
@@ -120,9 +119,9 @@ class MemoryControls:
             parked = [state.unrouted[message_id] for message_id in nobodys if message_id in state.unrouted]
             copies = self._copies(picked)
             answer = withdraw(state, copies, parked, reason, now)
-            if by is not None and (copies or parked):
+            if copies or parked:
                 told = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
-                state.note(by, "cancel", spelled(picked), told, now)
+                self._batch(by, "cancel", spelled(picked), answer.cancelled + answer.asked, told, now)
             return answer
 
     def _copies(self, picked: Picked) -> list[DeliveryRow]:
@@ -175,10 +174,22 @@ class MemoryControls:
             state.note(by, "undrain", worker, "", state.now())
             return True
 
-    async def noted(self, action: str, subject: str, by: str, detail: str) -> None:
+    async def noted(self, action: str, subject: str, by: str, detail: str) -> int:
         """See ``Controls.noted``."""
         with self._state.lock:
-            self._state.note(by, action, subject, detail, self._state.now())
+            return self._state.note(by, action, subject, detail, self._state.now())
+
+    async def amend(self, line: int, standing: str) -> None:
+        """See ``Controls.amend``."""
+        with self._state.lock:
+            self._state.amend(line, lambda detail: detail.replace(GOES_ON, standing))
+
+    def _batch(self, by: By, action: str, subject: str, count: int, detail: str, now: datetime) -> None:
+        """A line of its own, or one that is there brought up to date."""
+        if isinstance(by, str):
+            self._state.note(by, action, subject, detail, now)
+        else:
+            self._state.amend(by.id, lambda _: by.after(count).told)
 
     def _choose(self, which: DeadSelection, limit: int) -> list[DeadRow]:
         state = self._state

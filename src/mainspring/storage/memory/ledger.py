@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from mainspring.model.browsing import CauseView, Chain, Filter, Page
+from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Page
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.message import Draft
 from mainspring.model.views import AuditView, Counts, DeliveryView, MessageView, Roster, RunView, Tally
@@ -30,7 +30,7 @@ class MemoryLedger:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def tally(self, cap: int = 100_000) -> Tally:
+    async def tally(self, cap: int = 100_000, prefix: str | None = None) -> Tally:
         """See ``Ledger.tally``."""
         state = self._state
         with state.lock:
@@ -40,7 +40,8 @@ class MemoryLedger:
                 dead[row.delivery.group] = dead.get(row.delivery.group, 0) + 1
             names = sorted({*state.groups, *state.lines, *dead})
             groups = tuple(self._counts(name, dead.get(name, 0), cap, now) for name in names)
-            return Tally(now, groups, parked=min(len(state.parked), cap), expired_parked=state.expired_parked)
+            parked = sum(in_namespace(each.message.draft.topic, prefix) for each in state.parked.values())
+            return Tally(now, groups, parked=min(parked, cap), expired_parked=state.expired_parked)
 
     def _counts(self, group: str, dead: int, cap: int, now: datetime) -> Counts:
         line = self._state.lines.get(group, Line())
@@ -65,7 +66,14 @@ class MemoryLedger:
         with self._state.lock:
             return browse(self._state, filter)
 
-    async def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
+    async def causes(
+        self,
+        prefix: str | None,
+        group: str | None,
+        cap: int,
+        limit: int,
+        scan: int = CAUSES_SCAN,  # noqa: ARG002
+    ) -> Causes:
         """See ``Ledger.causes``."""
         with self._state.lock:
             return causes(self._state, prefix, group, cap, limit)

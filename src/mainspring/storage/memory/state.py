@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -63,6 +63,7 @@ class State:
         self.ended: list[EndedRow] = []
         self.groups: dict[str, GroupView] = {}
         self.workers: dict[str, WorkerView] = {}
+        self.beats: dict[str, tuple[str, int]] = {}
         self.tallies: dict[str, dict[str, tuple[int, int]]] = {}
         self.joints: dict[UUID, JointRow] = {}
         self.schedules: dict[str, Schedule] = {}
@@ -265,12 +266,19 @@ class State:
     def fold(self, worker: str) -> None:
         """Take a worker off the roster; what it has done stays counted, under nobody's name."""
         self.workers.pop(worker, None)
+        self.beats.pop(worker, None)
         for group, (handled, failed) in self.tallies.pop(worker, {}).items():
             self.count("", group, handled, failed)
 
-    def note(self, by: str, action: str, subject: str, detail: str, now: datetime) -> None:
-        """Write down what an operator did."""
-        self.audit.append(AuditView(next(self._audit_ids), now, by, action, subject, detail))
+    def note(self, by: str, action: str, subject: str, detail: str, now: datetime) -> int:
+        """Write down what an operator did: a line of this id."""
+        line = next(self._audit_ids)
+        self.audit.append(AuditView(line, now, by, action, subject, detail))
+        return line
+
+    def amend(self, line: int, how: Callable[[str], str]) -> None:
+        """Let a line say something else, unless it has been pruned meanwhile."""
+        self.audit = [replace(each, detail=how(each.detail)) if each.id == line else each for each in self.audit]
 
 
 def _forget(rows: dict[Outer, dict[Inner, T]], outer: Outer, inner: Inner) -> None:

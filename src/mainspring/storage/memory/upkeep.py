@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.errors import Conflict
@@ -52,21 +52,8 @@ class MemoryUpkeep:
         state = self._state
         with state.lock:
             now = state.now()
-            known = state.workers.get(beat.worker)
-            state.workers[beat.worker] = WorkerView(
-                name=beat.worker,
-                app=beat.app,
-                host=beat.host,
-                pid=beat.pid,
-                groups=beat.groups,
-                in_hand=beat.in_hand,
-                bell=beat.bell,
-                started_at=now if known is None else known.started_at,
-                beat_at=now,
-                tripped=beat.tripped,
-                draining_at=None if known is None else known.draining_at,
-                drained_by=None if known is None else known.drained_by,
-            )
+            if not self._see(beat, now):
+                return Orders(drain=state.workers[beat.worker].draining_at is not None)
             for group, runs in beat.runs.items():
                 state.count(beat.worker, group, runs.handled, runs.failed)
             add_measures(state, beat.measures, now)
@@ -77,6 +64,36 @@ class MemoryUpkeep:
                 if declared.served_at is None or declared.served_at < now - _SERVED_EVERY:
                     state.groups[group] = replace(declared, served_at=now)
             return Orders(drain=state.workers[beat.worker].draining_at is not None)
+
+    def _see(self, beat: Beat, now: datetime) -> bool:
+        """Put it on the roster. False: this very beat was taken already."""
+        state = self._state
+        known = state.workers.get(beat.worker)
+        start_id, number = state.beats.get(beat.worker, ("", 0))
+        if known is not None and beat.number and start_id == beat.start_id and beat.number <= number:
+            return False
+        # Only the first beat of another start is of one that has begun anew: two may be at work under one name.
+        anew = known is None or (start_id != beat.start_id and beat.number == 1)
+        seen = WorkerView(
+            name=beat.worker,
+            app=beat.app,
+            host=beat.host,
+            pid=beat.pid,
+            groups=beat.groups,
+            in_hand=beat.in_hand,
+            bell=beat.bell,
+            started_at=now,
+            beat_at=now,
+            tripped=beat.tripped,
+            drains=beat.draining,
+            draining_at=now if known is None and beat.draining else None,  # the roster had forgotten it
+        )
+        if known is not None and not anew:
+            drained = known.draining_at, known.drained_by
+            seen = replace(seen, started_at=known.started_at, draining_at=drained[0], drained_by=drained[1])
+        state.workers[beat.worker] = seen
+        state.beats[beat.worker] = beat.start_id, beat.number
+        return True
 
     async def farewell(self, worker: str) -> None:
         """See ``Upkeep.farewell``."""

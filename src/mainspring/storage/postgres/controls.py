@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.browsing import DeadSelection, Picked, spelled
+from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import clean
@@ -32,12 +32,9 @@ class PostgresControls:
         rows = yield Statement(self._sql("resume"), (group, clean(by), self._channel, now))
         return bool(rows)
 
-    def revive(self, which: DeadSelection, by: str | None, limit: int, now: Now) -> Script[int]:
+    def revive(self, which: DeadSelection, by: By, limit: int, now: Now) -> Script[int]:
         """See ``Controls.revive``."""
-        said = (_said(by), clean(which.described))
-        rows = yield Statement(self._sql("revive"), (*_chosen(which), limit, *said, now, self._channel))
-        revived: int = rows[0][0]
-        return revived
+        return self._unbury(which, by, limit, now, alive=True)
 
     def replace(self, message_id: UUID, group: str, by: str, draft: Draft, now: Now) -> Script[bool]:
         """See ``Controls.replace``."""
@@ -47,25 +44,22 @@ class PostgresControls:
             yield Statement(self._sql("publish"), (*columns.of_drafts([draft]), self._channel, now))
         return bool(rows)
 
-    def discard(self, which: DeadSelection, by: str | None, limit: int, now: Now) -> Script[int]:
+    def discard(self, which: DeadSelection, by: By, limit: int, now: Now) -> Script[int]:
         """See ``Controls.discard``."""
-        said = (_said(by), clean(which.described))
-        rows = yield Statement(self._sql("discard"), (*_chosen(which), limit, *said, now))
-        discarded: int = rows[0][0]
-        return discarded
+        return self._unbury(which, by, limit, now, alive=False)
 
-    def hasten(self, picked: Picked, by: str | None, now: Now) -> Script[int]:
+    def hasten(self, picked: Picked, by: By, now: Now) -> Script[int]:
         """See ``Controls.hasten``."""
         said = (_said(by), spelled(picked))
-        rows = yield Statement(self._sql("hasten"), (*columns.columns(picked, 2), *said, self._channel, now))
-        hastened: int = rows[0][0]
+        args = (*columns.columns(picked, 2), *said, self._channel, now)
+        (hastened,) = yield from self._audited(by, "hasten", args)
         return hastened
 
-    def withdraw(self, picked: Picked, by: str | None, reason: str, now: Now) -> Script[Cancelled]:
+    def withdraw(self, picked: Picked, by: By, reason: str, now: Now) -> Script[Cancelled]:
         """See ``Controls.withdraw``."""
         said = (_said(by), spelled(picked), clean(reason))
-        rows = yield Statement(self._sql("withdraw"), (*columns.columns(picked, 2), *said, self._channel, now))
-        return Cancelled(*rows[0])
+        args = (*columns.columns(picked, 2), *said, self._channel, now)
+        return Cancelled(*(yield from self._audited(by, "withdraw", args)))
 
     def retire(self, group: str, by: str, limit: int, now: Now) -> Script[int | None]:
         """See ``Controls.retire``."""
@@ -89,10 +83,32 @@ class PostgresControls:
         rows = yield Statement(self._sql("drain"), (worker, clean(by), "undrain", "", False, now))
         return bool(rows)
 
-    def noted(self, action: str, subject: str, by: str, detail: str, now: Now) -> Script[None]:
+    def noted(self, action: str, subject: str, by: str, detail: str, now: Now) -> Script[int]:
         """See ``Controls.noted``."""
         told = (clean(by), action, clean(detail))
-        yield Statement(self._sql("timetable_note"), ([clean(subject)], *told, now))
+        rows = yield Statement(self._sql("timetable_note"), ([clean(subject)], *told, now))
+        line: int = rows[0][0]
+        return line
+
+    def amend(self, line: int, standing: str) -> Script[None]:
+        """See ``Controls.amend``."""
+        yield Statement(self._sql("audit_amend"), (line, None, GOES_ON, clean(standing)))
+
+    def _unbury(self, which: DeadSelection, by: By, limit: int, now: Now, *, alive: bool) -> Script[int]:
+        said = (_said(by), clean(which.described))
+        args = (*_chosen(which), limit, *said, now, self._channel, alive)
+        (unburied,) = yield from self._audited(by, "unbury", args)
+        return unburied
+
+    def _audited(self, by: By, name: str, args: tuple[Any, ...]) -> Script[tuple[int, ...]]:
+        """The counts that a statement answers. It writes a line of its own, or one that is there is amended with it."""
+        if isinstance(by, str):
+            rows = yield Statement(self._sql(name), args)
+        else:
+            rows = yield Opening(self._sql(name), args)
+            told = by.after(sum(rows[0])).told
+            yield Statement(self._sql("audit_amend"), (by.id, told, GOES_ON, GOES_ON))
+        return tuple(rows[0])
 
 
 def _chosen(which: DeadSelection) -> tuple[Any, ...]:
@@ -101,5 +117,5 @@ def _chosen(which: DeadSelection) -> tuple[Any, ...]:
     return *named, which.fingerprint, *picked
 
 
-def _said(by: str | None) -> str | None:
-    return None if by is None else clean(by)
+def _said(by: By) -> str | None:
+    return clean(by) if isinstance(by, str) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from mainspring.model.symptom import Symptom, Tolerances, of_clocks
 from mainspring.storage.migrate import migrations, of_indexes
@@ -19,7 +19,7 @@ def examine(
 ) -> Script[list[Symptom]]:
     """See ``Schema.examine``. ``served_by`` is the process that our connection is said to have."""
     asked = host()
-    ((now, pid, in_recovery, vacuums),) = yield Statement(names.sql("examine_server"))
+    ((now, pid, in_recovery, vacuums, role, database),) = yield Statement(names.sql("examine_server"))
     found = [of_clocks(now - _middle(asked, host()), tolerances)]
     if in_recovery:
         summary = "the server is a standby, which only reads: nothing can be published or handled"
@@ -36,8 +36,14 @@ def examine(
     age = tolerances.snapshot
     sessions = yield Statement(names.sql("examine_sessions"), (age,))
     prepared = yield Statement(names.sql("examine_prepared"), (age,))
+    horizon = yield Statement(names.sql("examine_horizon"), (tolerances.transactions,))
     ((hidden,),) = yield Statement(names.sql("examine_hidden"))
-    found += _of_snapshots(sessions, prepared, hidden, age)
+    held = [*_of_sessions(sessions, database), *_of_prepared(prepared), *map(_of_horizon, horizon)]
+    if hidden:
+        held.append(_of_hidden(hidden, role))
+    found += held or [
+        Symptom("snapshots", "ok", f"no transaction has been open for longer than {_span(age.total_seconds())}")
+    ]
     tables = yield Statement(names.sql("examine_tables"), (names.quoted,))
     found += _of_vacuum(tables, names, tolerances, is_on=vacuums)
     indexes = yield Statement(names.sql("examine_indexes"), (names.quoted,))
@@ -61,8 +67,9 @@ def _of_pooler(*, is_between: bool) -> Symptom:
     )
 
 
-def _of_snapshots(sessions: Sequence[Row], prepared: Sequence[Row], hidden: int, age: timedelta) -> Iterator[Symptom]:
-    for pid, application, user, state, open_for, asked_ago in sessions:
+def _of_sessions(sessions: Sequence[Row], database: str) -> Iterator[Symptom]:
+    for pid, application, user, state, open_for, asked_ago, role in sessions:
+        forgotten = f"ALTER ROLE {role} IN DATABASE {database} SET idle_in_transaction_session_timeout = '10min';"
         who = f"session {pid} of {user or 'an unknown role'} ({application or 'without application_name'})"
         doing = f"{state or 'state unknown'}, its last query began {_span(asked_ago)} ago"
         yield Symptom(
@@ -70,9 +77,12 @@ def _of_snapshots(sessions: Sequence[Row], prepared: Sequence[Row], hidden: int,
             "warning",
             f"{who} has had a transaction open for {_span(open_for)}, {doing}: meanwhile nothing that is settled can "
             "be removed, and claiming becomes slower",
-            f"end it where it was begun, or: SELECT pg_terminate_backend({pid}); idle_in_transaction_session_timeout "
-            "ends forgotten ones",
+            f"end it where it was begun, or: SELECT pg_terminate_backend({pid});"
+            + (f" So that forgotten ones end by themselves: {forgotten}" if role else ""),
         )
+
+
+def _of_prepared(prepared: Sequence[Row]) -> Iterator[Symptom]:
     for gid, owner, open_for in prepared:
         yield Symptom(
             "snapshots",
@@ -81,15 +91,35 @@ def _of_snapshots(sessions: Sequence[Row], prepared: Sequence[Row], hidden: int,
             "that is settled can be removed",
             f"COMMIT PREPARED {_quoted(gid)}; or ROLLBACK PREPARED {_quoted(gid)};",
         )
-    if hidden:
-        yield Symptom(
-            "snapshots",
-            "note",
-            f"{hidden:,} sessions of other roles cannot be looked at from here",
-            "GRANT pg_read_all_stats TO the role of this URL, and ask again",
-        )
-    if not sessions and not prepared and not hidden:
-        yield Symptom("snapshots", "ok", f"no transaction has been open for longer than {_span(age.total_seconds())}")
+
+
+def _of_horizon(row: Row) -> Symptom:
+    what, name, pid, behind = row
+    back = f"as of {behind:,} transactions ago"
+    removed = "meanwhile nothing that is settled can be removed, and claiming becomes slower"
+    drop = f"SELECT pg_drop_replication_slot({_quoted(name)});"
+    look = "look for long queries on it, or set hot_standby_feedback = off there"
+    match what:
+        case "catalogs":
+            summary = f"replication slot {name} keeps the system catalogs {back}, which grow meanwhile"
+            advice = f"let its subscriber catch up, or, where there is none any more: {drop}"
+            return Symptom("snapshots", "note", summary, advice)
+        case "slot":
+            summary = f"replication slot {name}, which nobody uses, keeps rows {back}: {removed}"
+            advice = f"start its standby again, or, where there is none any more: {drop}"
+        case "slot in use":
+            summary = f"the standby of replication slot {name} (walsender {pid}) keeps rows {back}: {removed}"
+            advice = look
+        case _:
+            summary = f"the standby {name or 'without application_name'} (walsender {pid}) keeps rows {back}: {removed}"
+            advice = look
+    return Symptom("snapshots", "warning", summary, advice)
+
+
+def _of_hidden(hidden: int, role: str) -> Symptom:
+    sessions = "1 session" if hidden == 1 else f"{hidden:,} sessions"
+    summary = f"{sessions} of other roles cannot be looked at from here"
+    return Symptom("snapshots", "note", summary, f"GRANT pg_read_all_stats TO {role}; and ask again")
 
 
 def _of_vacuum(tables: Sequence[Row], names: Names, tolerances: Tolerances, *, is_on: bool) -> Iterator[Symptom]:

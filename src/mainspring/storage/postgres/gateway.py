@@ -80,10 +80,11 @@ class PostgresGateway:
         if self.pooled:
             return await self._driver.connect(self._dsn, None, self._patience)
         limit = "0" if unhurried else str(int(self._patience * 1000))
+        # A process may be stopped in the midst of a transaction: others must not wait for what it has locked until it
+        # goes on. None of our scripts takes longer.
+        limits = {"statement_timeout": limit, "idle_in_transaction_session_timeout": limit}
         try:
-            return await self._driver.connect(
-                self._dsn, {**_ALWAYS, "statement_timeout": limit, **settings}, self._patience
-            )
+            return await self._driver.connect(self._dsn, {**_ALWAYS, **limits, **settings}, self._patience)
         except SettingsRefused:
             connection = await self._driver.connect(self._dsn, None, self._patience)
         # Only now: had the settings not been the reason, this would have failed as well.

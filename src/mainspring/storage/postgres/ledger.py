@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from uuid import UUID
 
-from mainspring.model.browsing import CauseView, Chain, Filter, Link, Page
+from mainspring.model.browsing import Causes, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
@@ -19,11 +19,12 @@ from mainspring.model.views import (
     WorkerView,
 )
 from mainspring.storage import continuations
-from mainspring.storage.postgres.browsing import shelf
+from mainspring.storage.postgres.browsing import Clerk
+from mainspring.storage.postgres.causes import Coroner
 from mainspring.storage.postgres.columns import from_json
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now, browse, by_schedule, linked
+from mainspring.storage.sql import Now, browse, by_schedule, causes, linked, shelf
 
 
 class PostgresLedger:
@@ -33,21 +34,20 @@ class PostgresLedger:
         self._names = names
         self._sql = names.sql
 
-    def tally(self, cap: int, now: Now) -> Script[Tally]:
+    def tally(self, cap: int, prefix: str | None, now: Now) -> Script[Tally]:
         """See ``Ledger.tally``."""
-        rows = yield Statement(self._sql("tally"), (cap, now))
+        rows = yield Statement(self._sql("tally"), (cap, now, prefix))
         moment, parked, expired_parked = rows[0][:3]
         groups = tuple(Counts(*row[3:]) for row in rows if row[3] is not None)
         return Tally(moment, groups, parked, expired_parked)
 
     def browse(self, filter: Filter, now: Now) -> Script[Page]:
         """See ``Ledger.browse``."""
-        return browse(shelf(self._names, filter, now), filter)
+        return browse(shelf(Clerk(self._names, now), filter), filter)
 
-    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> Script[list[CauseView]]:
+    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
         """See ``Ledger.causes``."""
-        rows = yield Statement(self._sql("causes"), (prefix, group, cap, limit))
-        return [CauseView(*row) for row in rows]
+        return causes(Coroner(self._names), prefix, group, cap, limit, scan)
 
     def chain(self, message_id: UUID, limit: int, now: Now) -> Script[Chain]:
         """See ``Ledger.chain``."""

@@ -14,6 +14,7 @@ from mainspring.model.views import Beat, Declaration, Kind, Orders, Pruned, Rete
 from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.continuations import beyond
 from mainspring.storage.postgres.columns import clean, columns, to_json
+from mainspring.storage.postgres.measures import slot_of
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.routing import expression, is_wild
@@ -29,7 +30,7 @@ _BY_TOPIC: dict[Kind, tuple[str, str]] = {
 }
 """What tells the topics of each kind, and what prunes them."""
 
-
+_MERGES = 10
 _KEPT = (list(SPANS), [int(kept.total_seconds()) for kept in SPANS.values()])
 
 
@@ -79,6 +80,10 @@ class PostgresUpkeep:
                 now,
                 *columns(map(_measured, with_totals(beat.measures)), 4),
                 list(SPANS),
+                slot_of(beat.worker),
+                beat.start_id,
+                beat.number,
+                beat.draining,
             ),
         )
         return Orders(drain=told[0][0])
@@ -135,9 +140,16 @@ class PostgresUpkeep:
             cursors = _count((yield Statement(self._sql("prune_cursors"), (retention.cursors, limit, now))))
         progress = _count((yield Statement(self._sql("prune_progress"), (limit,))))
         likenesses = _count((yield Statement(self._sql("likeness_prune"), (limit, LEAST, now))))
+        yield from self._merge_measures(limit, now)
         measures = _count((yield Statement(self._sql("prune_measures"), (*_KEPT, limit, now))))
         told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors, measures)
         return Pruned(messages, runs, dead, parked, *told)
+
+    def _merge_measures(self, limit: int, now: Now) -> Script[None]:
+        """Nothing is lost by it, so that it does not count as pruned: a few batches, and the next janitor goes on."""
+        for _ in range(_MERGES):
+            if _count((yield Statement(self._sql("measure_merge"), (_KEPT[0], limit, now)))) < limit:
+                return
 
     def _prune_kind(self, kind: Kind, ages: Ages, limit: int, now: Now, *of: list[str]) -> Script[int]:
         """What is of a topic: everything at once where all are kept alike, else topic by topic."""

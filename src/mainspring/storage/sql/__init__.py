@@ -1,6 +1,7 @@
 """Any SQL database: a dialect says what to run, a gateway says where; together they keep the contract."""
 
-from mainspring.storage.sql.browsing import LAST, Shelf, browse, by_schedule, linked
+from mainspring.storage.sql.browsing import browse, by_schedule, linked
+from mainspring.storage.sql.causes import Cause, causes
 from mainspring.storage.sql.controls import SqlControls
 from mainspring.storage.sql.fanouts import SqlFanouts
 from mainspring.storage.sql.inbox import SqlInbox
@@ -23,9 +24,10 @@ from mainspring.storage.sql.scripts import (
     TimetableScripts,
     UpkeepScripts,
 )
+from mainspring.storage.sql.shelves import Of, shelf
 
 __all__ = [
-    "LAST",
+    "Cause",
     "Clocked",
     "ControlsScripts",
     "FanoutsScripts",
@@ -37,8 +39,8 @@ __all__ = [
     "MailboxScripts",
     "MeasuresScripts",
     "Now",
+    "Of",
     "Scripts",
-    "Shelf",
     "SqlControls",
     "SqlFanouts",
     "SqlInbox",
@@ -52,5 +54,7 @@ __all__ = [
     "UpkeepScripts",
     "browse",
     "by_schedule",
+    "causes",
     "linked",
+    "shelf",
 ]

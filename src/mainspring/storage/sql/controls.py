@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from mainspring.model.browsing import DeadSelection, Picked
+from mainspring.model.browsing import By, DeadSelection, Picked
 from mainspring.model.message import Cancelled, Draft
 from mainspring.storage.sql.operations import Clocked
 from mainspring.storage.sql.scripts import ControlsScripts, Gateway
@@ -26,7 +26,7 @@ class SqlControls:
         """See ``Controls.resume``."""
         return await self._run(self._scripts.resume(group, by, self._owner.now), "write")
 
-    async def revive(self, which: DeadSelection, by: str | None, limit: int) -> int:
+    async def revive(self, which: DeadSelection, by: By, limit: int) -> int:
         """See ``Controls.revive``."""
         return await self._run(self._scripts.revive(which, by, limit, self._owner.now), "write")
 
@@ -34,15 +34,15 @@ class SqlControls:
         """See ``Controls.replace``."""
         return await self._run(self._scripts.replace(message_id, group, by, draft, self._owner.now), "write")
 
-    async def discard(self, which: DeadSelection, by: str | None, limit: int) -> int:
+    async def discard(self, which: DeadSelection, by: By, limit: int) -> int:
         """See ``Controls.discard``."""
         return await self._run(self._scripts.discard(which, by, limit, self._owner.now), "write")
 
-    async def hasten(self, picked: Picked, by: str | None) -> int:
+    async def hasten(self, picked: Picked, by: By) -> int:
         """See ``Controls.hasten``."""
         return await self._run(self._scripts.hasten(picked, by, self._owner.now), "write")
 
-    async def withdraw(self, picked: Picked, by: str | None, reason: str) -> Cancelled:
+    async def withdraw(self, picked: Picked, by: By, reason: str) -> Cancelled:
         """See ``Controls.withdraw``."""
         return await self._run(self._scripts.withdraw(picked, by, reason, self._owner.now), "write")
 
@@ -58,6 +58,10 @@ class SqlControls:
         """See ``Controls.undrain``."""
         return await self._run(self._scripts.undrain(worker, by, self._owner.now), "write")
 
-    async def noted(self, action: str, subject: str, by: str, detail: str) -> None:
+    async def noted(self, action: str, subject: str, by: str, detail: str) -> int:
         """See ``Controls.noted``."""
-        await self._run(self._scripts.noted(action, subject, by, detail, self._owner.now), "write")
+        return await self._run(self._scripts.noted(action, subject, by, detail, self._owner.now), "write")
+
+    async def amend(self, line: int, standing: str) -> None:
+        """See ``Controls.amend``."""
+        await self._run(self._scripts.amend(line, standing), "write")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from uuid import UUID
 
-from mainspring.model.browsing import CauseView, Chain, Filter, Page
+from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster, RunView, Tally
 from mainspring.storage.sql.operations import Clocked
@@ -20,9 +20,9 @@ class SqlLedger:
         self._run = gateway.run
         self._owner = owner
 
-    async def tally(self, cap: int = 100_000) -> Tally:
+    async def tally(self, cap: int = 100_000, prefix: str | None = None) -> Tally:
         """See ``Ledger.tally``."""
-        return await self._run(self._scripts.tally(cap, self._owner.now), "read")
+        return await self._run(self._scripts.tally(cap, prefix, self._owner.now), "read")
 
     async def browse(self, filter: Filter) -> Page:
         """See ``Ledger.browse``."""
@@ -30,9 +30,11 @@ class SqlLedger:
             return Page()
         return await self._run(self._scripts.browse(filter, self._owner.now), "read")
 
-    async def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> list[CauseView]:
+    async def causes(
+        self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN
+    ) -> Causes:
         """See ``Ledger.causes``."""
-        return await self._run(self._scripts.causes(prefix, group, cap, limit), "read")
+        return await self._run(self._scripts.causes(prefix, group, cap, limit, scan), "read")
 
     async def chain(self, message_id: UUID, limit: int) -> Chain:
         """See ``Ledger.chain``."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from mainspring.model.browsing import DeadSelection, Picked, spelled
+from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sqlite.dialect import Dialect
@@ -39,7 +39,7 @@ class SqliteControls:
         yield self._sql("bell_ring")
         return True
 
-    def revive(self, which: DeadSelection, by: str | None, limit: int, now: datetime | None) -> Script[int]:
+    def revive(self, which: DeadSelection, by: By, limit: int, now: datetime | None) -> Script[int]:
         """See ``Controls.revive``."""
         at = yield from self._sql.turn_clock(now)
         chosen = yield from self._chosen(which, limit)
@@ -47,8 +47,7 @@ class SqliteControls:
             seqs = numbers(seq for seq, _ in chosen)
             yield self._sql("dead_revive", seqs, at)
             yield self._sql("dead_delete", seqs)
-            if by is not None:
-                yield self._note(at, by, "revive", which.described, f"{len(chosen)} revived")
+            yield self._batch(at, by, "revive", which.described, len(chosen), f"{len(chosen)} revived")
             # A revived delivery has its old seq, so no new one rings for it.
             yield self._sql("bell_ring")
         return len(chosen)
@@ -63,38 +62,36 @@ class SqliteControls:
         yield self._note(at, by, "replace", str(message_id), f"replaced in {group} by {draft.id}")
         return True
 
-    def discard(self, which: DeadSelection, by: str | None, limit: int, now: datetime | None) -> Script[int]:
+    def discard(self, which: DeadSelection, by: By, limit: int, now: datetime | None) -> Script[int]:
         """See ``Controls.discard``."""
         at = yield from self._sql.turn_clock(now)
         chosen = yield from self._chosen(which, limit)
         if chosen:
             yield self._sql("dead_delete", numbers(seq for seq, _ in chosen))
             yield self._sql("ended_enlist", at, 0, b"".join(raw for _, raw in chosen))
-            if by is not None:
-                yield self._note(at, by, "discard", which.described, f"{len(chosen)} discarded")
+            yield self._batch(at, by, "discard", which.described, len(chosen), f"{len(chosen)} discarded")
         return len(chosen)
 
-    def hasten(self, picked: Picked, by: str | None, now: datetime | None) -> Script[int]:
+    def hasten(self, picked: Picked, by: By, now: datetime | None) -> Script[int]:
         """See ``Controls.hasten``."""
         at = yield from self._sql.turn_clock(now)
         hastened = len((yield self._sql("hasten", *_apart(picked), at)))
         if hastened:
-            if by is not None:
-                yield self._note(at, by, "hasten", spelled(picked), f"{hastened} due now")
+            yield self._batch(at, by, "hasten", spelled(picked), hastened, f"{hastened} due now")
             # It has its old seq, so no new one rings for it.
             yield self._sql("bell_ring")
         return hastened
 
-    def withdraw(self, picked: Picked, by: str | None, reason: str, now: datetime | None) -> Script[Cancelled]:
+    def withdraw(self, picked: Picked, by: By, reason: str, now: datetime | None) -> Script[Cancelled]:
         """See ``Controls.withdraw``."""
         sql = self._sql
         at = yield from sql.turn_clock(now)
         found = yield sql("withdraw_find", *_apart(picked))
         parked = yield sql("withdraw_parked", *_apart(picked))
         answer = yield from withdraw(sql, found, parked, reason, at)
-        if by is not None and (found or parked):
+        if found or parked:
             told = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
-            yield self._note(at, by, "cancel", spelled(picked), told)
+            yield self._batch(at, by, "cancel", spelled(picked), answer.cancelled + answer.asked, told)
         return answer
 
     def retire(self, group: str, by: str, limit: int, now: datetime | None) -> Script[int | None]:
@@ -135,10 +132,15 @@ class SqliteControls:
         yield self._note(at, by, "undrain", worker, "")
         return True
 
-    def noted(self, action: str, subject: str, by: str, detail: str, now: datetime | None) -> Script[None]:
+    def noted(self, action: str, subject: str, by: str, detail: str, now: datetime | None) -> Script[int]:
         """See ``Controls.noted``."""
         at = yield from self._sql.turn_clock(now)
-        yield self._note(at, by, action, subject, detail)
+        ((line,),) = yield self._note(at, by, action, subject, detail)
+        return int(line)
+
+    def amend(self, line: int, standing: str) -> Script[None]:
+        """See ``Controls.amend``."""
+        yield self._sql("audit_amend", line, None, GOES_ON, storable(standing))
 
     def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:
         """The lowest ``limit`` of them, by whichever index finds them."""
@@ -153,6 +155,12 @@ class SqliteControls:
         else:
             chosen = yield self._sql("dead_select_all", *rest)
         return chosen
+
+    def _batch(self, at: int, by: By, action: str, subject: str, count: int, detail: str) -> Statement:
+        """A line of its own, or one that is there brought up to date."""
+        if isinstance(by, str):
+            return self._note(at, by, action, subject, detail)
+        return self._sql("audit_amend", by.id, by.after(count).told, GOES_ON, GOES_ON)
 
     def _note(self, at: int, by: str, action: str, subject: str, detail: str) -> Statement:
         return self._sql("audit_note", at, storable(by), action, storable(subject), storable(detail))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import UUID
 
-from mainspring.model.browsing import CauseView, Chain, Filter, Link, Page
+from mainspring.model.browsing import Causes, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
@@ -21,8 +21,9 @@ from mainspring.model.views import (
 )
 from mainspring.storage import continuations
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sql import browse, by_schedule, linked
-from mainspring.storage.sqlite.browsing import shelf
+from mainspring.storage.sql import browse, by_schedule, causes, linked, shelf
+from mainspring.storage.sqlite.browsing import Clerk
+from mainspring.storage.sqlite.causes import Coroner
 from mainspring.storage.sqlite.deliveries import dead, live, parked
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.publishing import pending
@@ -41,7 +42,7 @@ class SqliteLedger:
     def __init__(self, sql: Dialect) -> None:
         self._sql = sql
 
-    def tally(self, cap: int, now: datetime | None) -> Script[Tally]:
+    def tally(self, cap: int, prefix: str | None, now: datetime | None) -> Script[Tally]:
         """See ``Ledger.tally``."""
         sql = self._sql
         at = yield from sql.read_clock(now)
@@ -64,21 +65,17 @@ class SqliteLedger:
                     failed=failed,
                 )
             )
-        ((parked, expired),) = yield sql("tally_parked", cap)
+        ((parked, expired),) = yield sql("tally_parked", cap, prefix)
         return Tally(instant(at), tuple(groups), parked, expired)
 
     def browse(self, filter: Filter, now: datetime | None) -> Script[Page]:
         """See ``Ledger.browse``."""
         at = yield from self._sql.read_clock(now)
-        return (yield from browse(shelf(self._sql, filter, at), filter))
+        return (yield from browse(shelf(Clerk(self._sql, at), filter), filter))
 
-    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int) -> Script[list[CauseView]]:
+    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
         """See ``Ledger.causes``."""
-        rows = yield self._sql("causes", prefix, group, cap, limit)
-        return [
-            CauseView(of, cause, kind, error, many, instant(first), instant(last))
-            for of, cause, kind, error, many, first, last in rows
-        ]
+        return causes(Coroner(self._sql), prefix, group, cap, limit, scan)
 
     def chain(self, message_id: UUID, limit: int, now: datetime | None) -> Script[Chain]:
         """See ``Ledger.chain``."""
@@ -225,7 +222,6 @@ def _group(row: Row, patterns: list[str]) -> GroupView:
 
 
 def _worker(row: Row) -> WorkerView:
-    (name, app, host, pid, groups, in_hand, bell, started, beat, tripped, draining, drained_by) = row
-    times = (instant(started), instant(beat))
-    drained = (instant_or_none(draining), drained_by)
-    return WorkerView(name, app, host, pid, read_names(groups), in_hand, bell, *times, read_names(tripped), *drained)
+    (name, app, host, pid, groups, in_hand, bell, started, beat, tripped, draining, drained_by, drains) = row
+    seen = (read_names(groups), in_hand, bell, instant(started), instant(beat), read_names(tripped))
+    return WorkerView(name, app, host, pid, *seen, instant_or_none(draining), drained_by, bool(drains))

@@ -55,10 +55,10 @@ class SqliteUpkeep:
         sql = self._sql
         at = yield from sql.turn_clock(now)
         served = names(beat.groups)
-        tripped = names(beat.tripped)
-        told = yield sql(
-            "beat_worker", beat.worker, beat.app, beat.host, beat.pid, served, beat.in_hand, beat.bell, at, tripped
-        )
+        told = yield sql("beat_worker", *_seen(beat, served, at))
+        if not told:
+            told = yield sql("beat_drain", beat.worker)
+            return Orders(drain=told[0][0] is not None)
         for group, runs in beat.runs.items():
             yield sql("beat_tally", beat.worker, group, runs.handled, runs.failed)
         yield from add_measures(sql, beat.measures, at)
@@ -107,6 +107,12 @@ class SqliteUpkeep:
     def prune(self, retention: Retention, limit: int, now: datetime | None, topic: str | None = None) -> Script[Pruned]:
         """See ``Upkeep.prune``."""
         return prune(self._sql, retention, limit, now, topic)
+
+
+def _seen(beat: Beat, served: str, at: int) -> tuple[Any, ...]:
+    which = (beat.start_id, beat.number, int(beat.draining))
+    where = (beat.worker, beat.app, beat.host, beat.pid)
+    return *where, served, beat.in_hand, beat.bell, at, names(beat.tripped), *which
 
 
 def _recorded(run: RunView) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_mapping = msgspec.json.Decoder(dict[str, str]).decode
 _decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
@@ -63,6 +64,11 @@ def uuid_or_none(raw: bytes | None) -> UUID | None:
 def numbers(values: Iterable[int]) -> str:
     """A list of numbers for ``json_each``: one parameter however many there are."""
     return _encode(list(values)).decode()
+
+
+def read_numbers(text: str) -> list[int]:
+    """A list of numbers, gathered by ``json_group_array``."""
+    return _decode_numbers(text)
 
 
 def names(values: Iterable[str]) -> str:

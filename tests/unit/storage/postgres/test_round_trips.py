@@ -198,7 +198,7 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None, cursors=None
     )
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [], *[[(0,)]] * 3)
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [], *[[(0,)]] * 4)
 
     assert [each.sql for each in statements] == [
         NAMES.sql("prune_messages"),
@@ -207,12 +207,13 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         NAMES.sql("prune_spent"),
         NAMES.sql("prune_progress"),
         NAMES.sql("likeness_prune"),
+        NAMES.sql("measure_merge"),
         NAMES.sql("prune_measures"),
     ]
 
 
 def test_pruned_runs_are_bounded_together() -> None:
-    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], [], *[[(0,)]] * 6]
+    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], [], *[[(0,)]] * 7]
 
     statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
 
@@ -263,7 +264,7 @@ def test_a_page_is_looked_for_and_read() -> None:
 def test_a_walk_takes_longer_steps_and_ends_where_the_filter_says() -> None:
     answers: list[Sequence[Row]] = []
     for first, last in ((9_999, 9_500), (9_499, 7_500), (7_499, 7_000)):
-        answers += [[(first - last + 1, last, [])], []]
+        answers += [[(first - last + 1, last, [])]]
 
     statements = bill(PostgresLedger(NAMES).browse(Filter(scan=3_000), None), *answers)
 

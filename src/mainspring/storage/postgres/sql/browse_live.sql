@@ -1,4 +1,4 @@
--- $1 seqs, $2 limit; $3 state (live, scheduled, ready, running), $4 group, $5 key, $6 held by, $7 since, $8 until, $9
+-- $1 seqs, $2 limit; $3 state (live, scheduled, ready, running, retrying), $4 group, $5 key, $6 held by, $7 since, $8 until, $9
 -- topic, $10 prefix of topics, $11 text as searchable() has it: each but the state may be null; $12 now. Columns in the
 -- order of model.views.DeliveryView, newest first.
 SELECT
@@ -24,6 +24,7 @@ LEFT JOIN LATERAL (
 ) AS p ON true
 WHERE CASE $3::text
         WHEN 'running' THEN d.held_by IS NOT NULL
+        WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
         WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= coalesce($12::timestamptz, statement_timestamp())
         WHEN 'scheduled' THEN d.held_by IS NULL AND d.due_at > coalesce($12::timestamptz, statement_timestamp())
         ELSE true

@@ -7,7 +7,8 @@ SELECT
     coalesce(usename, ''),
     coalesce(state, ''),
     extract(epoch FROM clock_timestamp() - xact_start)::float8,
-    extract(epoch FROM clock_timestamp() - query_start)::float8
+    extract(epoch FROM clock_timestamp() - query_start)::float8,
+    coalesce(quote_ident(usename), '')
 FROM pg_stat_activity
 WHERE
     datname = current_database()

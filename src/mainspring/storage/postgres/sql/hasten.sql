@@ -1,4 +1,4 @@
--- $1 messages, $2 groups, $3 by whom: null where somebody notes the whole; $4 how the choice is spelled, $5 channel, $6 now.
+-- $1 messages, $2 groups, $3 by whom: null where a line of the audit is there; $4 how the choice is spelled, $5 channel, $6 now.
 -- One row: how many are due now.
 WITH named AS MATERIALIZED (
     SELECT DISTINCT d.seq

@@ -3,14 +3,22 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
 ),
+since AS MATERIALIZED (
+    SELECT to_timestamp(floor(extract(epoch FROM clock.now) / $1::integer) * $1::integer) - $2::interval AS at FROM clock
+),
+both_tables AS (
+    SELECT m.group_name, m.what, m.bin, m.count
+    FROM mainspring.measure AS m
+    WHERE m.span = $1::integer AND m.at >= (SELECT since.at FROM since)
+    UNION ALL
+    SELECT m.group_name, m.what, m.bin, m.count
+    FROM mainspring.measure_slot AS m
+    WHERE m.span = $1::integer AND m.at >= (SELECT since.at FROM since)
+),
 counted AS (
     SELECT m.group_name, m.what, m.bin, sum(m.count)::bigint AS count
-    FROM mainspring.measure AS m
-    WHERE m.span = $1::integer
-      AND m.at >= (
-          SELECT to_timestamp(floor(extract(epoch FROM clock.now) / $1::integer) * $1::integer) - $2::interval FROM clock
-      )
-      AND starts_with(m.group_name, $3::text)
+    FROM both_tables AS m
+    WHERE starts_with(m.group_name, $3::text)
       AND length(m.group_name) > length($3::text)
       AND strpos(substr(m.group_name, length($3::text) + 1), '/') = 0
     GROUP BY m.group_name, m.what, m.bin

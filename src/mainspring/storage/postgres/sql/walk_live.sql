@@ -1,4 +1,4 @@
--- $1 before, $2 how many; $3 state (live, scheduled, ready, running), $4 group, $5 key, $6 held by, $7 since, $8 until:
+-- $1 before, $2 how many; $3 state (live, scheduled, ready, running, retrying), $4 group, $5 key, $6 held by, $7 since, $8 until:
 -- each but the state may be null; $9 now. One row: how many were looked at, the last of them, and which are worth another
 -- look.
 SELECT count(*), min(w.seq), coalesce(array_agg(w.seq) FILTER (WHERE w.hit), '{}')
@@ -7,6 +7,7 @@ FROM (
         d.seq,
         CASE $3::text
             WHEN 'running' THEN d.held_by IS NOT NULL
+            WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
             WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= coalesce($9::timestamptz, statement_timestamp())
             WHEN 'scheduled' THEN d.held_by IS NULL AND d.due_at > coalesce($9::timestamptz, statement_timestamp())
             ELSE true

@@ -1,4 +1,4 @@
--- $1 messages, $2 groups: empty for what is parked; $3 by whom: null where somebody notes the whole; $4 how the choice is
+-- $1 messages, $2 groups: empty for what is parked; $3 by whom: null where a line of the audit is there; $4 how the choice is
 -- spelled, $5 reason, $6 channel, $7 now. One row: how many will never start, and how many were asked to stop.
 WITH seen AS MATERIALIZED (
     SELECT DISTINCT d.seq

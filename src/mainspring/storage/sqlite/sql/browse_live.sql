@@ -9,6 +9,7 @@ LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.
 WHERE CASE ?3
         WHEN 'live' THEN 1
         WHEN 'running' THEN d.held_by IS NOT NULL
+        WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
         WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?12
         ELSE d.held_by IS NULL AND d.due_at > ?12
       END

@@ -6,6 +6,7 @@ WITH RECURSIVE groups(name) AS (
     SELECT (SELECT min(group_name) FROM mainspring_dead WHERE group_name > groups.name)
     FROM groups
     WHERE groups.name IS NOT NULL
+    LIMIT 1002
 )
 -- Where there are more groups than are asked one by one, what was found is not all: as good as too many.
 SELECT

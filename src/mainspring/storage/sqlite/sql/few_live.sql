@@ -8,6 +8,8 @@ unheld(name) AS (
     SELECT (SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NULL AND group_name > unheld.name)
     FROM unheld
     WHERE unheld.name IS NOT NULL
+    -- More groups than that are not asked one by one.
+    LIMIT 1002
 ),
 held(name) AS (
     SELECT min(group_name) FROM mainspring_delivery
@@ -16,6 +18,7 @@ held(name) AS (
     SELECT (SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NOT NULL AND group_name > held.name)
     FROM held
     WHERE held.name IS NOT NULL
+    LIMIT 1002
 ),
 named(name) AS (
     SELECT ?4 WHERE ?4 IS NOT NULL
@@ -33,14 +36,14 @@ FROM (
     FROM (SELECT name FROM named LIMIT 1000) AS named
     CROSS JOIN (VALUES (0), (1), (2), (3)) AS level
     CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_ready
-    WHERE ?3 IN ('ready', 'live')
+    WHERE ?3 IN ('ready', 'retrying', 'live')
       AND d.held_by IS NULL AND d.group_name = named.name AND d.priority = level.column1 AND d.due_at <= ?5
     UNION ALL
     SELECT d.seq
     FROM (SELECT name FROM named LIMIT 1000) AS named
     CROSS JOIN (VALUES (0), (1), (2), (3)) AS level
     CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_ready
-    WHERE ?3 IN ('scheduled', 'live')
+    WHERE ?3 IN ('scheduled', 'retrying', 'live')
       AND d.held_by IS NULL AND d.group_name = named.name AND d.priority = level.column1 AND d.due_at > ?5
     UNION ALL
     SELECT d.seq

@@ -6,6 +6,7 @@ FROM (
            CASE ?3
                WHEN 'live' THEN 1
                WHEN 'running' THEN d.held_by IS NOT NULL
+               WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
                WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?9
                ELSE d.held_by IS NULL AND d.due_at > ?9
            END

@@ -1,0 +1,82 @@
+"""How a worker is seen by others: the beats it reports itself by, and what it is told in answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable
+
+from mainspring.model.roster import seat
+from mainspring.model.views import Beat, Orders
+from mainspring.runtime.fetchers import Fetchers
+from mainspring.runtime.hands import Hands
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.storage.contract import Doorbell
+from mainspring.telemetry.measures import Meter
+
+_logger = logging.getLogger("mainspring.worker")
+
+
+class Attendance:
+    """Makes the beats of one start of a worker, numbered, and remembers whether it drains.
+
+    Another start under the same name begins undrained; who was only silent for a while does not.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        groups: Iterable[str],
+        hands: Hands,
+        doorbell: Doorbell,
+        meter: Meter,
+        pauses: Callable[[], Iterable[str]],
+        fetchers: Fetchers,
+    ) -> None:
+        self.draining: bool = False
+        """Whether an operator wants no more claimed here."""
+        self._settings = settings
+        self._groups = tuple(groups)
+        self._hands = hands
+        self._doorbell = doorbell
+        self._meter = meter
+        self._pauses = pauses
+        self._fetchers = fetchers
+        self._start_id = secrets.token_hex(8)
+        self._number = 0
+
+    def beat(self) -> Beat:
+        """Take out of the meter what is new, and say how things are."""
+        self._number += 1
+        runs, measures = self._meter.take()
+        return Beat(
+            seat(self._settings.app, self._settings.name),
+            self._settings.app,
+            socket.gethostname(),
+            os.getpid(),
+            self._groups,
+            len(self._hands),
+            self._doorbell.mode,
+            runs,
+            tuple(self._pauses()),
+            measures,
+            self._start_id,
+            self._number,
+            self.draining,
+        )
+
+    def obey(self, orders: Orders) -> bool:
+        """Do as operators want. True: that is something else than before, which they are to be told."""
+        if orders.drain == self.draining:
+            return False
+        self.draining = orders.drain
+        self._fetchers.drain(drains=orders.drain)
+        if orders.drain:
+            _logger.warning(
+                "draining: an operator wants no more claimed here; %d in hand are finished", len(self._hands)
+            )
+        else:
+            _logger.info("resumed: an operator wants work claimed here again")
+        return True

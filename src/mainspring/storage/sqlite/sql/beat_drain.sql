@@ -1,0 +1,1 @@
+SELECT draining_at FROM mainspring_worker WHERE name = ?1
