@@ -13,7 +13,7 @@ from mainspring.app.envelope import MISSING, PriorityName, read_identity
 from mainspring.app.issuing import IssueOptions, issue
 from mainspring.app.names import Namespace
 from mainspring.app.options import closest
-from mainspring.app.paging import Deliveries, Standing, listed, page, stored
+from mainspring.app.paging import Deliveries, Standing, check_pages, check_texts, checked, listed, page, stored
 from mainspring.app.picking import Picks, hasten, withdraw
 from mainspring.app.post import REASON, Post
 from mainspring.model.browsing import Chain, Filter, Link, Page
@@ -46,8 +46,9 @@ class Messages:
         limit: int = 50,
     ) -> Deliveries:
         """Deliveries, newest first; ``before`` is the ``seq`` of the last row of the page before."""
+        wanted = checked(Filter(state, group, topic, key, None, before, limit))
         storage = await self._door.storage("app.messages.list()")
-        return await listed(storage.ledger, self._names, Filter(state, group, topic, key, None, before, limit))
+        return await listed(storage.ledger, self._names, wanted)
 
     async def search(
         self,
@@ -71,9 +72,10 @@ class Messages:
         for in payloads, ``error`` in errors, ``since`` and ``until`` mean when it was published, ``held_by`` is a
         worker's name, ``fingerprint`` one of ``app.dead.causes()``.
         """
+        narrowed = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
+        wanted = checked(Filter(state, *narrowed))
         storage = await self._door.storage("app.messages.search()")
-        found = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
-        return await page(storage.ledger, self._names, Filter(state, *found))
+        return await page(storage.ledger, self._names, wanted)
 
     async def apply(
         self,
@@ -89,8 +91,10 @@ class Messages:
 
         What is dead is revived or discarded; what is alive or parked is cancelled, with the ``reason``; what is
         scheduled is due now by ``run_now``. What comes while it goes on is left alone, also if it is revived and dies
-        again. It ends early when ``stop`` says so. All of it together is one line of the audit.
+        again. It ends early when ``stop`` says so, or after the batch in hand when the caller is cancelled. All of it
+        together is one line of the audit, which tells after every batch how many it was done to.
         """
+        checked(filter)
         storage = await self._door.storage("app.messages.apply()")
         errand = Errand(storage, self._names, action, filter, reason, self._door.rouse)
         return await errand.run(by, progress, stop or _never)
@@ -103,6 +107,7 @@ class Messages:
 
     async def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
         """What a message came of, and what came of it; empty where it is unknown."""
+        check_pages(None, limit)
         storage = await self._door.storage("app.messages.chain()")
         found = await storage.ledger.chain(read_identity(message_id), limit)
         return replace(found, causes=self._links(found.causes), caused=self._links(found.caused))
@@ -113,12 +118,15 @@ class Messages:
 
     async def runs(self, group: str | None = None, *, before: int | None = None, limit: int = 50) -> Runs:
         """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
+        check_texts(group=group)
+        check_pages(before, limit)
         storage = await self._door.storage("app.messages.runs()")
         rows = await storage.ledger.runs(stored(self._names, group), before, limit)
         return [self._names.run(row) for row in rows if self._names.owns(row.topic)]
 
     async def failures(self, *, limit: int = 50) -> Runs:
         """The latest kept runs that failed, for good or not, the last to end first."""
+        check_pages(None, limit)
         storage = await self._door.storage("app.messages.failures()")
         return [self._names.run(row) for row in await storage.ledger.failures(self._names.prefix, limit)]
 

@@ -13,6 +13,8 @@ from mainspring.storage.contract import Storage
 from mainspring.telemetry import metrics as told
 from mainspring.telemetry.metrics import Family, Metric
 
+LEASE = "mainspring.gauges"
+"""The lease of who tells of the database."""
 CAP = 100_000
 """Up to how many deliveries are counted in each state."""
 _PAGE = 1_000
@@ -23,7 +25,7 @@ _SILENT_AFTER = HealthLimits().worker_silent_after
 
 async def look(storage: Storage, names: Namespace) -> list[Family]:
     """Everything of this namespace. Reads only."""
-    tally = await storage.ledger.tally(CAP)
+    tally = await storage.ledger.tally(CAP, names.prefix)
     roster = await storage.ledger.roster()
     sheet = await storage.timetable.read()
     leases = await _leases(storage, names)
@@ -76,12 +78,17 @@ def _lateness(schedule: Schedule, sheet: Timesheet, frozen: set[str]) -> timedel
 
 
 async def _leases(storage: Storage, names: Namespace) -> Family:
+    """Those of the application. The one by which we tell of all this is nobody's but ours."""
     states: Counter[str] = Counter({"held": 0, "expired": 0})
     last = names.prefix or None
     for _ in range(_PAGES):
         rows = await storage.leases.browse(last, _PAGE)
-        states.update(row.state for row in rows if names.owns(row.name) and row.state != "free")
+        states.update(row.state for row in rows if row.state != "free" and _is_told(names, row.name))
         if len(rows) < _PAGE or not rows[-1].name.startswith(names.prefix):
             break
         last = rows[-1].name
     return Family(told.LEASES, [((state,), count) for state, count in states.items()])
+
+
+def _is_told(names: Namespace, lease: str) -> bool:
+    return names.owns(lease) and names.shown(lease) != LEASE

@@ -14,7 +14,7 @@ from mainspring.app.names import Namespace
 from mainspring.model.browsing import Filter
 from mainspring.model.errors import MainspringError, StorageError
 from mainspring.model.inbox import InboxFilter, InboxView
-from mainspring.model.views import Counts, Roster, Tally
+from mainspring.model.views import Counts, Roster, Tally, WorkerView
 from mainspring.storage.contract import Ledger, Storage
 from mainspring.timing.duration import spell
 
@@ -110,6 +110,7 @@ async def _database(storage: Storage, names: Namespace, limits: HealthLimits) ->
         _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
         _alive(roster, names, limits),
         _served(roster, names, limits),
+        _claimed(roster, counts, names, limits),
         _received(await storage.inbox.browse(stuck), names, limits),
     ]
 
@@ -191,6 +192,28 @@ def _served(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
         hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
         return Check("groups", "degraded", hint, data)
     return Check("groups", "healthy", f"all served, {len(paused)} paused", data)
+
+
+def _claimed(roster: Roster, counts: Sequence[Counts], names: Namespace, limits: HealthLimits) -> Check:
+    ready = {each.group: each.ready for each in counts if each.ready}
+    alive = [each for each in roster.workers if roster.now - each.beat_at <= limits.worker_silent_after]
+    paused = [each.name for each in roster.groups if each.name in ready and each.paused_at is not None]
+    drained = [group for group in sorted(ready) if _drained([each for each in alive if group in each.groups])]
+    found = {"paused": sorted(map(names.shown, paused)), "drained": [names.shown(group) for group in drained]}
+    data = {**found, "ready": {names.shown(group): ready[group] for group in sorted({*paused, *drained})}}
+    said = []
+    if paused:
+        said.append(f"{', '.join(found['paused'])} is paused: see `mainspring groups list`")
+    if drained:
+        said.append(f"all workers of {', '.join(found['drained'])} drain: see `mainspring workers list`")
+    if said:
+        return Check("claiming", "degraded", f"work waits that nobody claims: {'; '.join(said)}", data)
+    return Check("claiming", "healthy", "no group with work is paused or drained", data)
+
+
+def _drained(serving: Sequence[WorkerView]) -> bool:
+    # Who was only asked to drain goes on until it has heard of it. Who has nobody at all is found elsewhere.
+    return bool(serving) and all(each.condition in ("draining", "drained") for each in serving)
 
 
 def _breakers(workers: Sequence[Worker], names: Namespace) -> Iterator[Check]:

@@ -40,4 +40,7 @@ def hire(
     handlers = [each.handler(post, lending, outermost) for each in chosen]
     declarations = [each.declaration(post, options.name) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version)
-    return Worker(storage, handlers, declarations, settings, post.clock, bus, scheduling, meters.hire())
+    meter = meters.hire()
+    worker = Worker(storage, handlers, declarations, settings, post.clock, bus, scheduling, meter)
+    meter.worker = worker
+    return worker

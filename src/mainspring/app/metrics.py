@@ -6,15 +6,14 @@ import asyncio
 import os
 import secrets
 import socket
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from mainspring.app.background import in_loop
 from mainspring.app.door import Door
-from mainspring.app.gauges import look
+from mainspring.app.gauges import LEASE, look
 from mainspring.app.names import Namespace
 from mainspring.model.errors import MainspringError, NotOpen
 from mainspring.storage.contract import BellMode, Storage
@@ -23,13 +22,8 @@ from mainspring.telemetry.measures import OTHER, Meters
 from mainspring.telemetry.metrics import Distribution, Family, Metric
 from mainspring.telemetry.prometheus import CONTENT_TYPE, exposition
 
-if TYPE_CHECKING:
-    from mainspring.runtime.worker import Worker
-
 __all__ = ["CONTENT_TYPE", "LEASE", "Metrics"]
 
-LEASE = "mainspring.gauges"
-"""The lease of who tells of the database."""
 TTL = timedelta(seconds=60)
 _PATIENCE = 5.0
 """Seconds that the database has to answer: whoever asks for metrics does not wait for long."""
@@ -40,12 +34,9 @@ _FAREWELL = 0.5
 class Metrics:
     """Gathers the metrics of one app in this process."""
 
-    def __init__(
-        self, names: Namespace, meters: Meters, workers: Sequence[Worker], leases_held: Callable[[], int]
-    ) -> None:
+    def __init__(self, names: Namespace, meters: Meters, leases_held: Callable[[], int]) -> None:
         self._names = names
         self._meters = meters
-        self._workers = workers
         self._leases_held = leases_held
         self._turn = Turn(names.stored(LEASE))
 
@@ -56,13 +47,8 @@ class Metrics:
     def of_process(self, door: Door) -> list[Family]:
         """What this process knows by itself. From any thread."""
         groups = {self._names.shown(group): counted for group, counted in sorted(self._meters.groups().items())}
-        loops: Counter[str] = Counter()
-        failed: Counter[str] = Counter()
-        for worker in list(self._workers):
-            for loop, report in worker.progress().items():
-                loops[loop] += report.turns
-                failed[loop] += report.failed
-        tripped = {self._names.shown(group) for worker in list(self._workers) for group in worker.pauses()}
+        workers, loops = self._meters.workers(), self._meters.loops()
+        tripped = {self._names.shown(group) for worker in workers for group in worker.pauses()}
         mode = door.bell
         return [
             _family(told.PUBLISHED, ((self._topic(topic), count) for topic, count in self._meters.topics().items())),
@@ -76,12 +62,12 @@ class Metrics:
             ),
             Family(told.WAIT, [((group,), Distribution(each.wait, each.waited)) for group, each in groups.items()]),
             Family(told.RUN, [((group,), Distribution(each.run, each.ran)) for group, each in groups.items()]),
-            Family(told.IN_HAND, [((), sum(worker.in_hand for worker in list(self._workers)))]),
+            Family(told.IN_HAND, [((), sum(worker.in_hand for worker in workers))]),
             _family(told.BREAKER, ((group, 1) for group in sorted(tripped))),
             _family(told.BELL, ((each, each == mode) for each in get_args(BellMode) if mode is not None)),
             Family(told.LEASES_HELD, [((), self._leases_held())]),
-            _family(told.TURNS, loops.items()),
-            _family(told.FAILURES, failed.items()),
+            _family(told.TURNS, ((loop, each.turns) for loop, each in loops.items())),
+            _family(told.FAILURES, ((loop, each.failed) for loop, each in loops.items())),
         ]
 
     async def of_database(self, door: Door, call: str) -> list[Family]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
+from mainspring.model.roster import seated
 from mainspring.model.views import DeliveryView, GroupView, MessageView, Retention, RunView, WorkerView
 
 TOPIC_LIMIT = 255
@@ -156,10 +157,11 @@ class Namespace:
 
     def worker(self, view: WorkerView) -> WorkerView:
         """The same worker with names as the user wrote them."""
+        name = seated(view.app, view.name)
         if not self.prefix:
-            return view
+            return replace(view, name=name)
         groups, tripped = (tuple(map(self.shown, each)) for each in (view.groups, view.tripped))
-        return replace(view, app=self.shown(view.app), groups=groups, tripped=tripped)
+        return replace(view, name=name, app=self.shown(view.app), groups=groups, tripped=tripped)
 
     def retention(self, kept: Retention) -> Retention:
         """The same retention with patterns as they stand in the database."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mainspring.app.metrics import Metrics
     from mainspring.app.observing import Observing
     from mainspring.app.sync import Sync
-    from mainspring.runtime.worker import Worker
 
 _SDK = "opentelemetry.sdk.metrics"
 
@@ -35,7 +34,6 @@ class Numbers:
     _names: Namespace
     _operations: Operations
     _options: Options
-    _workers: list[Worker]
     _meters: Meters
     sync: Sync
 
@@ -43,7 +41,7 @@ class Numbers:
     def _metrics(self) -> Metrics:
         from mainspring.app.metrics import Metrics
 
-        return Metrics(self._names, self._meters, self._workers, functools.partial(_leases_held, weakref.ref(self)))
+        return Metrics(self._names, self._meters, functools.partial(_leases_held, weakref.ref(self)))
 
     @functools.cached_property
     def _measured(self) -> Measured:

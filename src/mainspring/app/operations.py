@@ -115,7 +115,7 @@ class Operations:
 
     async def tally(self, cap: int) -> Tally:
         """See ``Mainspring.tally``."""
-        tally = await (await self._door.storage("app.tally()")).ledger.tally(cap)
+        tally = await (await self._door.storage("app.tally()")).ledger.tally(cap, self._names.prefix)
         groups = (each for each in tally.groups if self._names.owns(each.group))
         return replace(tally, groups=tuple(replace(each, group=self._names.shown(each.group)) for each in groups))
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import Literal
+from datetime import datetime
+from typing import Literal, get_args
 
 from mainspring.app.names import Namespace
-from mainspring.model.browsing import SCAN, Filter, Page
+from mainspring.app.options import choice, whole
+from mainspring.model.browsing import ALIVE, SCAN, Filter, Page, Sought
+from mainspring.model.errors import BadOption
 from mainspring.model.views import DeliveryView, State
 from mainspring.storage.contract import Ledger
 
 Deliveries = list[DeliveryView]
-Standing = State | Literal["live"]
+Standing = State | Literal["live", "retrying"]
 
-_FURTHER = 10 * SCAN
+MOST = 10_000
+"""How many rows one call returns at the most; there are pages for more."""
+_LAST = 2**63 - 1
+_STATES = tuple(word for part in get_args(Sought) for word in get_args(part) or (part,))
+_FURTHER = 5 * SCAN
 """How many rows are looked at where their own columns are enough to pass them over."""
 _CLOSER = SCAN * 2 // 5
 """How many are where each of their messages has to be looked into."""
+_TEXTS = ("group", "topic", "key", "text", "error", "held_by", "fingerprint")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def stored(names: Namespace, name: str | None) -> str | None:
@@ -40,8 +50,42 @@ async def listed(ledger: Ledger, names: Namespace, wanted: Filter) -> Deliveries
     return rows
 
 
+def checked(wanted: Filter) -> Filter:
+    """The filter if it can be asked for. Raises BadOption before any database is."""
+    choice(wanted.state, _STATES, "state")
+    check_pages(wanted.before, wanted.limit)
+    whole(wanted.scan, "scan", least=1, most=_LAST)
+    whole(wanted.weight, "weight", least=1, most=_LAST)
+    check_texts(**{name: getattr(wanted, name) for name in _TEXTS})
+    for name in ("since", "until"):
+        _check_instant(getattr(wanted, name), name)
+    if wanted.since is not None and wanted.until is not None and wanted.since > wanted.until:
+        told = f"since={wanted.since.isoformat()} is after until={wanted.until.isoformat()}"
+        raise BadOption(f"{told}: nothing was published between them, change one")
+    return wanted
+
+
+def check_pages(before: object, limit: object, most: int = MOST) -> None:
+    """Refuse a page that begins nowhere, or has no rows or too many."""
+    if before is not None:
+        whole(before, "before", least=0, most=_LAST)
+    whole(limit, "limit", least=1, most=most)
+
+
+def check_texts(**given: object) -> None:
+    """Refuse what no database stores as text, and so cannot look for."""
+    for option, text in given.items():
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise BadOption(f"{option}={text!r} must be text, not {type(text).__qualname__}: write str(…) around it")
+        if _UNSTORABLE.search(text):
+            raise BadOption(f"{option}={text!r} has a NUL character or a lone surrogate: remove it")
+
+
 def meant(names: Namespace, wanted: Filter) -> Filter:
     """The filter with names as they stand in the database, for this namespace and no other."""
+    checked(wanted)
     return replace(
         wanted,
         group=stored(names, wanted.group),
@@ -51,12 +95,21 @@ def meant(names: Namespace, wanted: Filter) -> Filter:
     )
 
 
+def _check_instant(at: object, option: str) -> None:
+    if at is None:
+        return
+    if not isinstance(at, datetime):
+        raise BadOption(f"{option}={at!r} must be a datetime with a timezone, not {type(at).__qualname__}")
+    if at.utcoffset() is None:
+        raise BadOption(f"{option}={at!r} has no timezone: add tzinfo=UTC, or the zone that it means")
+
+
 def _reach(wanted: Filter) -> int:
     """How many rows a page may look at, so that it takes as long whatever is asked for."""
-    alive = wanted.state in ("live", "scheduled", "ready", "running")
-    if wanted.text or (alive and wanted.topic is not None):
+    if wanted.text or (wanted.state in ALIVE and wanted.topic is not None):
         return _CLOSER
     if wanted.error or wanted.state in ("done", "cancelled"):
         return SCAN
     narrowing = (wanted.group, wanted.held_by, wanted.key, wanted.since, wanted.until)
-    return SCAN if all(each is None for each in narrowing) else _FURTHER
+    is_narrow = wanted.state == "retrying" or any(each is not None for each in narrowing)
+    return _FURTHER if is_narrow else SCAN

@@ -5,10 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from mainspring.app.bulk import Progress
-from mainspring.app.dead_letters import Causes, DeadLetters
+from mainspring.app.dead_letters import DeadLetters
 from mainspring.app.envelope import MISSING
 from mainspring.app.paging import Deliveries
 from mainspring.app.sync_desk import Running
+from mainspring.model.browsing import Causes
 from mainspring.model.views import MessageView
 
 

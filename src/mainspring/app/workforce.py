@@ -6,6 +6,7 @@ from mainspring.app.door import Door
 from mainspring.app.names import Namespace
 from mainspring.app.options import closest
 from mainspring.model.errors import BadOption
+from mainspring.model.roster import seat
 from mainspring.model.views import WorkerView
 from mainspring.storage.contract import Storage
 
@@ -27,28 +28,36 @@ class Workers:
     async def drain(self, name: str, *, by: str = "app", reason: str = "") -> None:
         """Have a worker finish what it has and claim no more.
 
-        It hears of it with its next report, within seconds. It stays, and can be resumed.
+        It hears of it with its next report, within seconds. It stays, and can be resumed. Where several apps have one
+        of this name, the app goes before it, as in ``shop/node-1``.
         """
         storage = await self._door.storage("app.workers.drain()")
-        await self._known(storage, name)
-        if not await storage.controls.drain(name, by, reason):
+        if not await storage.controls.drain(await self._seat(storage, name), by, reason):
             raise await self._unknown(storage, name)
 
     async def resume(self, name: str, *, by: str = "app") -> None:
         """Let a worker claim again."""
         storage = await self._door.storage("app.workers.resume()")
-        await self._known(storage, name)
-        if not await storage.controls.undrain(name, by):
+        if not await storage.controls.undrain(await self._seat(storage, name), by):
             raise await self._unknown(storage, name)
 
     async def _there(self, storage: Storage) -> WorkerViews:
-        roster = await storage.ledger.roster()
-        return [self._names.worker(each) for each in roster.workers if self._names.owns(each.app)]
+        return [self._names.worker(each) for each in await self._mine(storage)]
 
-    async def _known(self, storage: Storage, name: str) -> None:
-        # A worker's name has no namespace before it: nobody reaches into another one by it.
-        if name not in {each.name for each in await self._there(storage)}:
+    async def _mine(self, storage: Storage) -> WorkerViews:
+        # As they are stored: nobody reaches into another namespace by a worker's name.
+        return [each for each in (await storage.ledger.roster()).workers if self._names.owns(each.app)]
+
+    async def _seat(self, storage: Storage, name: str) -> str:
+        mine = [(each.name, self._names.worker(each)) for each in await self._mine(storage)]
+        found = [(stored, view) for stored, view in mine if view.name == name]
+        found = found or [(stored, view) for stored, view in mine if seat(view.app, view.name) == name]
+        if not found:
             raise await self._unknown(storage, name)
+        if len(found) > 1:
+            ways = " or ".join(sorted(repr(seat(view.app, name)) for _, view in found))
+            raise BadOption(f"there are {len(found)} workers {name!r}, of several apps: say which one, as {ways}")
+        return found[0][0]
 
     async def _unknown(self, storage: Storage, name: str) -> BadOption:
         names = [each.name for each in await self._there(storage)]

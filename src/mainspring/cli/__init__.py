@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -9,6 +10,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # Until a command has begun there is nothing to put in order: whoever presses Ctrl-C meanwhile sees no traceback.
+    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeds:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         import cyclopts  # noqa: F401
         import rich  # noqa: F401
@@ -16,5 +21,12 @@ def main() -> None:
         print(f"mainspring: the command needs {error.name}: pip install 'mainspring[cli]'", file=sys.stderr)
         sys.exit(2)
     from mainspring.cli.commands import run
+    from mainspring.cli.failures import INTERRUPTED
 
-    sys.exit(run(sys.argv[1:]))
+    try:
+        if heeds:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)

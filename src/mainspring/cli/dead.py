@@ -78,14 +78,14 @@ async def list_(
 
 @app.command
 async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> int:
-    """List what dead letters died of: errors that differ only in numbers, ids and quoted text are one."""
+    """List what dead letters died of: errors that differ only in ids, values and the like are one."""
     check_limit(limit)
     async with target.opened() as opened:
         found = await opened.dead.causes(group=group, cap=_MOST, limit=limit)
     if json:
         print_json(found)
         return 0
-    if not found:
+    if not found.rows:
         say(NO_MATCH if group is not None else "No dead letters: nothing was given up.")
         return 0
     columns = (
@@ -100,14 +100,16 @@ async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = U
         (
             each.fingerprint or "(not told)",
             each.group,
-            f"{each.count:,}" + ("+" if each.count >= _MOST else ""),
+            f"{each.count:,}" + ("+" if each.more else ""),
             when(each.first_at),
             when(each.last_at),
             first_line(each.error),
         )
-        for each in found
+        for each in found.rows
     ]
     print_table(columns, rows)
+    if found.more:
+        say("There are more causes: raise --limit, or name a --group", style="dim")
     say(f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim")
     return 0
 

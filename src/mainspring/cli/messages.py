@@ -16,7 +16,7 @@ from mainspring.model.views import DeliveryView
 
 app: App = App(name="messages", help="List, show and cancel messages.")
 
-States = Literal["live", "scheduled", "ready", "running", "done", "dead", "cancelled", "parked"]
+States = Literal["live", "scheduled", "ready", "running", "retrying", "done", "dead", "cancelled", "parked"]
 Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="How many at the most.")]
 Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones: the next page.")]
 
@@ -50,7 +50,7 @@ async def list_(
     Parameters
     ----------
     state
-        Which ones; live is scheduled, ready and running together.
+        Which ones; live is scheduled, ready and running together, retrying what has failed and waits for its next try.
     group
         Only of this group.
     topic

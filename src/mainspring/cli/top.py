@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _LEAST = timedelta(milliseconds=200)
 _MOST = timedelta(hours=1)
+_SILENT = 3.0
+"""Seconds without any answer after which it is said so, long before the database is given up."""
+_TICK = 1.0
+"""Seconds between two frames, at the most, while the database is asked."""
 
 
 async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> int:
@@ -59,6 +64,7 @@ class Show:
         self._stirred = asyncio.Event()
         self._picture: Picture | None = None
         self._trouble = ""
+        self._asked_at = 0.0
 
     async def run(self) -> None:
         """Draw until it is over."""
@@ -67,22 +73,39 @@ class Show:
         from mainspring.cli.live.keys import heard
 
         console = stdout()
-        self._picture = await self._watcher.picture()  # what is wrong from the beginning is told as by any command
+        self._picture = await self._first()
         with Live(console=console, screen=True, auto_refresh=False) as live, heard(self._key), self._signals():
             loop, reading = asyncio.get_running_loop(), None
             due = loop.time() + self._pause
             while not self._over:
-                live.update(self._frame(console.width, console.height), refresh=True)
+                silent = 0.0 if reading is None else self._silent()
+                live.update(self._frame(console.width, console.height, silent), refresh=True)
                 if reading is not None and reading.done():
                     reading.result()
                     reading = None
                 if reading is None and loop.time() >= due:
                     due = loop.time() + self._pause
+                    self._asked_at = time.monotonic()
                     reading = asyncio.create_task(self._read())
-                await self._wait(self._pause if reading is not None else max(due - loop.time(), 0.0))
+                await self._wait(min(self._pause, _TICK) if reading is not None else max(due - loop.time(), 0.0))
             if reading is not None:
                 reading.cancel()
                 await asyncio.wait([reading])
+
+    async def _first(self) -> Picture:
+        """The first picture. What is wrong from the beginning is told as by any command."""
+        reading = asyncio.ensure_future(self._watcher.picture())
+        try:
+            done, _ = await asyncio.wait([reading], timeout=_SILENT)
+            if not done:
+                say(f"the database has not answered for {_SILENT:g} s; Ctrl-C ends the waiting")
+            return await reading
+        finally:
+            reading.cancel()
+
+    def _silent(self) -> float:
+        """Seconds since the database answered last, while it is asked."""
+        return time.monotonic() - max(self._asked_at, self._watcher.heard_at)
 
     async def _read(self) -> None:
         try:
@@ -100,11 +123,14 @@ class Show:
             await asyncio.wait_for(self._stirred.wait(), seconds)
         self._stirred.clear()
 
-    def _frame(self, width: int, height: int) -> RenderableType:
+    def _frame(self, width: int, height: int, silent: float) -> RenderableType:
         from mainspring.cli.live.view import draw
 
         assert self._picture is not None, "it was read before anything is drawn"
-        return draw(self._picture, width, height, held=self._held, trouble=self._trouble)
+        trouble = self._trouble
+        if silent >= _SILENT and not trouble:
+            trouble = f"the database has not answered for {silent:.0f} s, this is what was known"
+        return draw(self._picture, width, height, held=self._held, trouble=trouble)
 
     def _key(self, key: str) -> None:
         match key:

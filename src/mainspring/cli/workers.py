@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -46,7 +47,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     print_table(columns, [_row(each, roster.now) for each in roster.workers])
     for each in roster.workers:
         if each.draining_at is not None:
-            say(f"{each.name} drains since {when(each.draining_at)}, by {each.drained_by}", style="dim")
+            say(_note(each), style="dim")
     return 0
 
 
@@ -55,15 +56,17 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     """Show one worker and the deliveries that it has in hand."""
     async with target.opened() as opened:
         roster = await opened.roster()
-        found = next((each for each in roster.workers if each.name == name), None)
-        if found is None:
-            raise Refused(f"there is no worker {name}: `mainspring workers list` shows who there is")
-        held = await opened.messages.search("running", held_by=name, limit=_MOST)
+        found = _of(roster.workers, name)
+        held = await opened.messages.search("running", held_by=found.name, limit=_MOST)
+    # A worker of another app may be called the same; a group is of one app only.
+    hands = [each for each in held.rows if each.group in found.groups]
     if json:
-        print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in held.rows]})
+        print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in hands]})
         return 0
     say(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
-    if not held.rows:
+    if found.draining_at is not None and not found.drains:
+        say(_note(found), style="dim")
+    if not hands:
         say("It holds nothing now.")
         return 0
     columns = (
@@ -74,7 +77,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
         Column("until", right=True),
         Column("note", elastic=True, spare=True),
     )
-    print_table(columns, [_hand(each) for each in held.rows])
+    print_table(columns, [_hand(each) for each in hands])
     if held.before is not None:
         say(f"There are more than these {_MOST}.", style="dim")
     return 0
@@ -85,11 +88,12 @@ async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
     """Have a worker finish what it has in hand and claim no more, until it is resumed. It does not end."""
     async with target.opened() as opened:
         await opened.workers.drain(name, by=operator(), reason=reason)
-        (view,) = (each for each in await opened.workers.list() if each.name == name)
+        view = _of(await opened.workers.list(), name)
     if json:
         print_json({"worker": name, "draining": True, "in_hand": view.in_hand})
     else:
-        say(f"{name} drains: {many(view.in_hand, 'delivery', 'deliveries')} in hand, and no more are claimed")
+        in_hand = many(view.in_hand, "delivery", "deliveries")
+        say(f"{name} is asked to drain: {in_hand} in hand, and no more are claimed when it has heard")
         say(f"To see how far it is: mainspring workers show {name}{target.typed}", style="dim")
         say(f"To go on: mainspring workers resume {name}{target.typed}", style="dim")
     return 0
@@ -107,12 +111,27 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
     return 0
 
 
+def _of(workers: Sequence[WorkerView], name: str) -> WorkerView:
+    """The worker of a name, before which its app may stand."""
+    found = [each for each in workers if each.name == name]
+    found = found or [each for each in workers if f"{each.app}/{each.name}" == name]
+    if not found:
+        raise Refused(f"there is no worker {name}: `mainspring workers list` shows who there is")
+    if len(found) > 1:
+        ways = " or ".join(sorted(f"{each.app}/{name}" for each in found))
+        raise Refused(f"there are {len(found)} workers {name}, of several apps: say which one, as {ways}")
+    return found[0]
+
+
 def _state(each: WorkerView, now: datetime) -> str:
-    if now - each.beat_at >= SILENT:
-        return "silent"
-    if each.draining_at is None:
-        return "active"
-    return "draining" if each.in_hand else "drained"
+    return "silent" if now - each.beat_at >= SILENT else each.condition
+
+
+def _note(each: WorkerView) -> str:
+    by = "" if each.drained_by is None else f", by {each.drained_by}"
+    if each.drains:
+        return f"{each.name} drains since {when(each.draining_at)}{by}"
+    return f"{each.name} was asked to drain {when(each.draining_at)}{by}, and has not said that it heard"
 
 
 def _row(each: WorkerView, now: datetime) -> tuple[str, ...]:

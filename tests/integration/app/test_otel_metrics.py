@@ -10,8 +10,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from mainspring import Mainspring
+from mainspring.app.door import Door
 from mainspring.telemetry import otel_metrics
-from mainspring.telemetry.metrics import CATALOGUE
+from mainspring.telemetry.metrics import CATALOGUE, Family
 from tests.integration.app.measuring import storage_of, until, until_measured
 
 Seen = dict[str, dict[str, float]]
@@ -146,3 +147,25 @@ def test_names_are_written_with_dots_and_units_apart() -> None:
     assert spelled["mainspring_wait_seconds"] == ("mainspring.wait", "s")
     assert spelled["mainspring_schedule_lateness_seconds"] == ("mainspring.schedule_lateness", "s")
     assert len(set(spelled.values())) == len(CATALOGUE)
+
+
+async def test_a_collection_reads_everything_once(
+    reader: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async with Mainspring("memory://") as app:
+        of_process = app._metrics.of_process
+
+        def counted(door: Door) -> list[Family]:
+            asked.append("once")
+            return of_process(door)
+
+        monkeypatch.setattr(app._metrics, "of_process", counted)
+        await app.publish("work", 1)
+        first, times = read(reader), len(asked)
+        await app.publish("work", 2)
+        second = read(reader)
+
+    assert (times, len(asked)) == (1, 2)
+    assert [seen["mainspring.published"] for seen in (first, second)] == [{"work": 1}, {"work": 2}]

@@ -25,10 +25,12 @@ def test_dead_letters_are_found_by_their_error(stocked: Shell) -> None:
 
 
 def test_causes_are_listed_and_chosen_by(stocked: Shell) -> None:
-    most, *others = stocked("dead", "causes", "--json").json
+    told = stocked("dead", "causes", "--json").json
+    most, *others = told["rows"]
     header, line, *rest = stocked("dead", "causes", "--group", "send_receipt").out.splitlines()
 
     assert {each["count"] for each in (most, *others)} == {1}, "what jams the printer is no number"
+    assert (most["more"], told["more"]) == (False, False)
     assert header.split() == ["CAUSE", "GROUP", "DEAD", "FIRST", "LAST", "ERROR"]
     assert line.split()[:3] == [most["fingerprint"], "send_receipt", "1"]
     assert rest[-1].startswith("Next: mainspring dead list --cause CAUSE")
@@ -37,6 +39,12 @@ def test_causes_are_listed_and_chosen_by(stocked: Shell) -> None:
     assert stocked("dead", "discard", "--cause", most["fingerprint"], "--yes").out == "1 dead letter discarded\n"
     assert len(stocked("dead", "list", "--json").json) == 1
     assert stocked("dead", "causes", "--group", "nobody").out == "Nothing matches. Leave a filter out to see more.\n"
+
+
+def test_causes_that_are_left_out_are_told_of(stocked: Shell) -> None:
+    *_, said, _next = stocked("dead", "causes", "--limit", "1").out.splitlines()
+
+    assert said == "There are more causes: raise --limit, or name a --group"
 
 
 def test_a_dead_letter_is_shown_with_its_traceback_and_no_escape_codes(stocked: Shell) -> None:

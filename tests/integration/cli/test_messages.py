@@ -43,6 +43,7 @@ def test_a_listing_is_narrowed(stocked: Shell) -> None:
         ("--state", "dead"): 2,
         ("--state", "dead", "--limit", "1"): 1,
         ("--state", "parked"): 1,
+        ("--state", "retrying"): 0,
         ("--state", "cancelled"): 0,
         ("--topic", "payments.timeout", "--key", "order:1"): 1,
         ("--topic", "orders.placed"): 0,
@@ -70,6 +71,7 @@ def test_an_empty_listing_teaches(shell: Shell) -> None:
         ("--state", "dead"): "No dead letters.",
         ("--state", "done"): "keep='all'",
         ("--state", "parked"): "Nothing is parked.",
+        ("--state", "retrying"): "Nothing is retrying.",
         ("--topic", "x"): "Nothing matches.",
     }
 

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -21,6 +23,7 @@ from mainspring.cli.live.figures import rate, span, sparkline
 from mainspring.cli.live.picture import Failing, GroupLine, Picture, Upcoming
 from mainspring.cli.live.view import draw
 from tests.integration.cli.shell import COMMAND, PATIENCE, Shell, line_with, stop
+from tests.services.cluster import Cluster
 from tests.services.postgres import private_server
 
 APP = ("--app", "shop:app")
@@ -120,6 +123,24 @@ def test_of_more_groups_than_there_is_room_for_the_busiest_are_shown() -> None:
 @pytest.mark.parametrize(("width", "height"), [(20, 5), (30, 8), (200, 60), (80, 3)])
 def test_a_terminal_of_any_size_is_drawn_on(width: int, height: int) -> None:
     assert "mainspring" in seen(PICTURE, width, height)[0]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 10, 16, 20, 25, 40])
+@pytest.mark.parametrize("height", [1, 2, 4, 24])
+def test_no_terminal_is_too_small(width: int, height: int) -> None:
+    crowd = replace(PICTURE, groups=(replace(BUSY, name="漢字" * 20), *PICTURE.groups))
+
+    for picture in (crowd, replace(PICTURE, groups=()), replace(PICTURE, upcoming=(), failures=(), reasons=())):
+        seen(picture, width, height, trouble="gone")
+
+
+def test_on_twenty_columns_the_most_important_is_still_said() -> None:
+    lines = [words(line) for line in seen(PICTURE, 20, 24)]
+
+    assert lines[0] == "mainspring degraded…"
+    assert lines[2:5] == ["group ready", "charge… 100,000+", "idle 0"]
+    assert any(line.startswith("dail") and line.endswith("in 3m 12s") for line in lines)
+    assert any(line.startswith("charg") and "Decl" in line for line in lines)
 
 
 def test_what_is_not_there_is_said_in_words() -> None:
@@ -247,6 +268,55 @@ def test_a_database_that_goes_away_is_said_so_until_it_is_back(shell: Shell, tmp
             until(screen, "groups", without="does not answer")
             os.write(screen, b"q")
             until(screen, "[?1049l")
+
+
+def test_a_database_that_stands_still_is_said_so_long_before_it_is_given_up(shell: Shell, tmp_path: Path) -> None:
+    with private_server(tmp_path) as server:
+        shell.environment["SHOP_URL"] = server.url
+        shell.several(("migrate", *APP), ("declare", "shop:app"))
+        with terminal(shell, "top", *APP, "--every", "200ms") as screen:
+            until(screen, "send_receipt")
+            with frozen(server):
+                until(screen, "the database has not answered for 3 s, this is what was known")
+            until(screen, "groups", without="answer")
+            os.write(screen, b"q")
+            until(screen, "[?1049l")
+
+
+def test_ctrl_c_before_anything_is_drawn_leaves_no_traceback(shell: Shell) -> None:
+    impatient = (
+        "import os, signal, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == sys.argv[1]:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "from mainspring.cli import main\n"
+        "main()\n"
+    )
+    for module in ("cyclopts", "mainspring.cli.commands", "mainspring.cli.top"):
+        ended = subprocess.run(
+            [sys.executable, "-c", impatient, module], cwd=shell.directory, capture_output=True, text=True, check=False
+        )
+
+        assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+@contextmanager
+def frozen(server: Cluster) -> Iterator[None]:
+    """A server of which no process does anything, and which says so to nobody."""
+    master = psutil.Process(server.pid)
+    master.suspend()  # first, so that it makes no more of them
+    stopped = [master, *master.children(recursive=True)]
+    for each in stopped[1:]:
+        with suppress(psutil.NoSuchProcess):  # its client had just left
+            each.suspend()
+    try:
+        yield
+    finally:
+        for each in stopped:
+            with suppress(psutil.NoSuchProcess):
+                each.resume()
 
 
 @contextmanager

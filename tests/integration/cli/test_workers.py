@@ -28,8 +28,10 @@ def test_workers_are_listed_drained_and_resumed(shell: Shell) -> None:
             pass
         (before,) = seen
         name = before["name"]
-        drained, listed, as_json, shown, resumed, after = shell.several(
-            ("workers", "drain", name, "--reason", "deploy", "--url", "sqlite:///shop.db"),
+        drained = shell("workers", "drain", name, "--reason", "deploy", "--url", "sqlite:///shop.db")
+        while shell("workers", "list", "--json").json[0]["state"] == "drain asked":
+            pass
+        listed, as_json, shown, resumed, after = shell.several(
             ("workers", "list"),
             ("workers", "list", "--json"),
             ("workers", "show", name),
@@ -39,7 +41,10 @@ def test_workers_are_listed_drained_and_resumed(shell: Shell) -> None:
         assert stop(worker).code == 0
 
     assert (before["state"], before["draining_at"], before["in_hand"]) == ("active", None, 0)
-    assert drained.out.splitlines()[0] == f"{name} drains: 0 deliveries in hand, and no more are claimed"
+    assert (
+        drained.out.splitlines()[0]
+        == f"{name} is asked to drain: 0 deliveries in hand, and no more are claimed when it has heard"
+    )
     assert f"mainspring workers resume {name} --url sqlite:///shop.db" in drained.out
     header, line, note = listed.out.splitlines()
     assert header.split()[:3] == ["WORKER", "STATE", "APP"]
@@ -56,8 +61,11 @@ def test_what_a_worker_has_in_hand_is_shown(stocked: Shell) -> None:
     (stocked.directory / "hold.py").write_text(HOLD)
     stocked.python("hold.py")
 
-    as_json, shown, drained = stocked.several(
-        ("workers", "show", "node-1", "--json"), ("workers", "show", "node-1"), ("workers", "drain", "node-1", "--json")
+    as_json, shown, drained, listed = stocked.several(
+        ("workers", "show", "node-1", "--json"),
+        ("workers", "show", "node-1"),
+        ("workers", "drain", "node-1", "--json"),
+        ("workers", "list"),
     )
 
     (hand,) = as_json.json["hands"]
@@ -67,6 +75,10 @@ def test_what_a_worker_has_in_hand_is_shown(stocked: Shell) -> None:
     assert header.split()[:4] == ["ID", "GROUP", "TOPIC", "ATTEMPT"]
     assert line.split()[:4] == [hand["message_id"], "send_receipt", "orders.placed", "1"]
     assert drained.json == {"worker": "node-1", "draining": True, "in_hand": 1}
+    _, line, note = listed.out.splitlines()
+    assert line.split()[:3] == ["node-1", "drain", "asked"]
+    assert note.startswith("node-1 was asked to drain")
+    assert note.endswith("has not said that it heard")
 
 
 def test_nobody_at_work_teaches_how_to_start_one(stocked: Shell) -> None:

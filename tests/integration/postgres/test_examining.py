@@ -1,9 +1,11 @@
 """What the doctor finds in a PostgreSQL database that is not well, each in a state that is really so."""
 
 import re
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -50,7 +52,12 @@ async def test_a_session_with_an_old_snapshot_is_named_with_its_age_and_state(
         r"last query began [\d.]+ s ago: meanwhile nothing that is settled can be removed",
         mine.summary,
     )
-    assert f"SELECT pg_terminate_backend({pid});" in mine.advice
+    role = await connection.fetchval("SELECT quote_ident(current_user)")
+    database = await connection.fetchval("SELECT quote_ident(current_database())")
+    assert mine.advice == (
+        f"end it where it was begun, or: SELECT pg_terminate_backend({pid}); So that forgotten ones end by themselves: "
+        f"ALTER ROLE {role} IN DATABASE {database} SET idle_in_transaction_session_timeout = '10min';"
+    )
     assert [(each.grade, each.summary) for each in patient] == [
         ("ok", "no transaction has been open for longer than 1 h")
     ]
@@ -199,8 +206,8 @@ async def test_a_role_that_may_not_look_at_others_says_so(
 
     ((grade, summary, advice),) = [(each.grade, each.summary, each.advice) for each in found]
     assert grade == "note"
-    assert summary.endswith("sessions of other roles cannot be looked at from here")
-    assert advice == "GRANT pg_read_all_stats TO the role of this URL, and ask again"
+    assert re.match(r"(1 session|\d+ sessions) of other roles cannot be looked at from here$", summary)
+    assert advice == f"GRANT pg_read_all_stats TO {role}; and ask again"
 
 
 async def test_prepared_transactions_and_vacuuming_for_nobody_are_found(tmp_path: Path, driver: DriverName) -> None:
@@ -226,3 +233,82 @@ async def test_prepared_transactions_and_vacuuming_for_nobody_are_found(tmp_path
     assert [(each.grade, each.summary.partition(":")[0]) for each in off] == [
         ("error", "it is off for the whole server")
     ]
+
+
+class Standby:
+    """As much of a standby as a primary sees: it streams, and says what its queries still see."""
+
+    def __init__(self, url: str, slot: str | None = None) -> None:
+        self._line = psycopg.pq.PGconn.connect(f"{url}?replication=true&application_name=reports".encode())
+        named = "" if slot is None else f"SLOT {slot}"
+        started = self._line.exec_(f"START_REPLICATION {named} PHYSICAL 0/1000000".encode())
+        assert started.status == psycopg.pq.ExecStatus.COPY_BOTH, self._line.get_error_message()
+
+    def sees(self, transaction: int) -> None:
+        # A reply of the streaming protocol: when, the oldest transaction and its epoch, the same for catalogs.
+        self._line.put_copy_data(struct.pack("!cqIIII", b"h", 0, transaction, 0, 0, 0))
+        self._line.flush()
+
+    def leave(self) -> None:
+        self._line.finish()
+
+
+def until(client: psycopg.Connection[Any], is_so: LiteralString) -> None:
+    """Wait until the server says so."""
+    for _ in range(2_000):
+        ((told,),) = client.execute(is_so).fetchall()
+        if told:
+            return
+        client.execute("SELECT pg_sleep(0.005)")
+    pytest.fail(f"never so: {is_so}")
+
+
+async def test_standbys_and_their_slots_that_hold_back_vacuum_are_found(tmp_path: Path, driver: DriverName) -> None:
+    told = Tolerances(snapshot=timedelta(hours=1), transactions=1)
+    with (
+        private_server(tmp_path, wal_level="logical") as server,
+        new_database(server.url, "shop") as url,
+        psycopg.connect(url, autocommit=True) as client,
+    ):
+        storage = PostgresStorage(url, schema="shop", driver=driver)
+        await storage.schema.migrate()
+        well = await symptoms(storage, "snapshots", told)
+        client.execute("SELECT pg_create_physical_replication_slot('its_slot', true)")
+        ((seen,),) = client.execute("SELECT txid_current()").fetchall()
+        standby, plain = Standby(url, "its_slot"), Standby(url)
+        for each in (standby, plain):
+            each.sees(seen)
+        until(client, "SELECT bool_and(xmin IS NOT NULL) FROM pg_replication_slots")
+        until(client, "SELECT bool_or(backend_xmin IS NOT NULL) FROM pg_stat_replication")
+        for _ in range(3):
+            client.execute("SELECT txid_current()")
+
+        streaming = await symptoms(storage, "snapshots", told)
+        patient = await symptoms(storage, "snapshots", Tolerances(snapshot=timedelta(hours=1)))
+        for each in (standby, plain):
+            each.leave()
+        until(client, "SELECT count(*) = 0 FROM pg_stat_replication")
+        (left,) = await symptoms(storage, "snapshots", told)
+        client.execute(left.advice.partition("any more: ")[2].encode())
+        client.execute("SELECT pg_create_logical_replication_slot('feed', 'pgoutput')")
+        for _ in range(3):
+            client.execute("SELECT txid_current()")
+        (logical,) = await symptoms(storage, "snapshots", told)
+        client.execute(logical.advice.partition("any more: ")[2].encode())
+        mended = await symptoms(storage, "snapshots", told)
+        await storage.close()
+
+    assert (
+        [each.grade for each in well] == [each.grade for each in patient] == [each.grade for each in mended] == ["ok"]
+    )
+    summaries = sorted(re.sub(r"\d+", "#", each.summary.partition(":")[0]) for each in streaming)
+    assert summaries == [
+        "the standby of replication slot its_slot (walsender #) keeps rows as of # transactions ago",
+        "the standby reports (walsender #) keeps rows as of # transactions ago",
+    ]
+    assert {each.grade for each in (*streaming, left)} == {"warning"}
+    assert re.match(
+        r"replication slot its_slot, which nobody uses, keeps rows as of \d+ transactions ago:", left.summary
+    )
+    assert logical.grade == "note"
+    assert re.match(r"replication slot feed keeps the system catalogs as of \d+ transactions ago", logical.summary)

@@ -175,7 +175,15 @@ async def test_every_shared_statement_finds_its_rows_by_an_index(
         ("few_dead", f"100, {LAST}, 'topic', NULL", 600),
         ("few_dead", f"100, {LAST}, NULL, 'no such cause'", 60),
         ("browse_dead", f"{BURIED}, 50{NONE * 9}", 600),
-        ("causes", "NULL, NULL, 100, 10", 300),
+        ("few_live", f"100, {LAST}, 'retrying', NULL, NULL", 60),
+        ("walk_live", f"{LAST}, 1000, 'retrying'{NONE * 5}, NULL", 300),
+        ("browse_live", f"{SOME}, 50, 'retrying'{NONE * 6}, '', NULL, NULL", 1_500),
+        ("weigh", f"{SOME}, 'live'", 900),
+        ("weigh", f"{BURIED}, 'dead'", 900),
+        ("causes_known", "NULL, NULL, 2000", 30),
+        ("causes_known", "'', 'grave', 2000", 30),
+        ("causes_count", "ARRAY['grave', 'none'], ARRAY['', ''], 100", 150),
+        ("causes_latest", "ARRAY['grave', 'none'], ARRAY['', '']", 20),
         ("walk_ended", f"{LAST}, 500, 'done'{NONE * 4}", 50),
         ("walk_ended_group", f"{LAST}, 500, 'done', 'mail'{NONE * 3}", 50),
         ("few_ended", f"100, {LAST}, 'cancelled', NULL", 50),
@@ -185,7 +193,8 @@ async def test_every_shared_statement_finds_its_rows_by_an_index(
         ("runs_failed", "'', 8", 50),
         ("hasten", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 100),
         ("withdraw", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 150),
-        ("revive", f"NULL{NONE * 4}, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell'", 100),
+        ("unbury", f"NULL{NONE * 4}, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell', true", 100),
+        ("unbury", f"NULL{NONE * 4}, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell', false", 100),
     ],
 )
 async def test_what_operators_look_for_is_found_by_an_index_under_either_plan(
@@ -203,9 +212,9 @@ async def test_what_operators_look_for_is_found_by_an_index_under_either_plan(
 
 async def test_counting_stops_at_the_cap(storage: PostgresStorage, shared: Connection) -> None:
     await shared.execute(f"PREPARE tally AS {NAMES.sql('tally')}")
-    await explain(shared, "tally", "100, NULL")
+    await explain(shared, "tally", "100, NULL, NULL")
 
-    plan = await explain(shared, "tally", "100, NULL")
+    plan = await explain(shared, "tally", "100, NULL, NULL")
     tally = await storage.ledger.tally(cap=100)
 
     assert {each.group: (each.scheduled, each.ready, each.dead) for each in tally.groups} == {

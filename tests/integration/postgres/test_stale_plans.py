@@ -66,10 +66,12 @@ SHARED = [
     ("chain", f"{ONE}, 50, NULL", 200),
     ("walk_dead_group", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
     ("walk_dead_cause", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, NULL, 'cause 7'", 1_200),
-    ("causes", "NULL, 'grave', 100, 10", 3_000),
+    ("causes_known", "NULL, 'grave', 2000", 100),
+    ("causes_count", "ARRAY['grave', 'none'], ARRAY['', ''], 100", 300),
+    ("causes_latest", "ARRAY['grave', 'none'], ARRAY['', '']", 50),
     (
-        "revive",
-        f"NULL, NULL, NULL, NULL, NULL, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell'",
+        "unbury",
+        f"NULL, NULL, NULL, NULL, NULL, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell', true",
         200,
     ),
 ]

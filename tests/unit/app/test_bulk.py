@@ -4,45 +4,17 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from mainspring import Mainspring
 from mainspring.app.bulk import BATCH, Action
-from mainspring.model.browsing import Filter, Page
+from mainspring.model.browsing import By, Filter, Page
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, Draft, Want
-from mainspring.model.verdict import Bury, Failure, Settlement
-from mainspring.storage.contract import Storage
-
-HOLD = timedelta(seconds=30)
-
-
-async def storage_of(app: Mainspring) -> Storage:
-    return await app._door.storage("the test")
-
-
-async def publish(app: Mainspring, count: int, group: str = "receipts", **options: Any) -> list[UUID]:
-    drafts = [Draft(uuid4(), "a", b'{"n":1}', group=group, **options) for _ in range(count)]
-    await (await storage_of(app)).mailbox.publish(drafts)
-    return [draft.id for draft in drafts]
-
-
-async def bury(app: Mainspring, count: int, group: str = "receipts", error: str = "broken") -> list[UUID]:
-    storage = await storage_of(app)
-    ids = await publish(app, count, group)
-    await bury_due(storage, group, error)
-    return ids
-
-
-async def bury_due(storage: Storage, group: str, error: str) -> None:
-    held = await storage.mailbox.claim([Want(group, 10_000, ALL_LEVELS)], "worker", HOLD)
-    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held])
-
-
-async def audited(app: Mainspring) -> list[tuple[str, str, str, str]]:
-    return [(each.by, each.action, each.subject, each.detail) for each in await app.audit()]
+from mainspring.model.verdict import Failure, Retry, Settlement
+from tests.unit.app.steered import HOLD, audited, bury, bury_due, publish, storage_of
 
 
 @pytest.fixture
@@ -105,7 +77,7 @@ async def test_everything_that_matches_is_revived(app: Mainspring) -> None:
     assert count == 2 * BATCH + 3
     assert told == [BATCH, 2 * BATCH, 2 * BATCH + 3]
     assert {row.message_id for row in await app.dead.list()} == set(left)
-    assert await audited(app) == [("ann", "revive", "state dead, error …", f"{count} revived")]
+    assert await audited(app) == [("ann", "revive", "state dead, error …", f"{count} revived; ended")]
 
 
 async def test_reviving_ends_even_when_everything_dies_again_at_once(app: Mainspring) -> None:
@@ -113,7 +85,7 @@ async def test_reviving_ends_even_when_everything_dies_again_at_once(app: Mainsp
     storage = await storage_of(app)
     revive = storage.controls.revive
 
-    async def dies_again(which: Any, by: str | None, limit: int) -> int:
+    async def dies_again(which: Any, by: By, limit: int) -> int:
         revived = await revive(which, by, limit)
         await bury_due(storage, "receipts", "again")
         await bury(app, 1)
@@ -141,10 +113,27 @@ async def test_everything_that_matches_is_discarded_cancelled_or_due_now(app: Ma
     assert shown is not None
     assert [(run.status, run.error) for run in shown.runs] == [("cancelled", "obsolete")]
     assert await audited(app) == [
-        ("app", "cancel", "state ready", "4 cancelled or asked to stop"),
-        ("ann", "hasten", "state live, group receipts", "3 due now"),
-        ("app", "discard", "state dead, group analytics", "2 discarded"),
+        ("app", "cancel", "state ready", "4 cancelled or asked to stop; ended"),
+        ("ann", "hasten", "state live, group receipts", "3 due now; ended"),
+        ("app", "discard", "state dead, group analytics", "2 discarded; ended"),
     ]
+
+
+async def test_what_retries_is_cancelled_or_due_now_and_nothing_else_is(app: Mainspring) -> None:
+    storage = await storage_of(app)
+    failing = await publish(app, 2)
+    held = await storage.mailbox.claim([Want("receipts", 2, ALL_LEVELS)], "worker", HOLD)
+    again = Retry(timedelta(hours=1), Failure("error", "boom"))
+    await storage.mailbox.settle([Settlement(each.claim, again) for each in held])
+    later = await publish(app, 1, delay=timedelta(hours=1))
+
+    hastened = await app.messages.apply("run_now", Filter("retrying"), by="ann")
+    assert {row.message_id for row in await app.messages.list("scheduled")} == set(later)
+    cancelled = await app.messages.apply("cancel", Filter("retrying"), by="ann")
+
+    assert (hastened, cancelled) == (2, 2)
+    assert failing
+    assert [row.message_id for row in await app.messages.list()] == later
 
 
 async def test_what_is_parked_is_cancelled_and_what_runs_is_asked_to_stop(app: Mainspring) -> None:
@@ -157,35 +146,6 @@ async def test_what_is_parked_is_cancelled_and_what_runs_is_asked_to_stop(app: M
     assert await app.messages.apply("cancel", Filter()) == 2
     (running,) = (await app.messages.search()).rows
     assert running.cancel_asked
-
-
-async def test_a_bulk_is_stopped_between_two_batches(app: Mainspring) -> None:
-    await bury(app, 3 * BATCH)
-    told: list[int] = []
-
-    count = await app.messages.apply("discard", Filter("dead"), progress=told.append, stop=lambda: len(told) == 2)
-
-    assert (count, told) == (2 * BATCH, [BATCH, 2 * BATCH])
-    assert await audited(app) == [("app", "discard", "state dead", f"{2 * BATCH} discarded")]
-
-
-async def test_a_bulk_that_fails_half_way_is_audited_for_what_it_has_done(app: Mainspring) -> None:
-    await bury(app, 2 * BATCH)
-
-    def full(_: int) -> None:
-        raise RuntimeError("the terminal is gone")
-
-    with pytest.raises(RuntimeError, match="terminal"):
-        await app.messages.apply("discard", Filter("dead"), by="ann", progress=full)
-
-    assert await audited(app) == [("ann", "discard", "state dead", f"{BATCH} discarded")]
-
-
-async def test_nothing_that_matches_is_no_line_in_the_audit(app: Mainspring) -> None:
-    told: list[int] = []
-
-    assert await app.messages.apply("revive", Filter("dead"), progress=told.append) == 0
-    assert (told, await audited(app)) == ([0], [])
 
 
 async def test_single_deliveries_are_hastened_and_withdrawn_by_name() -> None:
@@ -206,7 +166,7 @@ async def test_single_deliveries_are_hastened_and_withdrawn_by_name() -> None:
     ("action", "state", "says"),
     [
         ("revive", "live", "revive does nothing to what is live: let the filter's state be 'dead'"),
-        ("run_now", "dead", "let the filter's state be 'scheduled' or 'live'"),
+        ("run_now", "dead", "let the filter's state be 'scheduled' or 'retrying' or 'live'"),
         ("cancel", "done", "cancel does nothing to what is done"),
         ("explode", "dead", "must be one of revive, discard, cancel, run_now"),
     ],
@@ -222,7 +182,7 @@ async def test_causes_are_told_with_names_as_they_were_written() -> None:
         await bury(app, 2, "live/receipts", "order 1 lost")
         await bury(app, 1, "receipts", "order 1 lost")
 
-        (cause,) = await app.dead.causes()
+        (cause,) = (await app.dead.causes()).rows
         found = await app.dead.list(fingerprint=cause.fingerprint)
         revived = await app.dead.revive(group="receipts", fingerprint=cause.fingerprint)
 

@@ -7,6 +7,7 @@ import pytest
 
 from mainspring import Mainspring, Retention
 from mainspring.app.bulk import BATCH
+from mainspring.model.browsing import By
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, Draft, Want
 from mainspring.model.verdict import Bury, Failure, Settlement
@@ -119,7 +120,7 @@ async def test_reviving_ends_even_when_what_is_revived_dies_again(app: Mainsprin
     storage = await storage_of(app)
     revive = storage.controls.revive
 
-    async def dies_again(which: Any, by: str | None, limit: int) -> int:
+    async def dies_again(which: Any, by: By, limit: int) -> int:
         revived = await revive(which, by, limit)
         held = await storage.mailbox.claim([Want("receipts", BATCH, ALL_LEVELS)], "worker", HOLD)
         await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "again"))) for each in held])

@@ -48,7 +48,7 @@ async def test_a_fresh_database_is_healthy(app: Mainspring) -> None:
     assert found.status == "healthy"
     assert found.ok
     assert statuses(found) == dict.fromkeys(
-        ["storage", "backlog", "overdue", "lapsed", "workers", "groups", "inbox"], "healthy"
+        ["storage", "backlog", "overdue", "lapsed", "workers", "groups", "claiming", "inbox"], "healthy"
     )
 
 
@@ -83,6 +83,76 @@ async def test_a_paused_group_is_told_and_is_no_trouble(app: Mainspring) -> None
     [groups] = [check for check in (await app.health()).checks if check.name == "groups"]
 
     assert (groups.status, groups.data) == ("healthy", {"unserved": [], "paused": ["receipts"]})
+
+
+async def claiming(app: Mainspring) -> tuple[str, str]:
+    """What health says of groups that nobody claims for."""
+    [check] = [check for check in (await app.health()).checks if check.name == "claiming"]
+    return check.status, check.summary
+
+
+async def told(app: Mainspring, worker: str, number: int, *, draining: bool = False) -> None:
+    where = (worker, "app", "host", 1, ("receipts",), 0, "poll")
+    storage = await storage_of(app)
+    await storage.upkeep.beat(Beat(*where, start_id=worker, number=number, draining=draining))
+
+
+async def test_work_that_waits_while_all_workers_of_its_group_drain_is_a_finding(app: Mainspring) -> None:
+    await app.declare()
+    await app.publish("a", 1)
+    for worker in ("app/one", "app/two"):
+        await told(app, worker, 1)
+        await app.workers.drain(worker.removeprefix("app/"))
+
+    asked = await claiming(app)
+    await told(app, "app/one", 2, draining=True)
+    one = await claiming(app)
+    await told(app, "app/two", 2, draining=True)
+    both = await claiming(app)
+    await app.workers.resume("one")
+    resumed = await claiming(app)
+
+    fine = ("healthy", "no group with work is paused or drained")
+    assert [asked, one, resumed] == [fine, fine, fine]
+    assert both == (
+        "degraded",
+        "work waits that nobody claims: all workers of receipts drain: see `mainspring workers list`",
+    )
+
+
+async def test_workers_that_drain_with_nothing_waiting_are_no_trouble(app: Mainspring) -> None:
+    await app.declare()
+    await told(app, "app/one", 1)
+    await app.workers.drain("one")
+    await told(app, "app/one", 2, draining=True)
+
+    assert (await claiming(app))[0] == "healthy"
+
+
+async def test_a_silent_worker_claims_for_nobody(app: Mainspring) -> None:
+    await app.declare()
+    await told(app, "app/dead", 1)
+    await advance(app, timedelta(minutes=2))
+    await app.publish("a", 1)
+    await told(app, "app/one", 1)
+    await app.workers.drain("one")
+    await told(app, "app/one", 2, draining=True)
+
+    assert (await claiming(app))[0] == "degraded"
+
+
+async def test_work_that_waits_in_a_paused_group_is_a_finding(app: Mainspring) -> None:
+    await app.declare()
+    await beat(app)
+    await app.publish("a", 1)
+    before = (await claiming(app))[0]
+    await app.groups.pause("receipts")
+
+    assert before == "healthy"
+    assert await claiming(app) == (
+        "degraded",
+        "work waits that nobody claims: receipts is paused: see `mainspring groups list`",
+    )
 
 
 @pytest.mark.parametrize(("count", "status"), [(3, "healthy"), (4, "degraded"), (6, "unhealthy")])

@@ -118,6 +118,17 @@ def test_neither_form_shows_the_password_of_a_url() -> None:
         assert "postgresql://" in written
 
 
+def test_fields_that_are_secret_are_masked_whatever_they_hold() -> None:
+    said = line(
+        'refused {"password": "s3cret"}',
+        extra={"api_key": "s3cret", "request": {"headers": {"Authorization": ["s3cret"]}, "tokens": 5}},
+    )
+
+    assert said["message"] == 'refused {"password": …}'
+    assert said["api_key"] == "…"
+    assert said["request"] == {"headers": {"Authorization": "…"}, "tokens": 5}
+
+
 def test_a_line_for_people_has_the_time_and_who_says_it() -> None:
     record = logging.LogRecord("shop", logging.INFO, __file__, 1, "ready", (), None)
 

@@ -11,6 +11,7 @@ from mainspring.model.message import Draft
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
 from mainspring.model.views import GroupRuns
 from mainspring.telemetry.measures import OTHER, TOPICS, Meter, Meters
+from mainspring.telemetry.turns import Turns
 
 FAILURE = Failure("error", "boom")
 SECOND = timedelta(seconds=1)
@@ -170,3 +171,49 @@ def test_topics_without_end_are_told_apart_up_to_a_number() -> None:
     topics = meters.topics()
     assert len(topics) == TOPICS + 1
     assert (topics["orders.0"], topics[OTHER]) == (2, 6)
+
+
+class Turning:
+    """A worker, as far as meters know it."""
+
+    in_hand: int = 0
+
+    def __init__(self, **turns: Turns) -> None:
+        self.turns = turns
+
+    def progress(self) -> dict[str, Turns]:
+        return self.turns
+
+    def pauses(self) -> dict[str, timedelta]:
+        return {}
+
+
+def test_the_turns_of_loops_stay_counted_when_their_worker_has_ended() -> None:
+    meters = Meters()
+    first, second = meters.hire(), meters.hire()
+    first.worker, second.worker = Turning(settler=Turns(3, 1)), Turning(settler=Turns(4, 0), keeper=Turns(1, 0))
+    before = meters.loops()
+
+    first.end()
+    first.end()
+
+    assert before == meters.loops() == {"settler": Turns(7, 1), "keeper": Turns(1, 0)}
+    assert meters.workers() == [second.worker]
+
+
+def test_what_was_counted_before_a_fork_is_the_parents() -> None:
+    meters = Meters()
+    gone, queue, worker = meters.hire(), meters.hire(), meters.hire()
+    worker.worker = Turning(settler=Turns(3, 1))
+    for each in (gone, queue, worker):
+        each.count("mailer", DONE, 0.1, 0.1)
+    gone.end()
+    meters.published([draft("a")])
+
+    meters.forget()
+    forgotten = (meters.groups()["mailer"].statuses["done"], meters.loops(), meters.workers(), meters.topics())
+    queue.count("mailer", DONE, 0.1, 0.1)
+
+    assert forgotten == (0, {}, [], {})
+    assert meters.groups()["mailer"].statuses["done"] == 1
+    assert queue.take()[0] == {"mailer": GroupRuns(1, 0)}

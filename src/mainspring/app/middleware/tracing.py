@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from opentelemetry.trace import Span
 
 from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
+from mainspring.model.verdict import Verdict
 from mainspring.runtime import judgement
 from mainspring.runtime.batch import Undone
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, STOP_TIMEOUT
@@ -55,18 +57,47 @@ class Traced(Middleware):
                 result = await call_next()
                 answers = batch.answered(result)
             except (Exception, asyncio.CancelledError) as error:
-                _broken(span, batch, error)
+                if batch.runs[0].settled is not None:
+                    spans.recorded(span, error)  # of what came after the commit: nothing is undone by it
+                else:
+                    _broken(span, batch, error)
+                spans.counted(span, Counter(_outcome(*each) for each in batch.failed(error)))
                 raise
-            broken = [(run, said) for run, said in answers if isinstance(said, Exception | asyncio.CancelledError)]
-            if run_out := batch.stop_reason == STOP_TIMEOUT and batch.runs[0].settled is None:
+            ended = [(run, said, _outcome(run, said)) for run, said in answers]
+            outcomes = Counter(outcome for _, _, outcome in ended)
+            failed = [(run, said) for run, said, outcome in ended if outcome == "failed"]
+            for run, said in failed[:_MOST_TOLD]:
+                if isinstance(said, Exception | asyncio.CancelledError):
+                    spans.failed(span, said, str(run.delivery.message_id))
+            if batch.stop_reason == STOP_TIMEOUT and batch.runs[0].settled is None:
                 _stopped(span, batch, STOP_TIMEOUT)
-            for run, said in broken[:_MOST_TOLD]:
-                spans.failed(span, said, str(run.delivery.message_id))
-            if broken:
-                spans.failed_some(span, len(broken), len(answers))
-            elif not run_out:
-                span.set_attribute(named.OUTCOME, "done")
+            elif failed:
+                spans.failed_some(span, len(failed), len(answers))
+            spans.counted(span, outcomes)
             return result
+
+
+def _outcome(run: Run, said: object) -> str:
+    """What becomes of one of a batch, as its executor judges it."""
+    if run.settled is not None:
+        return spans.outcome(run.settled.verdict)
+    if run.stop_reason == STOP_TIMEOUT:
+        return "failed"
+    if run.stop_reason == STOP_LOST:
+        return "lost"
+    if isinstance(said, Undone):
+        return _ENDS.get(run.stop_reason or STOP_SHUTDOWN, "released")
+    verdict = None if isinstance(said, BaseException) else _verdict(said)
+    if verdict is not None:
+        return spans.outcome(verdict)
+    return "failed" if run.stop_reason is None else _ENDS[run.stop_reason]
+
+
+def _verdict(said: object) -> Verdict | None:
+    try:
+        return judgement.of_result(said)
+    except Exception:  # noqa: BLE001 - what is no outcome is a failure, which the executor puts into words
+        return None
 
 
 def _broken(span: Span, run: Run, error: BaseException) -> None:

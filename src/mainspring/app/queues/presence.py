@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 
 from mainspring.app.queues.item import Item, held
 from mainspring.model.errors import StorageError
+from mainspring.model.roster import seat
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Beat
 from mainspring.storage.contract import Storage
@@ -36,6 +38,9 @@ class Presence:
         self._groups: set[str] = set()
         self._meter = meter
         self._unsent: list[Beat] = []
+        self._number = 0
+        self._reporting: asyncio.Event | None = None
+        self._again = False
         self._held: weakref.WeakSet[Item[Any]] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._owner = ("", 0)
@@ -48,6 +53,8 @@ class Presence:
             from mainspring.runtime.settings import owner_name
 
             self._owner = name, _ = owner_name(), os.getpid()
+            # Whatever was to be told before a fork, the parent tells.
+            self._unsent, self._reporting = [], None
         return name
 
     def serves(self, group: str) -> None:
@@ -75,34 +82,57 @@ class Presence:
 
     async def report(self, storage: Storage) -> bool:
         """Be seen. False: the database cannot be told now."""
-        # The counts are taken out of the meter by making the beat: one that fails is sent again as it was.
-        beats, self._unsent = [*self._unsent, self._beat(storage.doorbell.mode)], []
+        _ = self.owner  # after a fork nothing is on its way here
+        if self._reporting is not None:
+            self._again = True  # beats arrive in their order: whoever is at it goes on with ours
+            return True
+        self._reporting = ended = asyncio.Event()
         try:
-            while beats:
-                self.drains = (await storage.upkeep.beat(beats[0])).drain
-                del beats[0]
+            await self._send(storage)
         except StorageError as error:
-            self._unsent += [each for each in beats if each.runs or each.measures]
+            self._unsent = [each for each in self._unsent if each.runs or each.measures]
             _logger.debug("queues were not reported: %s", error)
             return False
+        finally:
+            self._reporting = None
+            ended.set()
         return True
+
+    async def _send(self, storage: Storage) -> None:
+        # The counts are taken out of the meter by making the beat: one that fails is sent again as it was.
+        self._again = True
+        while self._again:
+            self._again = False
+            self._unsent.append(self._beat(storage.doorbell.mode))
+            while self._unsent:
+                drain = (await storage.upkeep.beat(self._unsent[0])).drain
+                del self._unsent[0]
+                if drain != self.drains:
+                    self.drains, self._again = drain, True  # operators see that it was heard
 
     async def leave(self, storage: Storage) -> None:
         """Report what was done last, and leave the roster."""
         self.left += 1
         if not self._groups or self._owner[1] != os.getpid():
             return
+        if self._reporting is not None:
+            await self._reporting.wait()
         reported = await self.report(storage)
         self._groups.clear()
+        self.drains = False  # who comes back is a new one
         if not reported:
             return
         try:
-            await storage.upkeep.farewell(self.owner)
+            await storage.upkeep.farewell(seat(self._app, self.owner))
         except StorageError as error:
             _logger.debug("queues stay on the roster: %s", error)
 
     def _beat(self, bell: str) -> Beat:
         with self._lock:
             runs, measures = self._meter.take()
-        groups, host = tuple(sorted(self._groups)), socket.gethostname()
-        return Beat(self.owner, self._app, host, os.getpid(), groups, len(self._held), bell, runs, measures=measures)
+            self._number += 1
+            number = self._number
+        where = (seat(self._app, self.owner), self._app, socket.gethostname(), os.getpid())
+        seen = (tuple(sorted(self._groups)), len(self._held), bell)
+        # No other start has this name.
+        return Beat(*where, *seen, runs, (), measures, self.owner, number, self.drains)

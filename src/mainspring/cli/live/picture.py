@@ -109,12 +109,14 @@ class Watcher:
         self._app = app
         self._database = values(app.options, app)[0].value
         self._kept: dict[str, tuple[float, object]] = {}
+        self.heard_at: float = time.monotonic()
+        """When the database last answered."""
 
     async def picture(self) -> Picture:
         """What there is to see now."""
         app = self._app
-        tally, roster = await app.tally(_CAP), await app.roster()
-        paces = await app.paces(_OVER)
+        tally, roster = await self._heard(app.tally(_CAP)), await self._heard(app.roster())
+        paces = await self._heard(app.paces(_OVER))
         health = await self._seldom("health", app.health)
         upcoming = await self._seldom("schedules", self._upcoming)
         if upcoming and upcoming[0].next_at <= tally.now:  # it has gone on by now
@@ -141,11 +143,16 @@ class Watcher:
             failures=failures,
         )
 
+    async def _heard(self, answer: Awaitable[T]) -> T:
+        told = await answer
+        self.heard_at = time.monotonic()
+        return told
+
     async def _seldom(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
         now = time.monotonic()
         at, kept = self._kept.get(name, (float("-inf"), None))
         if now - at >= _SELDOM:
-            self._kept[name] = now, (kept := await read())
+            self._kept[name] = now, (kept := await self._heard(read()))
         return kept  # type: ignore[return-value]  # what was read under a name is what its reader gave
 
     async def _upcoming(self) -> tuple[Upcoming, ...]:

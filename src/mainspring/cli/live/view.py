@@ -20,7 +20,11 @@ from mainspring.cli.words import clean, many, when
 _FRAME = "grey37"
 _BESIDE = 110
 """How wide a terminal is on which schedules and failures stand beside each other."""
+_NARROW = 50
+"""How wide a terminal is on which of schedules and failures only the most important is said."""
 _FEW = 3
+_LEFT_OUT = ((), ("done/s",), ("done/s", "state"), ("done/s", "state", "ready"))
+"""What is left out of a table for which there is no room, first nothing, then more."""
 # Shades that can be read on dark and on light.
 _NAME, _GOOD, _BAD, _WAITING = "dodger_blue1", "green3", "red1", "gold3"
 _WORDS = {
@@ -116,6 +120,9 @@ def _heading(picture: Picture, width: int) -> RenderableType:
     clock = f"{picture.now.astimezone(UTC):%H:%M:%S} UTC "
     name, database, *rest = heading(picture)
     line = Text.assemble((" mainspring top ", "bold black on sky_blue2"), "  ", name, no_wrap=True)
+    if width < _NARROW:  # how it is counts for more than who it is
+        health, *rest = rest
+        line = Text.assemble(("mainspring", "bold black on sky_blue2"), " ", health, "  ", name, no_wrap=True)
     tail = Text("  ").join(Text(text, style=style) for text, style in rest)
     room = width - line.cell_len - tail.cell_len - len(clock) - 5
     if room >= _FEW:
@@ -137,8 +144,7 @@ def _groups(picture: Picture, shown: Sequence[GroupLine], hidden: int, width: in
     rows = [cells(each, picture.cap) for each in shown]
     # Where every group is served, no column need say so.
     kept = [index for index, column in enumerate(COLUMNS) if column.title != "state" or any(row[index] for row in rows)]
-    fitting, gap = fit([COLUMNS[index] for index in kept], [[row[index] for index in kept] for row in rows], width - 4)
-    widths = [kept[place] for place in fitting]
+    widths, gap = _fitting(kept, rows, width - 4)
     table = Table(box=None, expand=True, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     for index in widths:
         column = COLUMNS[index]
@@ -152,6 +158,18 @@ def _groups(picture: Picture, shown: Sequence[GroupLine], hidden: int, width: in
     for each, row in zip(shown, rows, strict=True):
         table.add_row(*(Text(row[index], style=_style(index, row[index], each)) for index in widths))
     return _panel(table, title=title, footer=_parked(picture))
+
+
+def _fitting(kept: list[int], rows: Sequence[Sequence[str]], room: int) -> tuple[list[int], int]:
+    """The columns that fit beside each other; where not even the necessary ones do, the group and what is ready do."""
+    for left_out in _LEFT_OUT:
+        shown = [index for index in kept if COLUMNS[index].title not in left_out]
+        fitting, gap = fit([COLUMNS[index] for index in shown], [[row[index] for index in shown] for row in rows], room)
+        # The group gives way to what is left beside it, as long as one can tell it by its beginning.
+        given = fitting[0] - _FEW if left_out else 0
+        if sum(fitting.values()) - given + gap * (len(fitting) - 1) <= room:
+            break
+    return [shown[place] for place in fitting], gap
 
 
 def _style(index: int, cell: str, line: GroupLine) -> str:
@@ -191,36 +209,37 @@ def _foot(picture: Picture, width: int, height: int) -> Layout:
     foot = Layout(size=height)
     if width >= _BESIDE:
         first, second = (
-            Layout(_schedules(picture, height - 2), ratio=2),
-            Layout(_failures(picture, height - 2), ratio=3),
+            Layout(_schedules(picture, height - 2, width), ratio=2),
+            Layout(_failures(picture, height - 2, width), ratio=3),
         )
         foot.split_row(first, second)
         return foot
     if height < 2 * _FEW:
-        foot.update(
-            _failures(picture, height - 2) if picture.failures or picture.reasons else _schedules(picture, height - 2)
-        )
+        worst = _failures if picture.failures or picture.reasons else _schedules
+        foot.update(worst(picture, height - 2, width))
         return foot
     upper = min(max(len(picture.upcoming), 1) + 2, height // 2)
     foot.split_column(
-        Layout(_schedules(picture, upper - 2), size=upper), Layout(_failures(picture, height - upper - 2))
+        Layout(_schedules(picture, upper - 2, width), size=upper), Layout(_failures(picture, height - upper - 2, width))
     )
     return foot
 
 
-def _schedules(picture: Picture, room: int) -> RenderableType:
+def _schedules(picture: Picture, room: int, width: int) -> RenderableType:
     if not picture.upcoming:
         return _panel(Text("nothing recurs, or all of it is paused", style="dim"), title="next")
     table = Table.grid(expand=True, padding=(0, 1))
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=2)
     table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=3, style="grey62")
+    if width >= _NARROW:
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=3, style="grey62")
     for each in picture.upcoming[: max(room, 1)]:
-        table.add_row(Text(clean(each.name), style=_NAME), countdown(each, picture), clean(each.description))
+        row = (Text(clean(each.name), style=_NAME), countdown(each, picture), clean(each.description))
+        table.add_row(*row[: len(table.columns)])
     return _panel(table, title="next")
 
 
-def _failures(picture: Picture, room: int) -> RenderableType:
+def _failures(picture: Picture, room: int, width: int) -> RenderableType:
     lines = [
         Text(clean(reason), style=_WORDS[picture.health], no_wrap=True, overflow="ellipsis")
         for reason in picture.reasons[:_FEW]
@@ -228,12 +247,13 @@ def _failures(picture: Picture, room: int) -> RenderableType:
     if not picture.failures and not lines:
         return _panel(Text("nothing that is kept has failed", style=_GOOD), title="failures")
     table = Table.grid(expand=True, padding=(0, 1))
-    table.add_column(no_wrap=True, justify="right", style="grey62")
-    table.add_column(no_wrap=True)
+    if width >= _NARROW:
+        table.add_column(no_wrap=True, justify="right", style="grey62")
+        table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1, max_width=24)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=3 if width >= _NARROW else 1)
     for each in picture.failures[: max(room - len(lines), 0)]:
-        table.add_row(*_failed(each, picture))
+        table.add_row(*_failed(each, picture)[-len(table.columns) :])
     return _panel(Group(*lines, table), title="failures")
 
 

@@ -1,0 +1,26 @@
+"""A bulk action that is killed after so many batches.
+
+python -m tests.integration.app.sweeping URL SCHEMA BATCHES
+"""
+
+import os
+import signal
+import sys
+from itertools import count
+
+from mainspring import Filter, Mainspring
+
+
+def main(url: str, schema: str, batches: str) -> None:
+    told = count(1)
+
+    def dies(_: int) -> None:
+        if next(told) == int(batches):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    app = Mainspring(url, name="shop", schema=schema)
+    app.sync.messages.apply("cancel", Filter("ready", group="ship"), by="ann", progress=dies)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
