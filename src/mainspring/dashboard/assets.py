@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -26,6 +28,18 @@ _TYPES = {
 # No separator, nothing hidden, nothing that leads upwards: a name of a file, or there is no such file.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,100}")
 _DEEPEST = 6
+_BUILD = re.compile(r"[0-9a-f]{16}")
+_KEPT = "max-age=31536000, immutable"
+_ASKED = "no-cache"
+
+
+@functools.cache
+def build() -> str:
+    """What all the files together are known by: it is in their addresses, so that browsers ask for each once."""
+    digest = hashlib.sha256()
+    for name, body in sorted(_files(_static(), "")):
+        digest.update(f"{name} {len(body)} ".encode() + body)
+    return digest.hexdigest()[:16]
 
 
 def asset(path: str) -> bytes | None:
@@ -33,26 +47,44 @@ def asset(path: str) -> bytes | None:
     names = path.split("/")
     if len(names) > _DEEPEST or not all(_NAME.fullmatch(name) for name in names):
         return None
-    place: Traversable = files("mainspring.dashboard").joinpath("static")
+    place = _static()
     for name in names:
         place = place.joinpath(name)
     return place.read_bytes() if place.is_file() else None
 
 
 def asset_response(request: Request, path: str) -> Response:
-    """The file as it is sent: kept by browsers, and asked for anew each time whether it has changed."""
+    """The file as it is sent: kept by browsers for good where its address names this very build.
+
+    While another release is rolled out, a page of one asks the other for its files: it gets what there is, not to keep.
+    """
+    first, _, rest = path.partition("/")
+    if _BUILD.fullmatch(first):
+        path = rest
     kind = _TYPES.get(path.rpartition(".")[2])
     body = None if kind is None else asset(path)
     if body is None or kind is None:
         raise Problem(404, "not_found", "there is no such file")
-    return tagged(request, body, kind)
+    return tagged(request, body, kind, _KEPT if first == build() else _ASKED)
 
 
-def tagged(request: Request, body: bytes, kind: str) -> Response:
+def tagged(request: Request, body: bytes, kind: str, keeping: str = _ASKED) -> Response:
     """An answer with its fingerprint; nothing but that where the browser has it already."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    headers = {"ETag": tag, "Cache-Control": keeping}
     asked = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
     if tag in asked:
         return Response(status_code=304, headers=headers)
     return Response(body, headers={**headers, "Content-Type": kind})
+
+
+def _static() -> Traversable:
+    return files("mainspring.dashboard").joinpath("static")
+
+
+def _files(place: Traversable, within: str) -> Iterator[tuple[str, bytes]]:
+    for each in place.iterdir():
+        if each.is_dir():
+            yield from _files(each, f"{within}{each.name}/")
+        else:
+            yield f"{within}{each.name}", each.read_bytes()

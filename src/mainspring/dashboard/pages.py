@@ -9,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mainspring.dashboard.answers import Problem
-from mainspring.dashboard.assets import asset, tagged
+from mainspring.dashboard.assets import asset, build, tagged
 
 PLACE = b"{{root}}"
 """What stands in the page where the path goes under which the dashboard is mounted."""
+BUILD = b"{{build}}"
+"""What stands in the addresses of its files where the name of this build goes."""
 _ROOT = re.compile(r"(/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*")
 
 
@@ -21,7 +23,8 @@ def page_response(request: Request, root: str) -> Response:
     body = asset("index.html")
     if body is None:
         raise Problem(404, "not_found", "the dashboard's pages are not installed")
-    return tagged(request, body.replace(PLACE, escape(root).encode()), "text/html; charset=utf-8")
+    placed = body.replace(BUILD, build().encode()).replace(PLACE, escape(root).encode())
+    return tagged(request, placed, "text/html; charset=utf-8")
 
 
 def checked_root(root: str) -> str:
