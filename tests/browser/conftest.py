@@ -51,6 +51,8 @@ def visit(browser: Browser, sites: Sites, told: list[str]) -> Iterator[Opening]:
 
         def opening(site: Site, path: str = "/", token: str | None = OPERATOR, **options: Any) -> Page:
             options.setdefault("viewport", {"width": 1280, "height": 900})
+            # A page on which something breathes is drawn again and again, on a processor that the tests need.
+            options.setdefault("reduced_motion", "reduce")
             context = browser.new_context(**options)
             stack.callback(context.close)
             page = context.new_page()

@@ -25,6 +25,7 @@ SCREENS = {
     "overview": "/",
     "messages": "/messages",
     "consumers": "/consumers",
+    "consumer": "/consumers/view?group=book_carrier",
     "schedules": "/schedules",
     "schedule": "/schedules/view?name=stock_take",
     "dead": "/dead",

@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from mainspring import every
 from tests.browser.conftest import Opening
 from tests.browser.site import Site
 
@@ -125,6 +126,24 @@ def test_a_schedule_is_triggered_paused_and_resumed(site: Site, visit: Opening) 
     page.get_by_role("button", name="Resume").click()
 
     expect(page.get_by_text("active")).to_be_visible()
+
+
+def test_a_schedule_is_triggered_with_another_payload(site: Site, visit: Opening) -> None:
+    site.do(site.app.schedules.put("parcels", every("1h"), "ship", {"parcel": 1}))
+    page = visit(site, "/schedules/view?name=parcels")
+
+    page.get_by_role("button", name="Run now").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("With another payload").click()
+    dialog.get_by_label("Payload").fill('{"parcel": 9007199254740993,\n "to":}')
+    expect(dialog.get_by_role("status")).to_have_text("Not JSON: line 2, column 7: a value is missing.")
+    dialog.get_by_role("button", name="Run it").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("line 2, column 7")
+    _agree(page, "Run it", Payload='{"parcel": 9007199254740993}')
+    page.get_by_role("link", name="Its message").click()
+
+    expect(page.locator("ms-tree")).to_contain_text("9007199254740993")
+    expect(page.locator(".timeline .done")).to_have_count(1)
 
 
 def test_a_rhythm_is_edited_with_a_look_ahead(site: Site, visit: Opening) -> None:

@@ -208,10 +208,13 @@ async def test_a_worker_is_drained_and_resumed() -> None:
         await _post(scene, "/api/workers/drain", {"name": "porter", "reason": "deploy"}, 204)
         async with scene.viewer() as client:
             (drained,) = (await client.get("/api/workers")).json()["rows"]
-            await _post(scene, "/api/workers/resume", {"name": "porter"}, 204)
+            await _post(scene, "/api/workers/resume", {"name": f"{drained['app']}/porter"}, 204)
             (resumed,) = (await client.get("/api/workers")).json()["rows"]
 
     assert drained["drained_by"] == BY
+    assert drained["condition"] in ("drain asked", "drained")
+    assert drained["drains"] == (drained["condition"] == "drained")
+    assert resumed["condition"] == "active"
     assert drained["draining_at"] is not None
     assert drained["alive"]
     assert resumed["draining_at"] is None

@@ -30,8 +30,8 @@ async def test_all_that_match_are_counted_whatever_a_page_holds(scene: Scene, mo
 
 @pytest.mark.parametrize(
     ("bounds", "count"),
-    [({"_COUNTED": 3, "_AT_ONCE": 2}, 3), ({"_SCANNED": 2, "_AT_ONCE": 2}, 2)],
-    ids=["as many as are counted", "as many as are looked at"],
+    [({"_COUNTED": 3, "_AT_ONCE": 2}, 3), ({"_SCANNED": 2, "_AT_ONCE": 2}, 2), ({"_PAGES": 2, "_AT_ONCE": 1}, 2)],
+    ids=["as many as are counted", "as many as are looked at", "as many as some pages have"],
 )
 async def test_counting_ends_and_says_that_there_may_be_more(
     bounds: dict[str, int], count: int, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from tests.dashboard.scene import Scene, at_work, opened, until
 ASKED = {
     "/api/schedule": {"name": "weekly"},
     "/api/schedule/runs": {"name": "weekly"},
+    "/api/consumer": {"group": "ship"},
     "/api/preview": {"rhythm": "0 9 * * *"},
     "/api/fanouts/cursors": {"topic": "mail.sync", "work": "inbox"},
 }

@@ -1,8 +1,10 @@
 """Every answer carries what keeps a browser from being misled; files are files of ours."""
 
+import re
+
 import pytest
 
-from mainspring.dashboard.assets import asset
+from mainspring.dashboard.assets import asset, build
 from tests.dashboard.scene import Scene, opened
 
 POLICY = (
@@ -66,6 +68,19 @@ async def test_a_file_is_sent_once_and_then_only_asked_for(scene: Scene, path: s
     assert head.status_code == 200
 
 
+async def test_a_file_at_the_address_in_the_page_is_asked_for_once_and_never_again(scene: Scene) -> None:
+    async with scene.client() as client:
+        page = (await client.get("/")).text
+        addresses = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
+        answers = [await client.get(each) for each in addresses]
+        of_another = await client.get(f"/static/{'0' * 16}/js/main.js")
+
+    assert len(addresses) > 5
+    assert {each.status_code for each in answers} == {200}
+    assert {each.headers["cache-control"] for each in answers} == {"max-age=31536000, immutable"}
+    assert (of_another.content, of_another.headers["cache-control"]) == (asset("js/main.js"), "no-cache")
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -98,7 +113,7 @@ async def test_the_shell_says_under_which_path_it_stands() -> None:
         page = (await client.get("/messages")).text
 
     assert '<meta name="mainspring-root" content="/ops">' in page
-    assert 'src="/ops/static/js/main.js"' in page
+    assert f'src="/ops/static/{build()}/js/main.js"' in page
 
 
 @pytest.mark.parametrize("prefix", ['/"><script>alert(1)</script>', "//evil.example", "https://evil.example", "/a b"])

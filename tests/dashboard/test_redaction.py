@@ -101,6 +101,7 @@ def test_what_is_nested_beyond_reason_ends_in_an_ellipsis() -> None:
 async def test_no_reading_route_tells_a_secret(scene: Scene) -> None:
     queries = {
         "/api/messages": [{"state": state} for state in ("live", "dead", "done", "parked", "scheduled")],
+        "/api/consumer": [{"group": "charge"}, {"group": "ship"}],
         "/api/schedule": [{"name": "weekly"}],
         "/api/schedule/runs": [{"name": "weekly"}],
         "/api/preview": [{"rhythm": "0 9 * * *"}],

@@ -115,6 +115,19 @@ async def test_a_worker_says_at_once_that_it_has_heard(stage: Stage, monkeypatch
     assert told[first - 1].number == told[first].number - 1
 
 
+async def test_a_ring_is_enough_for_a_worker_to_hear_of_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 600.0)
+    async with stage.worker(stage.handler(lambda *_: None)):
+        view = await _seen(stage)
+        await stage.storage.controls.drain(view.name, "ann", "")
+        await stage.storage.doorbell.ring()
+        await stage.until(lambda: _is(stage, "drained"))
+
+        await stage.storage.controls.undrain(view.name, "ann")
+        await stage.storage.doorbell.ring()
+        await stage.until(lambda: _is(stage, "active"))
+
+
 async def test_a_worker_that_was_frozen_stays_drained_and_one_that_starts_anew_is_not(stage: Stage) -> None:
     handler = stage.handler(lambda *_: None)
     async with stage.worker(handler, name="node") as worker:

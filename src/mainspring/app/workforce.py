@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from mainspring.app.door import Door
 from mainspring.app.names import Namespace
 from mainspring.app.options import closest
-from mainspring.model.errors import BadOption
+from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.model.roster import seat
 from mainspring.model.views import WorkerView
 from mainspring.storage.contract import Storage
@@ -28,18 +30,20 @@ class Workers:
     async def drain(self, name: str, *, by: str = "app", reason: str = "") -> None:
         """Have a worker finish what it has and claim no more.
 
-        It hears of it with its next report, within seconds. It stays, and can be resumed. Where several apps have one
-        of this name, the app goes before it, as in ``shop/node-1``.
+        It hears of it within a second or, where the bell does not reach it, with its next report. It stays, and can
+        be resumed. Where several apps have one of this name, the app goes before it, as in ``shop/node-1``.
         """
         storage = await self._door.storage("app.workers.drain()")
         if not await storage.controls.drain(await self._seat(storage, name), by, reason):
             raise await self._unknown(storage, name)
+        await _call(storage)
 
     async def resume(self, name: str, *, by: str = "app") -> None:
         """Let a worker claim again."""
         storage = await self._door.storage("app.workers.resume()")
         if not await storage.controls.undrain(await self._seat(storage, name), by):
             raise await self._unknown(storage, name)
+        await _call(storage)
 
     async def _there(self, storage: Storage) -> WorkerViews:
         return [self._names.worker(each) for each in await self._mine(storage)]
@@ -62,3 +66,8 @@ class Workers:
     async def _unknown(self, storage: Storage, name: str) -> BadOption:
         names = [each.name for each in await self._there(storage)]
         return BadOption(f"there is no worker {name!r}.{closest(name, names)} There are: {', '.join(names) or 'none'}")
+
+
+async def _call(storage: Storage) -> None:
+    with contextlib.suppress(StorageUnavailable):  # only a hint: the next report is answered with it
+        await storage.doorbell.ring()

@@ -19,6 +19,8 @@ _PATIENCE = 15.0
 _COMING = 8
 _AGES: Mapping[Window, float] = {"15m": 0.5, "2h": 2.0, "24h": 10.0, "7d": 20.0}
 """Seconds for which what was read of a window is good enough."""
+_KEPT = 64
+"""How many readings of windows are kept."""
 
 
 class Remembered(Generic[T]):
@@ -65,11 +67,18 @@ class Pulse:
         self.lately: Callable[[], Awaitable[Health]] = Remembered(read, 1.0).get
         self.shown: Callable[[], Awaitable[Health]] = Remembered(read, 5.0).get
         self.coming: Callable[[], Awaitable[list[ScheduleView]]] = Remembered(lambda: _coming(app), 2.0).get
-        self._measures = {window: Remembered(partial(app.measures, window), age) for window, age in _AGES.items()}
+        self._app = app
+        self._measures: dict[tuple[Window, str | None], Remembered[MeasuresView]] = {}
 
-    def measures(self, window: Window) -> Awaitable[MeasuresView]:
-        """What ended within a window, as of a moment ago: the longer it is, the longer that may be."""
-        return self._measures[window].get()
+    def measures(self, window: Window, group: str | None = None) -> Awaitable[MeasuresView]:
+        """What ended within a window, of one group or all, as of a moment ago: the longer it is, the longer ago."""
+        asked = (window, group)
+        # What was asked for last stands last, and who asks for names that are nobody's fills no memory.
+        found = self._measures.pop(asked, None) or Remembered(partial(self._app.measures, *asked), _AGES[window])
+        self._measures[asked] = found
+        if len(self._measures) > _KEPT:
+            del self._measures[next(iter(self._measures))]
+        return found.get()
 
 
 async def _coming(app: Mainspring) -> list[ScheduleView]:

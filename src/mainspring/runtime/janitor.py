@@ -54,18 +54,22 @@ class Janitor(Service):
         self._told_at = 0.0
         self._round_at = 0.0
         self._unsent: Beat | None = None
-        self._owes_answer = False
+        self._owes_answer = self._is_called = False
         self._worker = ""
         self._recounted: UUID | None = None
         # Workers started together must not prune together.
         self._prune_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
 
+    def call(self) -> None:
+        """Operators may want something else than before, which the answer to a report would tell."""
+        self._is_called = True
+        self.wake()
+
     async def turn(self) -> float:
         """One round of each, or a report of what is new."""
         now = self._clock.monotonic()
         goes_round = now >= self._round_at
-        has_news = self._meter.has_news and now >= self._told_at + _NEWS
-        if (goes_round and now >= self._beat_at) or has_news:
+        if (goes_round and now >= self._beat_at) or (self._has_reason and now >= self._told_at + _NEWS):
             await self._report(now)
         if self._owes_answer:
             await self._report(now)
@@ -74,8 +78,12 @@ class Janitor(Service):
             if pause == _AGAIN:
                 return pause
             self._round_at = now + pause
-        until = min(self._round_at, self._told_at + _NEWS) if self._meter.has_news else self._round_at
+        until = min(self._round_at, self._told_at + _NEWS) if self._has_reason else self._round_at
         return max(until - now, 0.0)
+
+    @property
+    def _has_reason(self) -> bool:
+        return self._meter.has_news or self._is_called
 
     async def _go_round(self, now: float) -> float:
         if await self._upkeep.reroute(_ROUTE_BATCH) >= _ROUTE_BATCH:
@@ -110,6 +118,7 @@ class Janitor(Service):
         # The counts are taken out of the settler by making the beat: one that fails is sent again as it was.
         if self._unsent is None:
             self._unsent = self._beat()
+        self._is_called = False  # before it is sent: who calls meanwhile may be too late for this one
         self._worker = self._unsent.worker
         orders = await self._upkeep.beat(self._unsent)
         self._unsent = None

@@ -245,6 +245,7 @@ class Worker:
         self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
+            self._janitor.call()
             if len(self._hands):
                 self._keeper.poke()
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from mainspring.app.paging import checked
 from mainspring.dashboard.answers import Problem, shown
 from mainspring.dashboard.api.messages import Search, cause_meant, check_search
 from mainspring.dashboard.bulk import Action, Bulk, BulkState
@@ -19,8 +20,8 @@ from mainspring.model.browsing import Filter
 _STATES: dict[Action, tuple[str, ...]] = {
     "revive": ("dead",),
     "discard": ("dead",),
-    "cancel": ("live", "scheduled", "ready", "running", "parked"),
-    "run_now": ("live", "scheduled"),
+    "cancel": ("live", "scheduled", "ready", "running", "retrying", "parked"),
+    "run_now": ("live", "scheduled", "retrying"),
 }
 """The states in which there is something to do."""
 
@@ -66,7 +67,7 @@ async def start(visit: Visit, asked: BulkWish) -> BulkShown:
         states = " or ".join(_STATES[asked.action])
         told = f"{asked.action} does nothing to what is {asked.filter.state}: let filter.state be {states}"
         raise Problem(422, "invalid", told)
-    app, by, filter = visit.app, visit.by, _filter(asked.filter)
+    app, by, filter = visit.app, visit.by, checked(_filter(asked.filter))
 
     async def work(progress: Callable[[int], object], stop: Callable[[], bool]) -> int:
         return await app.messages.apply(asked.action, filter, by=by, progress=progress, stop=stop)

@@ -67,11 +67,18 @@ class ResumeGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def consumers(visit: Visit, _asked: Nothing) -> ConsumerList:
     """The declared groups, by name."""
+    return ConsumerList(await declared(visit))
+
+
+async def declared(visit: Visit, only: str | None = None) -> list[Consumer]:
+    """The declared groups, by name, or the one of this name."""
     roster, tally, pace = await visit.app.roster(), await visit.app.tally(CAP), await paces(visit.app)
     counts = {each.group: each for each in tally.groups}
     alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
     rows = []
     for group in sorted(roster.groups, key=lambda each: each.name):
+        if only is not None and group.name != only:
+            continue
         counted, lately = counts.get(group.name, Counts(group.name)), pace.of(group.name)
         numbers = {name: plain(getattr(counted, name)) for name in Counts.__slots__ if name != "group"}
         rows.append(
@@ -90,7 +97,7 @@ async def consumers(visit: Visit, _asked: Nothing) -> ConsumerList:
                 tripped=any(group.name in each.tripped for each in alive),
             )
         )
-    return ConsumerList(rows)
+    return rows
 
 
 async def pause(visit: Visit, asked: PauseGroup) -> None:

@@ -30,6 +30,8 @@ class Cause(Struct, frozen=True):
     kind: str
     error: str
     count: int
+    more: bool
+    """Whether the counting stopped there, so that there may be more of them."""
     first_at: datetime
     last_at: datetime
 
@@ -39,16 +41,17 @@ class CauseList(Struct, frozen=True):
 
     rows: list[Cause]
     more: bool
-    """Whether there are others, less frequent."""
+    """Whether there are others, less frequent or not looked at."""
 
 
 async def causes(visit: Visit, asked: CauseQuery) -> CauseList:
     """Dead letters by cause."""
-    found = await visit.app.dead.causes(group=asked.group, limit=_MOST + 1)
-    return CauseList([_cause(each, visit) for each in found[:_MOST]], len(found) > _MOST)
+    found = await visit.app.dead.causes(group=asked.group, limit=_MOST)
+    return CauseList([cause(each, visit) for each in found.rows], found.more)
 
 
-def _cause(found: CauseView, visit: Visit) -> Cause:
+def cause(found: CauseView, visit: Visit) -> Cause:
+    """A cause as it travels."""
     error = visit.redaction.text(found.error)
     return shown(Cause, found, error=error, fingerprint=found.fingerprint or NO_CAUSE)
 

@@ -24,12 +24,15 @@ _LARGE = 16 * 1024
 """Bytes of a payload that take long to show."""
 _COUNTED, _SCANNED, _AT_ONCE = 10_000, 100_000, 1_000
 """How many are counted, how many rows are looked at for that before it ends, and how many are read at once."""
+_PAGES = 20
+"""How many pages: of large payloads each one searches only a few."""
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """Which deliveries: every field given must match."""
 
-    state: State | Literal["live"] = "live"
+    state: State | Literal["live", "retrying"] = "live"
+    """``live`` is scheduled, ready and running together, ``retrying`` what has failed and waits for its next try."""
     group: Name | None = None
     topic: Topic | None = None
     key: Name | None = None
@@ -126,12 +129,12 @@ async def count(visit: Visit, asked: CountQuery) -> MessageCount:
     check_search(visit, asked)
     counted = scanned = 0
     before: int | None = None
-    while counted < _COUNTED and scanned < _SCANNED:
+    for _ in range(_PAGES):
         found = await _found(visit, asked, before, min(_COUNTED - counted, _AT_ONCE))
         counted += len(found.rows)
         scanned += found.scanned
         before = found.before
-        if before is None:
+        if before is None or counted >= _COUNTED or scanned >= _SCANNED:
             break
     return MessageCount(counted, before is not None)
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mainspring.dashboard.answers import plain, shown
 from mainspring.dashboard.api.overview import SILENT_AFTER
 from mainspring.dashboard.api.shapes import Delivery, delivery
-from mainspring.dashboard.reading import Name, Reason
+from mainspring.dashboard.reading import NO_NUL, Reason
 from mainspring.dashboard.route import Nothing, Visit, acting, viewing
-from mainspring.model.views import DeliveryView, WorkerView
+from mainspring.model.views import Condition, DeliveryView, WorkerView
+
+Seat: TypeAlias = Annotated[str, Meta(min_length=1, max_length=401, pattern=NO_NUL)]
+"""An app and the name of a worker."""
 
 _HANDS = 50
 _AT_ONCE = 500
@@ -36,6 +40,10 @@ class Worker(Struct, frozen=True):
     tripped: list[str]
     draining_at: datetime | None
     drained_by: str | None
+    drains: bool
+    """Whether it has said that it claims no more."""
+    condition: Condition
+    """``drain asked`` until it has said that it heard."""
     alive: bool
     hands: list[Delivery]
     """What it has in hand, at most fifty, newest first."""
@@ -49,24 +57,24 @@ class WorkerList(Struct, frozen=True):
 
 
 class Drain(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker that is to claim no more."""
+    """A worker that is to claim no more. Before its name its app may stand, as in shop/node-1."""
 
-    name: Name
+    name: Seat
     reason: Reason = ""
 
 
 class ResumeWorker(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker that is to claim again."""
+    """A worker that is to claim again, named in the same way."""
 
-    name: Name
+    name: Seat
 
 
 async def workers(visit: Visit, _asked: Nothing) -> WorkerList:
     """The workers, and what they have in hand."""
     roster = await visit.app.roster()
-    rows = sorted(roster.workers, key=lambda worker: worker.name)
-    alive = {each.name for each in rows if roster.now - each.beat_at <= SILENT_AFTER}
-    hands = await _hands(visit, [each for each in rows if each.name in alive])
+    rows = sorted(roster.workers, key=lambda worker: (worker.name, worker.app))
+    alive = [each for each in rows if roster.now - each.beat_at <= SILENT_AFTER]
+    hands = await _hands(visit, alive)
     return WorkerList(
         plain(roster.now),
         [
@@ -75,8 +83,8 @@ async def workers(visit: Visit, _asked: Nothing) -> WorkerList:
                 each,
                 groups=list(each.groups),
                 tripped=list(each.tripped),
-                alive=each.name in alive,
-                hands=[delivery(row, visit.redaction) for row in hands[each.name][:_HANDS]],
+                alive=each in alive,
+                hands=[delivery(row, visit.redaction) for row in _held(each, hands[each.name])[:_HANDS]],
             )
             for each in rows
         ],
@@ -94,6 +102,11 @@ async def _hands(visit: Visit, alive: Sequence[WorkerView]) -> dict[str, list[De
         for each in unseen[:_ASKED]:
             found[each.name] = [*(await visit.app.messages.search("running", held_by=each.name, limit=_HANDS)).rows]
     return found
+
+
+def _held(worker: WorkerView, rows: Sequence[DeliveryView]) -> list[DeliveryView]:
+    """A worker of another app may be called the same; a group is of one app only."""
+    return [row for row in rows if row.group in worker.groups]
 
 
 async def drain(visit: Visit, asked: Drain) -> None:

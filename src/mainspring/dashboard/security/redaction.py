@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mainspring.dashboard.security.quotes import Spans, named_values, private_keys
 from mainspring.model.errors import BadOption
-from mainspring.model.redaction import redacted
+from mainspring.model.quotes import named_values, private_keys
+from mainspring.model.redaction import masked, without_users
 
 MASK = "•••"
 REDACTED: tuple[str, ...] = (
@@ -111,9 +111,9 @@ class Redaction:
     def text(self, text: str) -> str:
         """Text that may quote fields, as errors do, with their values masked, and without passwords of URLs."""
         if self._names:
-            text = _masked(text, private_keys(text))
-            text = _masked(text, named_values(text, self.hides))
-        return redacted(text, MASK)
+            text = masked(text, private_keys(text), MASK)
+            text = masked(text, named_values(text, self.hides), MASK)
+        return without_users(text, MASK)
 
     def optional(self, text: str | None) -> str | None:
         """The same where there may be none."""
@@ -162,15 +162,6 @@ def masked_at(value: Any, where: str = "payload", depth: int = 0) -> str | None:
         if (found := masked_at(each, f"{where}.{key}", depth + 1)) is not None:
             return found
     return None
-
-
-def _masked(text: str, spans: Spans) -> str:
-    parts: list[str] = []
-    done = 0
-    for start, end in spans:
-        parts += (text[done:start], MASK)
-        done = end
-    return "".join((*parts, text[done:]))
 
 
 def _fits(name: str, pieces: tuple[str, ...]) -> bool:

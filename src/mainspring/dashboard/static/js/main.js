@@ -3,9 +3,10 @@
 import { session } from "./api.js";
 import { watch } from "./watch.js";
 import { h, render } from "./view.js";
-import { follow, go, here } from "./router.js";
+import { follow, go, here, rewrite } from "./router.js";
 import { frame } from "./frame.js";
 import { keys } from "./keys.js";
+import { known } from "./parts/measures.js";
 import { serverTime } from "./parts/when.js";
 import { tell } from "./parts/dialogs.js";
 import { trouble } from "./parts/pieces.js";
@@ -34,7 +35,9 @@ async function begin() {
     render(page, login(house.me, begin));
     return;
   }
-  if (here().path === "login") history.replaceState(null, "", document.location.pathname.replace(/login\/?$/, ""));
+  const { path, query } = here();
+  if (!path) house.window = known(query.window) ?? house.window;
+  if (path === "login") history.replaceState(null, "", document.location.pathname.replace(/login\/?$/, ""));
   look();
   route();
 }
@@ -68,6 +71,7 @@ function look() {
 /** Look at another window of time. */
 house.over = (window) => {
   house.window = window;
+  rewrite("", { window });
   look();
 };
 
@@ -90,6 +94,8 @@ function route() {
   keys({});
   shown = {};
   draw();
+  // On a phone the rail is wider than the page.
+  document.querySelector('.rail [aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
   const main = document.getElementById("main");
   document.title = found.title ? `${found.title} · ${house.me.app}` : `${house.me.app} · Mainspring`;
   if (shown.path !== path) main.scrollTo?.(0, 0);

@@ -1,23 +1,23 @@
-/** Rows in pages: the first one is live, older ones were asked for; none is shown twice, and none gets lost between. */
+/** Rows in pages: the first one is live, further ones were asked for; none is shown twice, and none gets lost between. */
 
-/** `key` tells rows apart, `rank` is the number by which they fall: what has a smaller one is older. */
+/** `key` tells rows apart, `behind(row, other)` says whether one belongs on a later page than the other. */
 export class Pages {
-  constructor(key, rank) {
-    Object.assign(this, { key, rank, first: null, older: [], loading: false });
+  constructor(key, behind) {
+    Object.assign(this, { key, behind, first: null, older: [], loading: false });
   }
 
-  /** The first page has changed: what newer rows have pushed off it is kept while there are older ones behind it. */
+  /** The first page has changed: what others have pushed off it is kept while there are further ones behind it. */
   fresh(rows) {
     const last = rows.at(-1);
     if (this.older.length && last) {
       const there = new Set(rows.map(this.key));
-      const pushed = this.first.filter((row) => !there.has(this.key(row)) && this.rank(row) < this.rank(last));
+      const pushed = this.first.filter((row) => !there.has(this.key(row)) && this.behind(row, last));
       this.older = [...pushed, ...this.older];
     }
     this.first = rows;
   }
 
-  /** Ask for older ones by `ask(last row)`, once at a time; returns what it has answered. */
+  /** Ask for further ones by `ask(last row)`, once at a time; returns what it has answered. */
   async more(ask, rowsOf) {
     if (this.loading) return null;
     this.loading = true;
@@ -30,7 +30,7 @@ export class Pages {
     }
   }
 
-  /** Every row, newest first. */
+  /** Every row, those of the first page first. */
   all() {
     const seen = new Set();
     return [...(this.first ?? []), ...this.older].filter((row) => !seen.has(this.key(row)) && seen.add(this.key(row)));

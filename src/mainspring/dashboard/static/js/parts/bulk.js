@@ -7,7 +7,8 @@ import { many } from "../format.js";
 import { attempt, confirmed, tell } from "./dialogs.js";
 import { button } from "./pieces.js";
 
-const DONE = { revive: "revived", discard: "discarded", cancel: "cancelled", run_now: "due now" };
+/** What has become of what an action was done to. */
+export const DONE = { revive: "revived", discard: "discarded", cancel: "cancelled", run_now: "due now" };
 const DOING = { revive: "Reviving", discard: "Discarding", cancel: "Cancelling", run_now: "Making due" };
 const ROUTES = { revive: "retry", run_now: "retry", cancel: "cancel", discard: "discard" };
 const GRAVE = new Set(["discard", "cancel"]);
@@ -22,6 +23,7 @@ const QUESTIONS = {
 export const ACTIONS = {
   dead: ["revive", "discard"],
   scheduled: ["run_now", "cancel"],
+  retrying: ["run_now", "cancel"],
   live: ["run_now", "cancel"],
   ready: ["cancel"],
   running: ["cancel"],

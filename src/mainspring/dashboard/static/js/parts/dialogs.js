@@ -78,20 +78,6 @@ export function field(values, name, label, { hint, redraw, ...attributes } = {})
   );
 }
 
-/** Several lines to type into. */
-export function lines(values, name, label, hint) {
-  const oninput = (event) => {
-    values[name] = event.target.value;
-  };
-  return h(
-    "label",
-    { class: "field" },
-    h("span", null, label),
-    h("textarea", { value: values[name] ?? "", oninput, spellcheck: "false" }),
-    hint && h("small", null, hint),
-  );
-}
-
 /** One of several. */
 export function select(values, name, label, choices, redraw) {
   const onchange = (event) => {

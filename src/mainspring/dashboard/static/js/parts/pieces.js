@@ -46,18 +46,66 @@ export function button(label, onclick, { kind = "", title, disabled, type = "but
   return h("button", { class: `button ${kind}`, type, onclick, title, disabled }, label);
 }
 
-/** A message's id, short, leading to it. */
-export function messageLink(id, text) {
-  return h("a", { href: href(`messages/${id}`), class: "mono nowrap", title: id }, text ?? brief(id));
+const phone = matchMedia("(width <= 640px)");
+
+/** A name that may be broken behind its dots and dashes on a phone, and nowhere else. */
+export function name(text) {
+  if (!phone.matches) return text;
+  return String(text)
+    .split(/(?<=[.:_/-])(?=\D)/)
+    .map((part, index) => [index > 0 && h("wbr"), part]);
 }
 
-/** A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows lead somewhere. */
-export function table(columns, rows, { key, open, chosen, at } = {}) {
+/** A message's id, short, leading to it. */
+export function messageLink(id, text) {
+  return h("a", { href: href(`messages/${id}`), class: "mono nowrap", title: id }, name(text ?? brief(id)));
+}
+
+/** A consumer's name, leading to its page. */
+export function consumerLink(group) {
+  return h("a", { href: href("consumers/view", { group }) }, name(group));
+}
+
+/** A failed attempt as a line of a list; `whose` says of which consumer. */
+export function failed(run, whose) {
+  return h(
+    "li",
+    { key: run.id },
+    state(run.status),
+    h(
+      "div",
+      { class: "grow" },
+      h("div", { class: "cut error", title: run.error }, run.error),
+      h(
+        "span",
+        { class: "faint" },
+        whose && [whose, " · "],
+        "attempt ",
+        run.attempt,
+        " · ",
+        messageLink(run.message_id),
+      ),
+    ),
+    h("span", { class: "faint" }, when(run.finished_at)),
+  );
+}
+
+/**
+ * A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows lead somewhere, `sieve` lets
+ * the columns that have `by(row)` be ordered.
+ */
+export function table(columns, rows, { key, open, chosen, at, sieve } = {}) {
   const kind = (column) =>
     [column.right && "right", column.spare && "spare", column.fill && "fill", column.tight && "tight"]
       .filter(Boolean)
       .join(" ");
-  const names = columns.map((column) => h("th", { class: kind(column), scope: "col" }, column.head ?? column.name));
+  const names = columns.map((column) =>
+    h(
+      "th",
+      { class: kind(column), scope: "col", "aria-sort": sieve?.order(column) },
+      sieve ? sieve.head(column) : (column.head ?? column.name),
+    ),
+  );
   const body = rows.map((row) => {
     const marks = [open && "link", chosen?.(row) && "chosen", at?.(row) && "at"].filter(Boolean).join(" ");
     const onclick = open && ((event) => event.target.closest("a, button, input, label, summary") || open(row, event));

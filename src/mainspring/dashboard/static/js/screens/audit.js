@@ -2,54 +2,96 @@
 
 import { get } from "../api.js";
 import { h } from "../view.js";
-import { clock } from "../format.js";
+import { clock, count } from "../format.js";
 import { attempt } from "../parts/dialogs.js";
 import { button, empty, head, table, when } from "../parts/pieces.js";
+import { Sieve } from "../parts/sieve.js";
 import { Pages } from "../pages.js";
 import { watching } from "./watching.js";
 
 const LIMIT = 100;
+const COLUMNS = [
+  {
+    name: "When",
+    by: (row) => row.id,
+    cell: (row) => [
+      h("span", { class: "wide-only nowrap" }, clock(row.at)),
+      h("span", { class: "under" }, when(row.at)),
+    ],
+  },
+  { name: "Who", spare: true, by: (row) => row.by, cell: (row) => h("span", { class: "nowrap" }, row.by) },
+  {
+    name: "What",
+    by: (row) => row.action,
+    cell: (row) => [h("b", { class: "nowrap" }, row.action), h("span", { class: "narrow-only faint" }, row.by)],
+  },
+  {
+    name: "On",
+    by: (row) => row.subject,
+    cell: (row) => [row.subject, row.detail && h("span", { class: "narrow-only faint" }, row.detail)],
+  },
+  {
+    name: "Detail",
+    fill: true,
+    spare: true,
+    cell: (row) => h("div", { class: "cut soft", title: row.detail }, row.detail),
+  },
+];
 
 /** Shows what operators did, newest first. */
-export function audit(place) {
-  const own = {
-    pages: new Pages(
-      (row) => row.id,
-      (row) => row.id,
-    ),
-    more: undefined,
-  };
-  const screen = watching(place, "audit", { limit: LIMIT }, (found) => draw(found, own, () => screen.redraw()));
+export function audit(place, { query }) {
+  const own = { pages: pages(), before: undefined };
+  const asked = () => ({ find: own.sieve.find, limit: LIMIT });
+  own.sieve = new Sieve("audit", query, {
+    redraw: () => screen.redraw(),
+    search() {
+      Object.assign(own, { pages: pages(), before: undefined });
+      screen.ask(asked());
+    },
+  });
+  const screen = watching(place, "audit", asked(), (found) => draw(found, own, asked, () => screen.redraw()));
   return screen;
 }
 
-function draw({ rows }, own, redraw) {
-  if (!rows.length) {
-    const text = "Every pause, revival, edit and release is written down here with who did it.";
-    return [head("Audit"), h("div", { class: "card" }, empty("Nobody has changed anything yet.", text))];
+function pages() {
+  return new Pages(
+    (row) => row.id,
+    (row, last) => row.id < last.id,
+  );
+}
+
+function draw(found, own, asked, redraw) {
+  const { sieve } = own;
+  const title = head("Audit", null, (found.rows.length > 0 || sieve.find) && sieve.box("Find who, what or on what"));
+  own.pages.fresh(found.rows);
+  const rows = own.pages.all();
+  const before = own.before === undefined ? found.before : own.before;
+  if (!rows.length && before === null) {
+    const text = sieve.find
+      ? "Nothing that was done has that in its words."
+      : "Every pause, revival, edit and release is written down here with who did it.";
+    return [
+      title,
+      h("div", { class: "card" }, empty(sieve.find ? "Nothing matches." : "Nobody has changed anything yet.", text)),
+    ];
   }
-  own.pages.fresh(rows);
-  const columns = [
-    { name: "When", cell: (row) => [clock(row.at), h("span", { class: "under" }, when(row.at))] },
-    { name: "Who", cell: (row) => h("span", { class: "nowrap" }, row.by) },
-    { name: "What", cell: (row) => h("b", { class: "nowrap" }, row.action) },
-    { name: "On", cell: (row) => row.subject },
-    {
-      name: "Detail",
-      fill: true,
-      spare: true,
-      cell: (row) => h("div", { class: "cut soft", title: row.detail }, row.detail),
-    },
-  ];
   const load = async () => {
-    const ask = (last) => attempt(() => get("audit", { before: last.id, limit: LIMIT }));
+    const ask = () => attempt(() => get("audit", { ...asked(), before }));
     const page = await own.pages.more(ask, (answer) => answer.rows);
-    if (page) own.more = page.rows.length === LIMIT;
+    if (page) own.before = page.before;
     redraw();
   };
+  const partly = sieve.sort && before !== null;
   return [
-    head("Audit"),
-    h("div", { class: "card" }, table(columns, own.pages.all(), { key: (row) => row.id })),
-    (own.more ?? rows.length === LIMIT) && h("p", { class: "gap-above" }, button("More", load)),
+    title,
+    rows.length > 0 &&
+      h("div", { class: "card" }, table(COLUMNS, sieve.sorted(rows, COLUMNS), { key: (row) => row.id, sieve })),
+    before !== null &&
+      h(
+        "p",
+        { class: "row gap-above" },
+        h("span", { class: "faint" }, partly && `Ordered among the newest ${count(rows.length)}. `),
+        button("More", load, { disabled: own.pages.loading }),
+      ),
   ];
 }

@@ -2,12 +2,13 @@
 
 import { post } from "../api.js";
 import { h } from "../view.js";
-import { ask, field, lines, select, tell } from "../parts/dialogs.js";
+import { ask, field, select, tell } from "../parts/dialogs.js";
+import { checked, editor } from "../parts/json.js";
 
 /** Publish something new. */
 export function compose(go) {
   const values = { topic: "", key: "", delay: "", payload: "{}" };
-  return publish("Publish a message", values, () => ({ payload_text: checked(values.payload) }), "JSON.", go);
+  return publish("Publish a message", values, () => ({ payload_text: checked(values.payload) }), { hint: "JSON." }, go);
 }
 
 /** Publish a copy of a message, changed or not. */
@@ -16,8 +17,8 @@ export function copy(found, go) {
   const values = { topic: found.topic, key: found.key ?? "", delay: "", payload: text ?? "" };
   const hint =
     text === null
-      ? "It cannot be edited here, and is copied as it is."
-      : "JSON. Left as it is, it is copied with what is hidden in it.";
+      ? { blank: "It cannot be edited here, and is copied as it is." }
+      : { hint: "JSON. Left as it is, it is copied with what is hidden in it." };
   // What nobody has touched is not sent: the server has it in full, and this page may have it with masks.
   const changed = () => (values.payload === (text ?? "") ? {} : { payload_text: checked(values.payload) });
   return publish("Copy and edit", values, () => ({ copy_of: found.id, ...changed() }), hint, go);
@@ -34,20 +35,23 @@ export async function edit(found) {
     values,
     draw: (_, redraw) => [
       groups.length > 1 && select(values, "group", "Consumer", groups, redraw),
-      lines(values, "payload", "Payload", "JSON. The dead letter ends, and this goes to its consumer instead."),
+      editor(values, "payload", "Payload", {
+        hint: "JSON. The dead letter ends, and this goes to its consumer instead.",
+        redraw,
+      }),
     ],
     act: () => post(`messages/${found.id}/replace`, { group: values.group, payload_text: checked(values.payload) }),
   });
   if (done) tell(done.replaced ? "Revived with the new payload." : "It is no longer a dead letter.");
 }
 
-async function publish(title, values, body, hint, go) {
+async function publish(title, values, body, { hint = "JSON.", blank }, go) {
   const receipt = await ask({
     title,
     label: "Publish",
     wide: true,
     values,
-    draw: () => [
+    draw: (_, redraw) => [
       h(
         "div",
         { class: "fields" },
@@ -55,7 +59,7 @@ async function publish(title, values, body, hint, go) {
         field(values, "key", "Key"),
         field(values, "delay", "Delay", { placeholder: "15m" }),
       ),
-      lines(values, "payload", "Payload", `${hint} It goes to every consumer of the topic.`),
+      editor(values, "payload", "Payload", { hint: `${hint} It goes to every consumer of the topic.`, blank, redraw }),
     ],
     act: () => post("messages", { topic: values.topic, ...body(), ...given(values, "key"), ...given(values, "delay") }),
   });
@@ -66,14 +70,4 @@ async function publish(title, values, body, hint, go) {
 
 function given(values, name) {
   return values[name] ? { [name]: values[name] } : {};
-}
-
-/** The text, if it is JSON; it travels as text, since numbers beyond 2^53 would not survive being read here. */
-function checked(text) {
-  try {
-    JSON.parse(text);
-  } catch (error) {
-    throw new Error(`The payload is not JSON: ${error.message}`);
-  }
-  return text;
 }

@@ -4,18 +4,21 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { capped, count, rate, span } from "../format.js";
 import { ask, attempt, field } from "../parts/dialogs.js";
-import { button, empty, facts, head, state, when } from "../parts/pieces.js";
+import { button, consumerLink, empty, head, name, state, table, when } from "../parts/pieces.js";
+import { Sieve } from "../parts/sieve.js";
 import { href } from "../router.js";
 import { watching } from "./watching.js";
 
+const CAP = 10_000;
+
 /** Shows every declared consumer. */
-export function consumers(place, { house }) {
-  const open = new Set();
-  const screen = watching(place, "consumers", null, (found) => draw(found, house, open, () => screen.redraw()));
+export function consumers(place, { query, house, go }) {
+  const sieve = new Sieve("consumers", query, { redraw: () => screen.redraw() });
+  const screen = watching(place, "consumers", null, (found) => draw(found, house, sieve, go));
   return screen;
 }
 
-function draw({ rows }, house, open, redraw) {
+function draw({ rows }, house, sieve, go) {
   if (!rows.length) {
     return [
       head("Consumers"),
@@ -30,73 +33,101 @@ function draw({ rows }, house, open, redraw) {
       ),
     ];
   }
-  const names = ["Consumer", "Ready", "Running", "Done", "Failing", "Run p95", "Dead", ""];
-  const spare = new Set(["Running", "Failing", "Run p95"]);
-  const heads = names.map((name, index) =>
-    h("th", { scope: "col", class: `${index ? "right" : ""} ${spare.has(name) ? "spare" : ""}` }, name),
-  );
-  const body = rows.flatMap((row) => [line(row, house, open, redraw), open.has(row.group) && more(row)]);
+  const columns = columnsOf(house);
+  const found = sieve.found(rows, (row) => `${row.group} ${row.patterns.join(" ")} ${words(row)} ${row.app}`);
   return [
-    head("Consumers", `${rows.length} declared`),
+    head(
+      "Consumers",
+      found.length < rows.length ? `${found.length} of ${rows.length}` : `${rows.length} declared`,
+      sieve.box("Find a consumer"),
+    ),
     h(
       "div",
-      { class: "card scroll" },
-      h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, body)),
+      { class: "card" },
+      table(columns, sieve.sorted(found, columns), {
+        key: (row) => row.group,
+        open: (row) => go("consumers/view", { group: row.group }),
+        sieve,
+      }),
     ),
+    !found.length && h("p", { class: "faint gap-above" }, "No consumer matches."),
   ];
 }
 
-function line(row, house, open, redraw) {
-  const turn = (event) => {
-    if (event.target.closest("a, .button")) return;
-    if (!open.delete(row.group)) open.add(row.group);
-    redraw();
-  };
-  const marks = [
+function columnsOf(house) {
+  return [
+    {
+      name: "Consumer",
+      by: (row) => row.group,
+      cell: (row) => [
+        h("b", null, consumerLink(row.group)),
+        " ",
+        marks(row),
+        h("span", { class: "under" }, row.patterns.length ? name(row.patterns.join(", ")) : "only what is sent to it"),
+      ],
+    },
+    {
+      name: "Ready",
+      right: true,
+      by: (row) => row.ready,
+      cell: (row) => [
+        row.ready
+          ? h("a", { href: href("messages", { group: row.group, state: "ready" }) }, capped(row.ready, CAP))
+          : "0",
+        row.oldest_ready_at && h("span", { class: "under" }, when(row.oldest_ready_at, "age")),
+      ],
+    },
+    {
+      name: "Running",
+      right: true,
+      spare: true,
+      by: (row) => row.running + row.lapsed,
+      cell: (row) => count(row.running + row.lapsed),
+    },
+    { name: "Done", right: true, by: (row) => row.rate, cell: (row) => `${rate(row.rate)}/s` },
+    {
+      name: "Failing",
+      right: true,
+      spare: true,
+      by: (row) => row.failing,
+      cell: (row) => h("span", { class: row.failing ? "wrong" : "" }, `${rate(row.failing)}/s`),
+    },
+    { name: "Run p95", right: true, spare: true, by: (row) => row.run.p95, cell: (row) => span(row.run.p95) },
+    {
+      name: "Dead",
+      right: true,
+      by: (row) => row.dead,
+      cell: (row) =>
+        row.dead ? h("a", { class: "wrong", href: href("dead", { group: row.group }) }, capped(row.dead, CAP)) : "–",
+    },
+    house.me.role === "operator" && { name: "", right: true, spare: true, cell: (row) => steer(row) },
+  ].filter(Boolean);
+}
+
+function words(row) {
+  return [row.paused_at && "paused", row.tripped && "tripped", !row.workers.length && "unserved"]
+    .filter(Boolean)
+    .join(" ");
+}
+
+/** What is out of the ordinary with a consumer, as marks. */
+export function marks(row) {
+  return [
     row.paused_at && state("paused", `${row.paused_by ?? ""} ${row.pause_reason ?? ""}`),
     row.tripped && state("tripped", "Its breaker is open: it failed too often"),
     !row.workers.length && state("unserved", "No worker serves it"),
   ];
-  return h(
-    "tr",
-    { key: row.group, class: "link", onclick: turn },
-    h(
-      "td",
-      null,
-      h("button", { type: "button", class: "opener", "aria-expanded": String(open.has(row.group)) }, row.group),
-      " ",
-      marks,
-      h("span", { class: "under" }, row.patterns.join(", ") || "only what is sent to it"),
-    ),
-    h(
-      "td",
-      { class: "right" },
-      row.ready
-        ? h("a", { href: href("messages", { group: row.group, state: "ready" }) }, capped(row.ready, 10_000))
-        : "0",
-      row.oldest_ready_at && h("span", { class: "under" }, when(row.oldest_ready_at, "age")),
-    ),
-    h("td", { class: "right spare" }, count(row.running + row.lapsed)),
-    h("td", { class: "right" }, `${rate(row.rate)}/s`),
-    h("td", { class: `right spare ${row.failing ? "wrong" : ""}` }, `${rate(row.failing)}/s`),
-    h("td", { class: "right spare" }, span(row.run.p95)),
-    h(
-      "td",
-      { class: "right" },
-      row.dead ? h("a", { class: "wrong", href: href("dead", { group: row.group }) }, count(row.dead)) : "–",
-    ),
-    h("td", { class: "right" }, house.me.role === "operator" && steer(row)),
-  );
 }
 
-function steer(row) {
+/** The button that lets a consumer stand still or go on. */
+export function steer(row, kind = "small") {
   if (row.paused_at)
     return button(
       "Resume",
       () => attempt(() => post("consumers/resume", { group: row.group }), `${row.group} goes on.`),
-      { kind: "small main-act" },
+      { kind: `${kind} main-act` },
     );
-  return button("Pause", () => pause(row.group), { kind: "small" });
+  return button("Pause", () => pause(row.group), { kind });
 }
 
 function pause(group) {
@@ -115,41 +146,4 @@ function pause(group) {
     ],
     act: () => post("consumers/pause", { group, reason: values.reason }),
   });
-}
-
-function more(row) {
-  const options = Object.entries(row.options).map(([name, value]) => [name, h("code", null, value)]);
-  return h(
-    "tr",
-    { key: `${row.group}-more` },
-    h(
-      "td",
-      { colspan: 8 },
-      h(
-        "div",
-        { class: "columns" },
-        facts(
-          ["handler", h("code", null, row.handler)],
-          ["app", row.app],
-          ["handled", `${count(row.handled)}, ${count(row.failed)} attempts failed`],
-          ["due to start", quantiles(row.wait)],
-          ["run time", quantiles(row.run)],
-          ["workers", row.workers.join(", ") || "none"],
-          ["served", row.served_at ? when(row.served_at) : "never"],
-          ["declared", when(row.declared_at)],
-          row.paused_at && [
-            "paused",
-            [when(row.paused_at), ` by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}`],
-          ],
-        ),
-        options.length ? facts(...options) : h("p", { class: "faint" }, "All options at their defaults."),
-      ),
-    ),
-  );
-}
-
-function quantiles(found) {
-  return found.p50 === null
-    ? "nothing lately"
-    : `p50 ${span(found.p50)}, p95 ${span(found.p95)}, p99 ${span(found.p99)}`;
 }

@@ -1,36 +1,42 @@
 /** Dead letters by what went wrong, to be revived or discarded together. */
 
 import { h } from "../view.js";
-import { capped, many } from "../format.js";
+import { count, many } from "../format.js";
 import { Bulk } from "../parts/bulk.js";
-import { button, empty, head, when } from "../parts/pieces.js";
+import { History } from "../parts/history.js";
+import { button, consumerLink, empty, head, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { watching } from "./watching.js";
 
-const CAP = 10_000;
-
 /** Shows the causes, of every consumer or of one. */
 export function dead(place, { query, house, go }) {
-  const bulk = new Bulk(() => screen.redraw());
+  const bulk = new Bulk(
+    () => screen.redraw(),
+    () => bulk.history.look(),
+  );
+  bulk.history = new History(() => screen.redraw());
   const screen = watching(place, "dead/causes", { group: query.group }, (found) =>
     draw(found, query.group, house, bulk, go),
   );
+  bulk.resume();
   return {
     leave() {
       screen.leave();
       bulk.leave();
+      bulk.history.leave();
     },
   };
 }
 
 function draw({ rows, more }, group, house, bulk, go) {
   const total = rows.reduce((sum, row) => sum + row.count, 0);
+  const counted = `${many(total, "delivery", "deliveries")}${rows.some((row) => row.more) ? " or more" : ""}`;
   const filter = { state: "dead", ...(group && { group }) };
   const acts = house.me.role === "operator" && total > 0;
   const title = head(
     "Dead letters",
     total
-      ? `${many(total, "delivery", "deliveries")} of ${many(rows.length, "cause")}${more ? ", and more" : ""}${group ? ` in ${group}` : ""}`
+      ? `${counted} of ${many(rows.length, "cause")}${more ? ", and more" : ""}${group ? ` in ${group}` : ""}`
       : group && `of ${group}`,
     group && button("All consumers", () => go("dead"), { kind: "quiet" }),
     acts && button("Revive all", () => bulk.start("revive", filter, "all dead letters here"), { kind: "main-act" }),
@@ -47,6 +53,8 @@ function draw({ rows, more }, group, house, bulk, go) {
           "What fails for the last time waits here with its payload and every error, grouped by what went wrong, until it is revived or discarded.",
         ),
       ),
+      bulk.view(),
+      bulk.history.view(),
     ];
   }
   return [
@@ -57,6 +65,7 @@ function draw({ rows, more }, group, house, bulk, go) {
       rows.map((row) => cause(row, house, bulk)),
     ),
     bulk.view(),
+    bulk.history.view(),
   ];
 }
 
@@ -69,8 +78,8 @@ function cause(row, house, bulk) {
     h(
       "div",
       { class: "row" },
-      h("span", { class: "figure" }, capped(row.count, CAP)),
-      h("b", null, row.group),
+      h("span", { class: "figure" }, `${count(row.count)}${row.more ? "+" : ""}`),
+      h("b", null, consumerLink(row.group)),
       row.kind !== "error" && h("span", { class: "state" }, row.kind),
       h("span", { class: "faint" }, "last ", when(row.last_at), row.count > 1 && [", first ", when(row.first_at)]),
     ),

@@ -1,7 +1,13 @@
 /** Deliveries as rows: what each of them says in its state. */
 
 import { h } from "../view.js";
-import { empty, messageLink, state, when } from "../parts/pieces.js";
+import { empty, messageLink, name, state, when } from "../parts/pieces.js";
+
+/** What may be looked for, in the order of a delivery's life. */
+export const STATES = ["live", "ready", "scheduled", "running", "retrying", "done", "dead", "cancelled", "parked"];
+
+/** Those that people call otherwise. */
+export const WORDS = { retrying: "will retry" };
 
 /** What tells a row from its neighbours. */
 export function key(row) {
@@ -15,7 +21,7 @@ export const COLUMNS = [
     name: "Topic",
     cell: (row) => [
       messageLink(row.message_id, row.topic),
-      h("span", { class: "under" }, row.group || "no consumer yet"),
+      h("span", { class: "under" }, row.group ? name(row.group) : "no consumer yet"),
       h("span", { class: "narrow-only" }, row.error && h("span", { class: "error" }, row.error)),
     ],
   },
@@ -28,6 +34,8 @@ export const COLUMNS = [
 function said(row) {
   if (row.error) return h("div", { class: "cut error", title: row.error }, row.error);
   if (row.progress) return h("div", { class: "cut soft", title: row.progress }, row.progress);
+  if (row.attempt && (row.state === "scheduled" || row.state === "ready"))
+    return h("span", { class: "faint" }, `attempt ${row.attempt} did not succeed, it is tried again`);
   if (row.cancel_asked) return h("span", { class: "faint" }, "asked to stop");
   return row.held_by ? h("div", { class: "cut faint" }, row.held_by) : "";
 }
@@ -64,6 +72,10 @@ export function nothing(filter) {
     dead: [
       "No dead letters.",
       "What fails for the last time waits here, with every error, until it is revived or discarded.",
+    ],
+    retrying: [
+      "Nothing waits to be tried again.",
+      "What has failed and has attempts left waits here for the next one, until it succeeds or is a dead letter.",
     ],
     parked: ["Nothing is parked.", "What is published to a topic that nobody consumes waits here for a consumer."],
   };

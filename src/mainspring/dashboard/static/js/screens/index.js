@@ -4,6 +4,7 @@ import { h, render } from "../view.js";
 import { empty } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { audit } from "./audit.js";
+import { consumer } from "./consumer.js";
 import { consumers } from "./consumers.js";
 import { dead } from "./dead.js";
 import { fanouts } from "./fanouts.js";
@@ -19,6 +20,7 @@ const SCREENS = {
   "": ["Overview", overview],
   messages: ["Messages", messages],
   consumers: ["Consumers", consumers],
+  "consumers/view": ["Consumer", consumer],
   schedules: ["Schedules", schedules],
   "schedules/view": ["Schedule", schedule],
   dead: ["Dead letters", dead],

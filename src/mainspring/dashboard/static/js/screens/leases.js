@@ -1,21 +1,44 @@
 /** Who holds what. */
 
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
-import { ask, field } from "../parts/dialogs.js";
-import { button, empty, head, state, table, when } from "../parts/pieces.js";
+import { ask, attempt, field } from "../parts/dialogs.js";
+import { button, empty, head, name, state, table, when } from "../parts/pieces.js";
+import { Sieve } from "../parts/sieve.js";
+import { Pages } from "../pages.js";
 import { watching } from "./watching.js";
 
-const LIMIT = 200;
+const LIMIT = 100;
 
-/** Shows the leases that are held, or were lately. */
-export function leases(place, { house }) {
-  return watching(place, "leases", { limit: LIMIT }, (found) => draw(found, house));
+/** Shows the leases that are held, or were lately, by name. */
+export function leases(place, { query, house }) {
+  const own = { pages: pages(), after: undefined };
+  const asked = () => ({ find: own.sieve.find, limit: LIMIT });
+  own.sieve = new Sieve("leases", query, {
+    redraw: () => screen.redraw(),
+    search() {
+      Object.assign(own, { pages: pages(), after: undefined });
+      screen.ask(asked());
+    },
+  });
+  const screen = watching(place, "leases", asked(), (found) => draw(found, own, asked, house, () => screen.redraw()));
+  return screen;
 }
 
-function draw({ rows }, house) {
-  if (!rows.length) {
+function pages() {
+  return new Pages(
+    (row) => row.name,
+    (row, last) => row.name > last.name,
+  );
+}
+
+function draw(found, own, asked, house, redraw) {
+  const { sieve } = own;
+  own.pages.fresh(found.rows);
+  const rows = own.pages.all();
+  const after = own.after === undefined ? found.after : own.after;
+  if (!rows.length && after === null && !sieve.find) {
     return [
       head("Leases"),
       h(
@@ -29,11 +52,45 @@ function draw({ rows }, house) {
       ),
     ];
   }
-  const columns = [
-    { name: "Lease", cell: (row) => h("b", null, row.name) },
+  const load = async () => {
+    const page = await own.pages.more(
+      () => attempt(() => get("leases", { ...asked(), after })),
+      (answer) => answer.rows,
+    );
+    if (page) own.after = page.after;
+    redraw();
+  };
+  const held = count(rows.filter((row) => row.state === "held").length);
+  const columns = columnsOf(house, own.pages, redraw);
+  return [
+    head(
+      "Leases",
+      after === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
+      sieve.box("Find a lease or its holder"),
+    ),
+    h(
+      "div",
+      { class: "card" },
+      rows.length
+        ? table(columns, rows, { key: (row) => row.name })
+        : empty("Nothing matches.", "Look for less of a name."),
+    ),
+    after !== null &&
+      h(
+        "p",
+        { class: "row gap-above" },
+        h("span", { class: "faint" }, `The first ${count(rows.length)} by name; there are more.`),
+        button("More", load, { disabled: own.pages.loading }),
+      ),
+  ];
+}
+
+function columnsOf(house, pages, redraw) {
+  return [
+    { name: "Lease", cell: (row) => h("b", null, name(row.name)) },
     { name: "", cell: (row) => state(row.state) },
-    { name: "Holder", cell: (row) => row.holder ?? "–" },
-    { name: "Epoch", right: true, cell: (row) => count(row.epoch) },
+    { name: "Holder", spare: true, cell: (row) => row.holder ?? "–" },
+    { name: "Epoch", right: true, spare: true, cell: (row) => count(row.epoch) },
     {
       name: "Held",
       right: true,
@@ -45,19 +102,15 @@ function draw({ rows }, house) {
     house.me.role === "operator" && {
       name: "",
       right: true,
-      cell: (row) => row.state === "held" && button("Release", () => release(row), { kind: "small grave" }),
+      cell: (row) =>
+        row.state === "held" && button("Release", () => release(row, pages, redraw), { kind: "small grave" }),
     },
   ].filter(Boolean);
-  return [
-    head("Leases", `${rows.filter((row) => row.state === "held").length} held`),
-    h("div", { class: "card" }, table(columns, rows, { key: (row) => row.name })),
-    rows.length === LIMIT && h("p", { class: "faint gap-above" }, `Only the first ${LIMIT} are shown.`),
-  ];
 }
 
-function release(row) {
+async function release(row, pages, redraw) {
   const values = { reason: "" };
-  return ask({
+  await ask({
     title: `Release ${row.name}?`,
     label: "Release",
     grave: true,
@@ -72,4 +125,9 @@ function release(row) {
     ],
     act: () => post("leases/release", { name: row.name, reason: values.reason }),
   });
+  // Only the first page is followed: of the others this one is asked for again.
+  const found = await attempt(() => get("leases", { find: row.name, limit: 200 }));
+  const fresh = found?.rows.find((each) => each.name === row.name);
+  if (fresh) pages.older = pages.older.map((each) => (each.name === row.name ? fresh : each));
+  redraw();
 }

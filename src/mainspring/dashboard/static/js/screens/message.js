@@ -5,7 +5,7 @@ import { h } from "../view.js";
 import { between, bytes, clock, span } from "../format.js";
 import { ACTIONS, each as doing, question } from "../parts/bulk.js";
 import { attempt, confirmed, tell } from "../parts/dialogs.js";
-import { button, card, facts, head, messageLink, state, when } from "../parts/pieces.js";
+import { button, card, consumerLink, facts, head, messageLink, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { copy, edit } from "./composing.js";
 import { watching } from "./watching.js";
@@ -90,7 +90,7 @@ function deliveries(found, house) {
       h(
         "div",
         { class: "grow" },
-        h("b", null, each.group || "parked: nobody consumes this topic yet"),
+        h("b", null, each.group ? consumerLink(each.group) : "parked: nobody consumes this topic yet"),
         h("div", { class: "faint" }, standing(each)),
         each.error && h("div", { class: "error" }, each.error),
       ),
@@ -172,7 +172,9 @@ function run(each) {
     "li",
     { key: each.id, class: each.status },
     h("b", null, each.status === "dead" ? "given up" : each.status),
-    ` ${each.group} `,
+    " ",
+    consumerLink(each.group),
+    " ",
     h(
       "span",
       { class: "faint" },

@@ -7,14 +7,14 @@ import { count } from "../format.js";
 import { keys } from "../keys.js";
 import { ACTIONS, Bulk, each, question } from "../parts/bulk.js";
 import { attempt } from "../parts/dialogs.js";
+import { History } from "../parts/history.js";
 import { button, head, table, trouble } from "../parts/pieces.js";
 import { Pages } from "../pages.js";
 import { rewrite } from "../router.js";
 import { compose } from "./composing.js";
-import { COLUMNS, key, nothing } from "./deliveries.js";
+import { COLUMNS, STATES, WORDS, key, nothing } from "./deliveries.js";
 import { filters } from "./filters.js";
 
-const STATES = ["live", "ready", "scheduled", "running", "done", "dead", "cancelled", "parked"];
 const LIMIT = 50;
 /** How often a search goes on by itself through rows that do not match. */
 const ROUNDS = 10;
@@ -37,8 +37,9 @@ class Messages {
     this.operates = house.me.role === "operator";
     this.bulk = new Bulk(
       () => this.draw(),
-      () => this.choose([]),
+      () => (this.choose([]), this.history.look()),
     );
+    this.history = new History(() => this.draw());
     keys({
       j: () => this.step(1),
       k: () => this.step(-1),
@@ -50,6 +51,7 @@ class Messages {
   leave() {
     this.unwatch?.();
     this.bulk.leave();
+    this.history.leave();
     clearTimeout(this.timer);
   }
 
@@ -57,7 +59,7 @@ class Messages {
   search() {
     this.unwatch?.();
     Object.assign(this, {
-      pages: new Pages(key, (row) => row.seq),
+      pages: new Pages(key, (row, last) => row.seq < last.seq),
       before: null,
       scanned: 0,
       rounds: 0,
@@ -169,6 +171,7 @@ class Messages {
       this.list(),
       this.actions(),
       this.bulk.view(),
+      this.history.view(),
     );
   }
 
@@ -177,7 +180,7 @@ class Messages {
       h(
         "button",
         { type: "button", "aria-pressed": String(this.filter.state === name), onclick: () => this.set("state", name) },
-        name,
+        WORDS[name] ?? name,
       );
     return h("div", { class: "tabs", role: "group", "aria-label": "State" }, STATES.map(one));
   }

@@ -1,13 +1,10 @@
 /** What is happening, at a glance. */
 
 import { h, render } from "../view.js";
-import { capped, count, rate, span } from "../format.js";
-import { card, empty, messageLink, state, when } from "../parts/pieces.js";
+import { capped, count, rate } from "../format.js";
+import { charts, tile, windows } from "../parts/measures.js";
+import { card, consumerLink, empty, failed, head, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
-import "../parts/chart.js";
-
-const WINDOWS = { "15m": "15 min", "2h": "2 hours", "24h": "24 hours", "7d": "7 days" };
-const QUANTILES = ["p50", "p95", "p99"];
 
 /** Shows the overview that the frame watches. */
 export function overview(place, { house }) {
@@ -21,7 +18,7 @@ export function overview(place, { house }) {
 function draw(house) {
   const seen = house.overview;
   return [
-    h("div", { class: "head" }, h("h1", null, "Overview"), h("div", { class: "actions" }, windows(house))),
+    head("Overview", null, windows(house.window, house.over)),
     ills(seen.health),
     tiles(seen),
     charts(seen),
@@ -32,17 +29,6 @@ function draw(house) {
       h("div", { class: "stack" }, next(seen), health(seen)),
     ),
   ];
-}
-
-function windows(house) {
-  const buttons = Object.entries(WINDOWS).map(([name, label]) =>
-    h(
-      "button",
-      { type: "button", "aria-pressed": String(house.window === name), onclick: () => house.over(name) },
-      label,
-    ),
-  );
-  return h("div", { class: "tabs", role: "group", "aria-label": "Window of time" }, buttons);
 }
 
 function ills(found) {
@@ -87,17 +73,12 @@ function tiles(seen) {
       href("messages", { state: "running" }),
       !workers.alive && all.length ? "warm" : "",
     ),
-    tile(
-      "Scheduled",
-      capped(totals.scheduled, cap),
-      "later, or to be retried",
-      href("messages", { state: "scheduled" }),
-    ),
+    tile("Scheduled", capped(totals.scheduled, cap), "later or again", href("messages", { state: "scheduled" })),
     tile(
       "Failing",
       [rate(failing), h("small", null, " /s")],
-      share ? `${share} % of all attempts` : "in the last minute",
-      href("messages", { state: "dead" }),
+      share ? `${share} % of attempts` : "in the last minute",
+      href("messages", { state: "retrying" }),
       share >= 50 ? "alarm" : share >= 10 ? "warm" : "",
     ),
     tile(
@@ -107,69 +88,6 @@ function tiles(seen) {
       href("dead"),
       totals.dead ? "alarm" : "",
     ),
-  );
-}
-
-function tile(label, figure, detail, to, mood = "") {
-  return h(
-    "a",
-    { key: label, class: `card tile ${mood}`, href: to },
-    h("span", { class: "label" }, label),
-    h("span", { class: "figure" }, figure),
-    h("span", { class: "detail" }, detail),
-  );
-}
-
-function charts({ measures, now }) {
-  const { buckets, span: width } = measures;
-  const at = buckets.map((bucket) => bucket.at);
-  // The last one has only just begun: by its whole width it would always look like a collapse.
-  const seconds = (at) => Math.max(1, Math.min(width, (Date.parse(now) - Date.parse(at)) / 1000));
-  const perSecond = (name) => buckets.map((bucket) => bucket[name] / seconds(bucket.at));
-  const bars = ["done", "failed", "dead"].map((name) => ({ name, mark: `c-${name}`, values: perSecond(name) }));
-  const lines = (what) =>
-    QUANTILES.map((name) => ({ name, mark: `c-${name}`, values: buckets.map((bucket) => bucket[what][name]) }));
-  return h(
-    "div",
-    { class: "charts" },
-    chart("Throughput", legend(["done", "failed", "dead"]), {
-      at,
-      span: width,
-      bars,
-      say: (value) => `${rate(value)}/s`,
-      label: "Attempts a second over time",
-    }),
-    chart("Due to start", legend(QUANTILES), {
-      at,
-      span: width,
-      lines: lines("wait"),
-      say: span,
-      label: "How long due work waited",
-    }),
-    chart("Run time", legend(QUANTILES), {
-      at,
-      span: width,
-      lines: lines("run"),
-      say: span,
-      label: "How long handlers ran",
-    }),
-  );
-}
-
-function chart(title, aside, data) {
-  return h(
-    "section",
-    { class: "card", key: title },
-    h("header", null, h("h2", null, title), h("div", { class: "aside" }, aside)),
-    h("div", { class: "body" }, h("ms-chart", { ".data": data })),
-  );
-}
-
-function legend(names) {
-  return h(
-    "div",
-    { class: "legend" },
-    names.map((name) => h("span", { class: `c-${name}` }, h("b", null, name))),
   );
 }
 
@@ -190,17 +108,13 @@ function groups(seen) {
     h(
       "tr",
       { key: group.group },
-      h(
-        "td",
-        null,
-        h("a", { href: href("messages", { group: group.group, state: "live" }) }, group.group),
-        " ",
-        group.paused && state("paused"),
-      ),
+      h("td", null, consumerLink(group.group), " ", group.paused && state("paused")),
       h(
         "td",
         { class: "right" },
-        capped(group.ready, seen.cap),
+        group.ready
+          ? h("a", { href: href("messages", { group: group.group, state: "ready" }) }, capped(group.ready, seen.cap))
+          : "0",
         " ",
         h("span", { class: "meter roomy" }, meter(group.ready / most)),
       ),
@@ -240,20 +154,7 @@ function failures(seen) {
       null,
       empty("Nothing has failed.", "Failed attempts are kept for 30 days, and shown here with what went wrong."),
     );
-  const rows = seen.failures.map((run) =>
-    h(
-      "li",
-      { key: run.id },
-      state(run.status),
-      h(
-        "div",
-        { class: "grow" },
-        h("div", { class: "cut error", title: run.error }, run.error),
-        h("span", { class: "faint" }, run.group, " · attempt ", run.attempt, " · ", messageLink(run.message_id)),
-      ),
-      h("span", { class: "faint" }, when(run.finished_at)),
-    ),
-  );
+  const rows = seen.failures.map((run) => failed(run, consumerLink(run.group)));
   return card("Newest failures", h("a", { href: href("dead") }, "Dead letters"), h("ul", { class: "list" }, rows));
 }
 

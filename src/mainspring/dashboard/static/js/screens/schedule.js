@@ -16,7 +16,7 @@ export function schedule(place, { query, house, go }) {
   const own = {
     pages: new Pages(
       (run) => run.id,
-      (run) => run.id,
+      (run, last) => run.id < last.id,
     ),
     before: undefined,
   };

@@ -3,33 +3,24 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { between, many, span } from "../format.js";
-import { ask, attempt, confirmed, field } from "../parts/dialogs.js";
-import { button, empty, head, state, strip, table, when } from "../parts/pieces.js";
+import { ask, attempt, field, tell } from "../parts/dialogs.js";
+import { checked, editor } from "../parts/json.js";
+import { button, empty, head, messageLink, name, state, strip, table, when } from "../parts/pieces.js";
+import { Sieve } from "../parts/sieve.js";
 import { href } from "../router.js";
 import { watching } from "./watching.js";
 
 /** Shows every schedule. */
-export function schedules(place, { house, go }) {
-  const own = { search: "" };
-  const screen = watching(place, "schedules", null, (found) => draw(found, own, house, go, () => screen.redraw()));
+export function schedules(place, { query, house, go }) {
+  const sieve = new Sieve("schedules", query, { redraw: () => screen.redraw() });
+  const screen = watching(place, "schedules", null, (found) => draw(found, sieve, house, go));
   return screen;
 }
 
-function draw({ rows }, own, house, go, redraw) {
+function draw({ rows }, sieve, house, go) {
   const operates = house.me.role === "operator";
   const frozen = rows.find((row) => row.frozen_at);
-  const wanted = own.search.toLowerCase();
-  const found = rows.filter((row) =>
-    `${row.name} ${row.description} ${row.rhythm} ${row.timezone}`.toLowerCase().includes(wanted),
-  );
-  const search = h("input", {
-    type: "search",
-    placeholder: "Find a schedule",
-    "aria-label": "Find a schedule",
-    "data-search": true,
-    value: own.search,
-    oninput: (event) => ((own.search = event.target.value), redraw()),
-  });
+  const found = sieve.found(rows, (row) => `${row.name} ${row.description} ${row.rhythm} ${row.timezone} ${row.state}`);
   const freeze =
     operates &&
     (frozen
@@ -38,7 +29,7 @@ function draw({ rows }, own, house, go, redraw) {
   const title = head(
     "Schedules",
     rows.length ? many(rows.length, "schedule") : null,
-    rows.length > 5 && search,
+    rows.length > 0 && sieve.box("Find a schedule"),
     freeze,
   );
   if (!rows.length) {
@@ -67,8 +58,9 @@ function draw({ rows }, own, house, go, redraw) {
   const columns = [
     {
       name: "Schedule",
+      by: (row) => row.name,
       cell: (row) => [
-        h("a", { href: href("schedules/view", { name: row.name }) }, row.name),
+        h("a", { href: href("schedules/view", { name: row.name }) }, name(row.name)),
         " ",
         row.state !== "active" && state(row.state, row.problem),
         h("span", { class: "under" }, row.description || row.rhythm),
@@ -82,11 +74,19 @@ function draw({ rows }, own, house, go, redraw) {
     {
       name: "Next",
       right: true,
-      cell: (row) => (row.state === "active" && row.next_at ? when(row.next_at, "countdown") : "–"),
+      rising: true,
+      by: (row) => (due(row) ? Date.parse(row.next_at) : null),
+      cell: (row) => (due(row) ? when(row.next_at, "countdown") : "–"),
     },
-    { name: "Last run", right: true, spare: true, cell: last },
+    {
+      name: "Last run",
+      right: true,
+      spare: true,
+      by: (row) => row.last_run && Date.parse(row.last_run.finished_at),
+      cell: last,
+    },
     { name: "Lately", cell: (row) => strip(row.recent) },
-    operates && { name: "", right: true, cell: (row) => h("span", { class: "row end" }, steer(row)) },
+    operates && { name: "", right: true, spare: true, cell: (row) => h("span", { class: "row end" }, steer(row)) },
   ].filter(Boolean);
   return [
     title,
@@ -94,10 +94,18 @@ function draw({ rows }, own, house, go, redraw) {
     h(
       "div",
       { class: "card" },
-      table(columns, found, { key: (row) => row.name, open: (row) => go("schedules/view", { name: row.name }) }),
+      table(columns, sieve.sorted(found, columns), {
+        key: (row) => row.name,
+        open: (row) => go("schedules/view", { name: row.name }),
+        sieve,
+      }),
     ),
     !found.length && h("p", { class: "faint gap-above" }, "No schedule matches."),
   ];
+}
+
+function due(row) {
+  return row.state === "active" && row.next_at;
 }
 
 function last(row) {
@@ -111,20 +119,37 @@ function last(row) {
 
 /** The buttons of one schedule. */
 export function steer(row) {
-  const trigger = () =>
-    confirmed(
-      `Run ${row.name} now?`,
-      "Once, outside of its rhythm: the next occurrence stays as it is.",
-      "Run it",
-      () => post("schedules/trigger", { name: row.name }),
-    );
   const going =
     row.state === "paused"
       ? button("Resume", () => attempt(() => post("schedules/resume", { name: row.name }), `${row.name} goes on.`), {
           kind: "small main-act",
         })
       : button("Pause", () => pausing(row.name), { kind: "small" });
-  return [button("Run now", trigger, { kind: "small" }), row.state !== "retired" && row.state !== "finished" && going];
+  return [
+    button("Run now", () => trigger(row.name), { kind: "small" }),
+    row.state !== "retired" && row.state !== "finished" && going,
+  ];
+}
+
+async function trigger(name) {
+  const values = { payload: "" };
+  const done = await ask({
+    title: `Run ${name} now?`,
+    label: "Run it",
+    values,
+    draw: (_, redraw) => [
+      h("p", { class: "soft" }, "Once, outside of its rhythm: the next occurrence stays as it is."),
+      h(
+        "details",
+        null,
+        h("summary", null, "With another payload"),
+        editor(values, "payload", "Payload", { hint: "JSON, for this run only.", blank: "Empty: its own.", redraw }),
+      ),
+    ],
+    act: () =>
+      post("schedules/trigger", { name, ...(values.payload.trim() && { payload_text: checked(values.payload) }) }),
+  });
+  if (done) tell([`${name} runs. `, messageLink(done.id, "Its message")]);
 }
 
 function pausing(name) {

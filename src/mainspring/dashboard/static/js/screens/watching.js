@@ -4,27 +4,37 @@ import { watch } from "../watch.js";
 import { h, render } from "../view.js";
 import { trouble } from "../parts/pieces.js";
 
-/** Draw what is watched, whenever it or the screen's own state changes; `leave` ends it. */
-export function watching(place, path, query, draw) {
+/**
+ * Draw what is watched, whenever it or the screen's own state changes; `leave` ends it, `ask` asks for something else.
+ *
+ * `instead()` is what stands beneath the trouble where nothing was ever seen.
+ */
+export function watching(place, path, query, draw, instead) {
   let body = null;
   let refused = null;
+  let unwatch = null;
 
   function redraw() {
-    if (body === null) render(place, refused ? trouble(refused) : h("p", { class: "faint" }, "Loading …"));
-    else render(place, refused && trouble(refused), draw(body));
+    if (body !== null) render(place, refused && trouble(refused), draw(body));
+    else render(place, refused ? [trouble(refused), instead?.()] : h("p", { class: "faint" }, "Loading …"));
   }
 
-  const leave = watch(path, query, {
-    data(fresh) {
-      body = fresh;
-      refused = null;
-      redraw();
-    },
-    refused(refusal) {
-      refused = refusal;
-      redraw();
-    },
-  });
+  function ask(asked) {
+    unwatch?.();
+    unwatch = watch(path, asked, {
+      data(fresh) {
+        body = fresh;
+        refused = null;
+        redraw();
+      },
+      refused(refusal) {
+        refused = refusal;
+        redraw();
+      },
+    });
+  }
+
+  ask(query);
   redraw();
-  return { leave, redraw };
+  return { leave: () => unwatch(), redraw, ask };
 }

@@ -4,18 +4,22 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
 import { ask, attempt, field } from "../parts/dialogs.js";
-import { button, card, empty, head, messageLink, state, when } from "../parts/pieces.js";
+import { button, card, consumerLink, empty, head, messageLink, state, table, when } from "../parts/pieces.js";
+import { Sieve } from "../parts/sieve.js";
+import { href } from "../router.js";
 import { watching } from "./watching.js";
 
 /** How many of what a worker holds the server lists. */
 const LISTED = 50;
 
 /** Shows every worker that has reported itself. */
-export function workers(place, { house }) {
-  return watching(place, "workers", null, (found) => draw(found, house));
+export function workers(place, { query, house }) {
+  const sieve = new Sieve("workers", query, { redraw: () => screen.redraw() });
+  const screen = watching(place, "workers", null, (found) => draw(found, house, sieve));
+  return screen;
 }
 
-function draw({ rows }, house) {
+function draw({ rows }, house, sieve) {
   if (!rows.length) {
     return [
       head("Workers"),
@@ -30,81 +34,127 @@ function draw({ rows }, house) {
       ),
     ];
   }
+  const columns = columnsOf(house);
+  const found = sieve.found(rows, (row) => `${row.name} ${row.host} ${row.pid} ${row.groups.join(" ")} ${words(row)}`);
+  const shown = sieve.sorted(found, columns);
   const alive = rows.filter((row) => row.alive).length;
   const silent = rows.length - alive;
   return [
-    head("Workers", `${alive} alive${silent ? `, ${silent} silent` : ""}`),
-    h(
-      "div",
-      { class: "stack" },
-      rows.map((row) => worker(row, house)),
-    ),
+    head("Workers", `${alive} alive${silent ? `, ${silent} silent` : ""}`, sieve.box("Find a worker")),
+    h("div", { class: "card gap-below" }, table(columns, shown, { key: seat, sieve })),
+    found.length ? hands(shown) : h("p", { class: "faint" }, "No worker matches."),
   ];
 }
 
-function worker(row, house) {
-  const marks = [
+function columnsOf(house) {
+  return [
+    {
+      name: "Worker",
+      by: (row) => row.name,
+      cell: (row) => [h("b", null, row.name), h("span", { class: "under nowrap" }, `${row.host}, process ${row.pid}`)],
+    },
+    { name: "State", by: words, cell: (row) => h("span", { class: "row" }, marks(row)) },
+    {
+      name: "Serves",
+      fill: true,
+      spare: true,
+      cell: (row) => h("div", { class: "cut soft", title: row.groups.join(", ") }, row.groups.join(", ") || "nothing"),
+    },
+    { name: "In hand", right: true, by: held, cell: (row) => (held(row) ? holding(row) : "0") },
+    { name: "Heard", right: true, spare: true, by: (row) => Date.parse(row.beat_at), cell: (row) => when(row.beat_at) },
+    {
+      name: "Up",
+      right: true,
+      spare: true,
+      by: (row) => -Date.parse(row.started_at),
+      cell: (row) => [when(row.started_at, "age"), h("span", { class: "under" }, `bell: ${row.bell}`)],
+    },
+    house.me.role === "operator" && { name: "", right: true, cell: (row) => row.alive && steer(row) },
+  ].filter(Boolean);
+}
+
+/** What it holds is seen at once; what it last reported is a few seconds old, and counts where not all are listed. */
+function held(row) {
+  return row.hands.length < LISTED ? row.hands.length : Math.max(row.in_hand, row.hands.length);
+}
+
+function holding(row) {
+  return h("a", { href: href("messages", { state: "running", worker: row.name }) }, count(held(row)));
+}
+
+function words(row) {
+  return [row.alive ? "alive" : "silent", row.draining_at && draining(row), row.tripped.length && "tripped"]
+    .filter(Boolean)
+    .join(" ");
+}
+
+function draining(row) {
+  return row.drains ? "draining" : "drain asked";
+}
+
+function heard(row) {
+  const by = row.drained_by ? `by ${row.drained_by}` : "";
+  return row.drains ? by : `${by}: it has not said yet that it heard; a worker of an older release never does`;
+}
+
+/** Its name where workers of other apps may be called the same. */
+function seat(row) {
+  return `${row.app}/${row.name}`;
+}
+
+function marks(row) {
+  return [
     state(row.alive ? "alive" : "silent", row.alive ? undefined : "It has not reported itself for a while"),
-    row.draining_at && state("draining", `by ${row.drained_by}`),
+    row.draining_at && state(draining(row), heard(row)),
     row.tripped.length > 0 && state("tripped", row.tripped.join(", ")),
   ];
-  const steer =
-    house.me.role === "operator" &&
-    row.alive &&
-    (row.draining_at
-      ? button(
-          "Let it work",
-          () => attempt(() => post("workers/resume", { name: row.name }), `${row.name} takes work again.`),
-          { kind: "small main-act" },
-        )
-      : button("Drain", () => drain(row.name), { kind: "small" }));
-  const hands = row.hands.map((each) =>
-    h(
-      "li",
-      { key: `${each.message_id}-${each.group}` },
-      state(each.lapsed ? "lapsed" : "running"),
-      h(
-        "div",
-        { class: "grow cut" },
+}
+
+function steer(row) {
+  if (row.draining_at)
+    return button(
+      "Let it work",
+      () => attempt(() => post("workers/resume", { name: seat(row) }), `${row.name} takes work again.`),
+      { kind: "small main-act" },
+    );
+  return button("Drain", () => drain(row), { kind: "small" });
+}
+
+/** What all of them have in hand. */
+function hands(rows) {
+  const total = rows.reduce((sum, row) => sum + held(row), 0);
+  const listed = rows.flatMap((row) => row.hands);
+  const columns = [
+    { name: "State", cell: (each) => state(each.lapsed ? "lapsed" : "running") },
+    {
+      name: "Topic",
+      cell: (each) => [
         messageLink(each.message_id, each.topic),
-        h("span", { class: "faint" }, ` ${each.group}${each.attempt > 1 ? ` · attempt ${each.attempt}` : ""}`),
-        each.progress && h("div", { class: "soft" }, each.progress),
-      ),
-      each.cancel_asked && h("span", { class: "faint" }, "asked to stop"),
-    ),
-  );
-  // What it holds is seen at once; what it last reported is a few seconds old, and counts where not all are listed.
-  const held = row.hands.length < LISTED ? row.hands.length : Math.max(row.in_hand, row.hands.length);
-  return h(
-    "div",
-    { key: row.name },
-    card(
-      row.name,
-      h("div", { class: "row" }, marks, steer),
-      h(
-        "div",
-        { class: "body faint" },
-        h(
-          "div",
-          { class: "row dotted" },
-          h("span", null, `${row.host}, process ${row.pid}`),
-          h("span", null, "up ", when(row.started_at, "age")),
-          h("span", null, "heard ", when(row.beat_at)),
-          h("span", null, `bell: ${row.bell}`),
-        ),
-        h("div", null, `serves ${row.groups.join(", ") || "nothing"}`),
-      ),
-      h("header", null, h("h2", null, held ? `${count(held)} in hand` : "Nothing in hand")),
-      hands.length > 0 && h("ul", { class: "list" }, hands),
-      held > hands.length && h("p", { class: "body faint" }, `and ${count(held - hands.length)} more`),
-    ),
+        each.progress && h("span", { class: "narrow-only faint" }, each.progress),
+      ],
+    },
+    { name: "Consumer", cell: (each) => consumerLink(each.group) },
+    { name: "Worker", spare: true, cell: (each) => each.held_by },
+    { name: "Attempt", right: true, spare: true, cell: (each) => each.attempt },
+    {
+      name: "",
+      fill: true,
+      cell: (each) => h("div", { class: "cut soft" }, each.cancel_asked ? "asked to stop" : each.progress),
+    },
+  ];
+  const more = total - listed.length;
+  return card(
+    total ? `${count(total)} in hand` : "Nothing in hand",
+    null,
+    listed.length > 0 && table(columns, listed, { key: (each) => `${each.message_id}-${each.group}` }),
+    more > 0 && h("p", { class: "body faint" }, `and ${count(more)} more: the numbers above lead to them.`),
   );
 }
 
-function drain(name) {
+function drain(row) {
   const values = { reason: "" };
   return ask({
-    title: `Drain ${name}?`,
+    title: `Drain ${row.name}?`,
     label: "Drain",
     values,
     draw: () => [
@@ -115,6 +165,6 @@ function drain(name) {
       ),
       field(values, "reason", "Reason", { placeholder: "for the audit log" }),
     ],
-    act: () => post("workers/drain", { name, reason: values.reason }),
+    act: () => post("workers/drain", { name: seat(row), reason: values.reason }),
   });
 }

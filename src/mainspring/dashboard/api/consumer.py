@@ -1,0 +1,77 @@
+"""One consumer: how it does over time, what it fails of, and how it is set up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from mainspring.dashboard.answers import Problem
+from mainspring.dashboard.api.consumers import Consumer, declared
+from mainspring.dashboard.api.dead import Cause, cause
+from mainspring.dashboard.api.measuring import MeasuresShown, measures
+from mainspring.dashboard.api.overview import CAP
+from mainspring.dashboard.api.shapes import Run, run
+from mainspring.dashboard.reading import Name
+from mainspring.dashboard.route import Visit, viewing
+from mainspring.model.measures import Window
+from mainspring.model.views import RunView
+
+_CAUSES, _FAILURES = 5, 8
+_LOOKED_AT = 50
+"""Among so many of its kept runs, and as many failures of all, its own are looked for."""
+
+
+class ConsumerQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which consumer, and how far back its measures go."""
+
+    group: Name
+    window: Window = "15m"
+
+
+class ConsumerDetails(Struct, frozen=True):
+    """A consumer, what ended of it by time, and what it failed of. Its states are counted up to ``cap``."""
+
+    now: datetime
+    window: Window
+    cap: int
+    consumer: Consumer
+    measures: MeasuresShown
+    causes: list[Cause]
+    """What its dead letters died of, the most frequent first."""
+    more_causes: bool
+    failures: list[Run]
+    """Its newest failed attempts, the last to end first."""
+
+
+async def consumer(visit: Visit, asked: ConsumerQuery) -> ConsumerDetails:
+    """One consumer with its measures and failures."""
+    found = await declared(visit, asked.group)
+    if not found:
+        raise Problem(404, "not_found", f"no code declares a consumer {asked.group!r}, or not any more")
+    causes = await visit.app.dead.causes(group=asked.group, limit=_CAUSES)
+    return ConsumerDetails(
+        datetime.now(UTC),
+        asked.window,
+        CAP,
+        found[0],
+        measures(await visit.house.pulse.measures(asked.window, asked.group)),
+        [cause(each, visit) for each in causes.rows],
+        causes.more,
+        [run(each, visit.redaction) for each in await _failures(visit, asked.group)],
+    )
+
+
+async def _failures(visit: Visit, group: str) -> list[RunView]:
+    """Its newest failures: where it keeps its successes, too, they are among those of all consumers."""
+    kept = await visit.app.messages.runs(group, limit=_LOOKED_AT)
+    failed = await visit.app.messages.failures(limit=_LOOKED_AT)
+    own = {each.id: each for each in (*kept, *failed) if each.group == group and each.status in ("failed", "dead")}
+    return sorted(own.values(), key=lambda each: (each.finished_at, each.id), reverse=True)[:_FAILURES]
+
+
+ROUTES = (
+    viewing(
+        "/api/consumer", consumer, "One consumer, how it does and what it fails of", ConsumerDetails, ConsumerQuery
+    ),
+)
