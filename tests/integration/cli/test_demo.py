@@ -29,7 +29,7 @@ def test_the_demo_adds_up_and_what_it_says_to_type_works(shell: Shell) -> None:
 
 
 def _type_what_it_says(shell: Shell, said: str) -> None:
-    commands = re.findall(r"^  (?:\S*mainspring|\S+ -m mainspring\.cli) (.*)$", said, re.MULTILINE)
+    commands = re.findall(r"^  (?:\S*mainspring|\S+ -m mainspring) (.*)$", said, re.MULTILINE)
     (shell.environment["MAINSPRING_URL"],) = re.findall(r"export MAINSPRING_URL=(\S+)", said)
 
     answers = [shell(*shlex.split(command, comments=True)) for command in commands]

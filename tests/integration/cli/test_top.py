@@ -286,6 +286,7 @@ def test_a_database_that_stands_still_is_said_so_long_before_it_is_given_up(shel
 def test_ctrl_c_before_anything_is_drawn_leaves_no_traceback(shell: Shell) -> None:
     impatient = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background has it ignored
         "class Impatient:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == sys.argv[1]:\n"

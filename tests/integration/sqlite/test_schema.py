@@ -26,6 +26,7 @@ ALL = [
     "0012_fanout",
     "0013_measures",
     "0014_steering",
+    "0015_roster",
 ]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 
