@@ -59,7 +59,8 @@ SELECT
         ELSE now() - ($1 - n) * interval '10 milliseconds' END,
     now(), now() - ($1 - n) * interval '10 milliseconds',
     CASE WHEN n % 4 = 0 THEN 'tenant:' || n % 50 WHEN n % 4 = 1 THEN 'order:' || n END,
-    CASE WHEN n % 1000 = 500 THEN 'worker-' || n / 1000 % 10 END, 1, 1
+    CASE WHEN n % 1000 = 500 THEN 'worker-' || n / 1000 % 10 END, 1,
+    CASE WHEN n % 1000 = 500 THEN 1 WHEN n % 5000 = 44 THEN 2 ELSE 0 END
 FROM generate_series(1, $1::integer) AS n
 """
 _RUNS = """
@@ -164,6 +165,8 @@ def _reads(app: Mainspring, rows: int) -> list[tuple[str, Read]]:
         ("live, page in the middle", search(before=rows // 2)),
         ("scheduled", search(state="scheduled")),
         ("ready", search(state="ready")),
+        ("will retry", search(state="retrying")),
+        ("will retry, of a group", search(state="retrying", group="mails")),
         ("running", search(state="running")),
         ("held by a worker", search(held_by="worker-3")),
         ("held by nobody", search(held_by="nobody")),
