@@ -14,6 +14,8 @@ import pytest
 from tests.dashboard.report import show_refusals
 from tests.faults.report import show_reports
 from tests.integration.handles.report import show_handles
+from tests.integration.namespaces.report import show_namespaces
+from tests.raising.report import show_raises
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_url
 from tests.services.rewriting import rewrite
@@ -104,4 +106,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{count} tests need what is {MARK} {what}")
     show_reports(terminalreporter)
     show_handles(terminalreporter)
+    show_namespaces(terminalreporter)
     show_refusals(terminalreporter)
+    show_raises(terminalreporter)

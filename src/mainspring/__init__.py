@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from mainspring.model.join import JoinOutcome, JoinReceipt
     from mainspring.model.lease import LeaseView
     from mainspring.model.message import Cancelled, Keep, Priority, Receipt
+    from mainspring.model.retention import Retention
     from mainspring.model.verdict import Cancel, Done, Snooze
-    from mainspring.model.views import Retention
     from mainspring.storage.codec import Codec, JsonCodec, MsgpackCodec
     from mainspring.telemetry import events
     from mainspring.telemetry.logs import JsonLines
@@ -158,7 +158,7 @@ _HOMES = {
     "mainspring.model.lease": ("LeaseView",),
     "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
     "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
-    "mainspring.model.views": ("Retention",),
+    "mainspring.model.retention": ("Retention",),
     "mainspring.telemetry.events": ("events",),
     "mainspring.telemetry.logs": ("JsonLines",),
     "mainspring.storage.codec": ("Codec", "JsonCodec", "MsgpackCodec"),

@@ -1,7 +1,10 @@
 """Who comes in, and what they may."""
 
+from typing import Any
+
 from playwright.sync_api import expect
 
+from mainspring.dashboard import Identity
 from tests.browser.conftest import Opening, Sites
 from tests.browser.site import OPERATOR, VIEWER, Site, shop
 
@@ -10,9 +13,10 @@ def test_a_token_lets_in_and_a_wrong_one_does_not(site: Site, visit: Opening, to
     page = visit(site, "/messages", token=None)
 
     page.get_by_label("Token").fill("not-the-token-of-anybody")
-    page.get_by_role("button", name="Log in").click()
+    with page.expect_console_message(lambda said: "401" in said.text):  # the browser itself reports it, perhaps late
+        page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_be_visible()
-    told.clear()  # the browser itself reports the 401
+    told.clear()
     page.get_by_label("Token").fill(OPERATOR)
     page.get_by_role("button", name="Log in").click()
 
@@ -53,10 +57,32 @@ def test_a_viewer_is_offered_nothing_to_change_and_refused_when_trying(
     told.clear()  # the browser itself reports the 403
 
 
-def test_without_authentication_it_is_looked_at_only(sites: Sites, visit: Opening) -> None:
-    site = sites(shop("memory://"), tokens={})
-    page = visit(site, "/consumers", token=None)
+def test_after_many_wrong_tokens_a_right_one_lets_in(site: Site, visit: Opening, told: list[str]) -> None:
+    page = visit(site, "/audit", token=None)
+    for number in range(6):
+        page.get_by_label("Token").fill(f"wrong token {number}")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("button", name="Log in")).to_be_enabled()
+        expect(page.get_by_role("alert")).to_have_text("wrong token: ask the operators of this dashboard for one")
+    told.clear()  # the browser itself reports every 401
 
-    expect(page.get_by_text("take_order")).to_be_visible()
-    expect(page.get_by_text("read-only")).to_be_visible()
-    expect(page.get_by_role("main").get_by_role("button", name="Pause")).to_have_count(0)
+    page.get_by_label("Token").fill(OPERATOR)
+    page.get_by_role("button", name="Log in").click()
+
+    row = page.get_by_role("row").filter(has_text="operator (dashboard)")
+    expect(row).to_contain_text("log in")
+    expect(row).to_contain_text("from 127.0.0.1")
+    failed = page.get_by_role("row").filter(has_text="log in failed")
+    expect(failed).to_contain_text("unknown")
+    expect(failed).to_contain_text("the token is wrong, from 127.0.0.1")
+
+
+def test_a_token_in_the_address_is_not_kept_where_there_is_no_login(sites: Sites, visit: Opening) -> None:
+    async def authenticate(_request: Any) -> Identity | None:
+        return None
+
+    site = sites(shop("memory://"), tokens=None, authenticate=authenticate)
+    page = visit(site, f"/login#token={OPERATOR}", token=None)
+
+    expect(page.get_by_text("it does not know you")).to_be_visible()
+    assert OPERATOR not in page.url

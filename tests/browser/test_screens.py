@@ -108,7 +108,7 @@ def test_empty_screens_say_how_there_would_be_something(sites: Sites, visit: Ope
         "/leases": "No lease is held, or was lately.",
         "/fanouts": "There is no fan-out.",
         "/workers": "No worker has reported itself.",
-        "/audit": "Nobody has changed anything yet.",
+        "/audit": "log in",
         "/nowhere": "There is no such page.",
     }
     for path, text in texts.items():

@@ -1,12 +1,12 @@
 """What the contract tests do over and over: draft, declare, publish, claim, settle, turn the clock."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 from uuid import UUID, uuid4
 
-from mainspring.model.browsing import Filter
+from mainspring.model.browsing import Filter, Sought
 from mainspring.model.message import (
     ALL_LEVELS,
     Claim,
@@ -20,7 +20,6 @@ from mainspring.model.message import (
 )
 from mainspring.model.verdict import Bury, Failure, FailureKind, Settlement, Verdict
 from mainspring.model.views import Counts, Declaration, DeliveryView, MessageView
-from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Storage
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -35,6 +34,8 @@ TICK = timedelta(microseconds=1)
 """The smallest step a storage's clock can make."""
 
 HOLD = 30 * SECOND
+WORKER = "worker-1"
+"""Who claims, unless it is said."""
 TOPIC = "orders.placed"
 
 
@@ -84,12 +85,12 @@ async def claim(
     group: str = "mailer",
     limit: int = 100,
     scans: tuple[Scan, ...] = ALL_LEVELS,
-    owner: str = "worker-1",
+    owner: str = WORKER,
 ) -> list[Delivery]:
     return await storage.mailbox.claim([Want(group, limit, scans)], owner, HOLD)
 
 
-async def claim_one(storage: Storage, group: str = "mailer", owner: str = "worker-1") -> Delivery:
+async def claim_one(storage: Storage, group: str = "mailer", owner: str = WORKER) -> Delivery:
     (delivery,) = await claim(storage, group, 1, owner=owner)
     return delivery
 
@@ -100,8 +101,15 @@ async def hold_one(storage: Storage, group: str = "mailer", one: Draft | None = 
     return await claim_one(storage, group)
 
 
-async def reap(storage: Storage, *groups: str, owner: str = "worker-2") -> Delivery | None:
-    return await storage.mailbox.reap(groups or ("mailer",), owner, HOLD)
+async def reap(
+    storage: Storage,
+    *groups: str,
+    owner: str = WORKER,
+    hold: timedelta = HOLD,
+    accused: bool = True,
+    aside: Collection[Claim] = (),
+) -> Delivery | None:
+    return await storage.mailbox.reap(groups or ("mailer",), owner, hold, accused=accused, aside=aside)
 
 
 async def settle(
@@ -110,9 +118,10 @@ async def settle(
     verdict: Verdict,
     keep: Keep = "failures",
     took: timedelta = NOW,
+    owner: str = WORKER,
 ) -> Settled:
     claimed = which.claim if isinstance(which, Delivery) else which
-    return await storage.mailbox.settle([Settlement(claimed, verdict, keep, took)])
+    return await storage.mailbox.settle([Settlement(claimed, verdict, keep, took)], owner)
 
 
 async def bury_one(storage: Storage, group: str = "mailer", error: str = "boom", one: Draft | None = None) -> Delivery:
@@ -139,9 +148,9 @@ async def statuses(storage: Storage, message_id: UUID) -> list[str]:
     return [run.status for run in (await found(storage, message_id)).runs]
 
 
-async def listed(storage: Storage, state: Stands) -> list[UUID]:
+async def listed(storage: Storage, state: Sought, **narrowed: Any) -> list[UUID]:
     """The messages in a state, newest first."""
-    return [view.message_id for view in (await storage.ledger.browse(Filter(state=state))).rows]
+    return [view.message_id for view in (await storage.ledger.browse(Filter(state=state, **narrowed))).rows]
 
 
 async def counts(storage: Storage, group: str = "mailer") -> Counts:

@@ -1,6 +1,8 @@
 """Browsing: every state, every filter, page by page."""
 
-from mainspring.model.browsing import DeadSelection, Filter
+from uuid import UUID
+
+from mainspring.model.browsing import DeadSelection, Filter, Sought
 from mainspring.model.message import Priority
 from mainspring.model.verdict import DONE, Cancel, Done
 from mainspring.storage.contract import Storage
@@ -10,6 +12,7 @@ from tests.contract.acting import (
     MINUTE,
     NOON,
     SECOND,
+    WORKER,
     bury_one,
     claim,
     claim_one,
@@ -18,6 +21,7 @@ from tests.contract.acting import (
     listed,
     publish,
     settle,
+    the_copy,
     turn,
 )
 
@@ -47,18 +51,38 @@ async def test_each_state_lists_its_own(storage: Storage) -> None:
     ]
 
 
-async def test_a_lapsed_claim_is_shown_as_running_and_lapsed(storage: Storage) -> None:
+async def test_a_claim_that_lapsed_is_shown_as_lapsed_and_runs_no_more(storage: Storage) -> None:
     held = await hold_one(storage, one=draft(group="mailer", key="k", priority=Priority.HIGH))
 
     turn(storage, HOUR)
-    (view,) = (await storage.ledger.browse(Filter(state="running"))).rows
+    (view,) = (await storage.ledger.browse(Filter(state="lapsed"))).rows
+    running = (await storage.ledger.browse(Filter(state="running"))).rows
 
+    assert running == ()
     assert (view.seq, view.message_id, view.group) == (held.id, held.message_id, "mailer")
     assert (view.topic, view.key, view.priority) == ("orders.placed", "k", Priority.HIGH)
-    assert (view.state, view.lapsed, view.held_by) == ("running", True, "worker-1")
+    assert (view.state, view.held_by) == ("lapsed", "worker-1")
     assert (view.attempt, view.deaths, view.cancel_asked) == (1, 0, False)
     assert (view.due_at, view.scheduled_for, view.published_at) == (NOON + HOLD, NOON, NOON)
     assert (view.error, view.buried_at) == (None, None)
+
+
+async def test_what_lapsed_and_what_runs_are_told_apart_wherever_they_are_looked_for(storage: Storage) -> None:
+    lapsed = await hold_one(storage)
+    turn(storage, HOUR)
+    running = await hold_one(storage)
+    expected: dict[Sought, list[UUID]] = {"lapsed": [lapsed.message_id], "running": [running.message_id]}
+
+    by_state = {each: await listed(storage, each) for each in expected}
+    by_group = {each: await listed(storage, each, group="mailer") for each in expected}
+    by_holder = {each: await listed(storage, each, held_by="worker-1") for each in expected}
+    by_walking = {each: await listed(storage, each, since=NOON, topic="orders.placed") for each in expected}
+    held = await listed(storage, "live", held_by="worker-1")
+    found = [(await the_copy(storage, each.message_id)).state for each in (lapsed, running)]
+
+    assert by_state == by_group == by_holder == by_walking == expected
+    assert held == [running.message_id, lapsed.message_id]
+    assert found == ["lapsed", "running"]
 
 
 async def test_what_is_done_is_listed_from_the_kept_runs(storage: Storage) -> None:
@@ -198,4 +222,4 @@ async def test_reading_changes_nothing(storage: Storage) -> None:
         await storage.ledger.roster()
 
     assert await claim(storage) == []
-    assert (await storage.mailbox.extend([held.claim], HOLD)).lost == frozenset()
+    assert (await storage.mailbox.extend([held.claim], WORKER, HOLD)).lost == frozenset()

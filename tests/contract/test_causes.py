@@ -7,7 +7,7 @@ from mainspring.model.browsing import Causes, DeadSelection, Filter
 from mainspring.model.fingerprint import fingerprint
 from mainspring.model.verdict import Bury, Settlement
 from mainspring.storage.contract import Storage
-from tests.contract.acting import MINUTE, NOON, bury_one, claim, draft, failure, listed, publish, turn
+from tests.contract.acting import MINUTE, NOON, WORKER, bury_one, claim, draft, failure, listed, publish, turn
 
 
 async def counted(storage: Storage, prefix: str | None = None, group: str | None = None) -> list[tuple[str, str, int]]:
@@ -52,7 +52,7 @@ async def test_the_causes_of_others_do_not_hide_ours(storage: Storage) -> None:
     held = sorted(await claim(storage, "acme/mailer", 1_050), key=lambda each: each.claim)
     words = ["".join(letters) for letters in product(ascii_lowercase, repeat=3)]
     ends = [Settlement(each.claim, Bury(failure(f"{word} is broken"))) for each, word in zip(held, words, strict=False)]
-    await storage.mailbox.settle(ends)
+    await storage.mailbox.settle(ends, WORKER)
     await bury_one(storage, "mailer", "boom")
 
     assert await counted(storage, "") == [("mailer", "boom", 1)]

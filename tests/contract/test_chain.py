@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 from mainspring.model.browsing import Chain
 from mainspring.model.verdict import DONE, Cancel
 from mainspring.storage.contract import Storage
-from tests.contract.acting import HOUR, NOON, SECOND, bury_one, draft, hold_one, publish, settle, turn
+from tests.contract.acting import HOUR, NOON, SECOND, bury_one, claim, declare, draft, hold_one, publish, settle, turn
 
 
 async def caused(storage: Storage, *causes: UUID | None, group: str | None = "mailer") -> list[UUID]:
@@ -96,6 +96,20 @@ async def test_a_circle_is_gone_round_once(storage: Storage) -> None:
 
     assert ([link.id for link in chain.causes], [link.id for link in chain.caused]) == ([second], [second])
     assert await storage.ledger.chain(itself, 10) == Chain()
+
+
+async def test_of_two_claims_on_a_linked_message_the_one_that_lapsed_is_shown(storage: Storage) -> None:
+    await declare(storage, "mailer", "orders.#")
+    await declare(storage, "other", "orders.#")
+    root = draft()
+    await publish(storage, root, draft(causation_id=root.id))
+    await claim(storage, "mailer")
+    turn(storage, HOUR)
+    await claim(storage, "other")
+
+    (link,) = (await storage.ledger.chain(root.id, 10)).caused
+
+    assert link.state == "lapsed"
 
 
 async def test_what_is_not_there_ends_a_chain(storage: Storage) -> None:

@@ -7,6 +7,7 @@ from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     MINUTE,
     NOON,
+    WORKER,
     bury_one,
     claim,
     claim_one,
@@ -65,7 +66,7 @@ async def test_what_was_claimed_before_a_pause_is_extended_and_settled(storage: 
     held = await claim_one(storage)
     await storage.controls.pause("mailer", "ann", "upgrade")
 
-    extended = await storage.mailbox.extend([held.claim], MINUTE)
+    extended = await storage.mailbox.extend([held.claim], WORKER, MINUTE)
     settled = await settle(storage, held, DONE)
 
     assert extended.lost == frozenset()

@@ -1,6 +1,7 @@
 """Workers that are to finish what they have and claim no more."""
 
-from mainspring.model.views import Beat, Orders, Retention, WorkerView
+from mainspring.model.retention import Retention
+from mainspring.model.views import Beat, Orders, WorkerView
 from mainspring.storage.contract import Storage
 from tests.contract.acting import DAY, HOUR, MINUTE, NOON, turn
 

@@ -12,6 +12,7 @@ from tests.contract.acting import (
     HOUR,
     MINUTE,
     NOW,
+    WORKER,
     claim,
     claim_one,
     counts,
@@ -47,19 +48,19 @@ async def test_a_batch_of_nothing_does_nothing(storage: Storage) -> None:
     assert await storage.mailbox.claim([], "worker-1", HOLD) == []
     assert await storage.mailbox.reap([], "worker-1", HOLD) is None
     assert await storage.mailbox.upcoming([]) is None
-    assert await storage.mailbox.extend([], HOLD) == Extended()
-    assert await storage.mailbox.settle([]) == Settled()
+    assert await storage.mailbox.extend([], WORKER, HOLD) == Extended()
+    assert await storage.mailbox.settle([], WORKER) == Settled()
     await storage.upkeep.declare([])
     await storage.upkeep.beat(Beat("node-1", "shop", "host", 1, (), 0, "poll"))
-    assert await storage.upkeep.reroute(10) == 0
+    assert (await storage.upkeep.reroute(10)).routed == 0
     assert (await storage.ledger.roster()).groups == ()
 
 
 async def test_an_empty_batch_of_one_kind_leaves_the_others_alone(storage: Storage) -> None:
     held = await hold_one(storage)
 
-    await storage.mailbox.settle([])
-    await storage.mailbox.extend([], HOLD)
+    await storage.mailbox.settle([], WORKER)
+    await storage.mailbox.extend([], WORKER, HOLD)
 
     assert await settle(storage, held, DONE) == Settled()
 
@@ -70,8 +71,8 @@ async def test_a_group_may_have_any_name(storage: Storage, name: str) -> None:
     await publish(storage, draft(), draft())
 
     first, second = await claim(storage, name, owner=name)
-    await settle(storage, first, Retry(NOW, failure()))
-    await settle(storage, second, Bury(failure()))
+    await settle(storage, first, Retry(NOW, failure()), owner=name)
+    await settle(storage, second, Bury(failure()), owner=name)
     revived = await storage.controls.revive(DeadSelection(group=name), name, 10)
     paused = await storage.controls.pause(name, name, name)
     resumed = await storage.controls.resume(name, name)

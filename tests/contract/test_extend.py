@@ -1,5 +1,7 @@
 """Extend: the heartbeat of a claim."""
 
+from uuid import uuid4
+
 from mainspring.model.message import Claim, Extended
 from mainspring.model.verdict import DONE, Release
 from mainspring.storage.contract import Storage
@@ -8,6 +10,7 @@ from tests.contract.acting import (
     MINUTE,
     NOON,
     SECOND,
+    WORKER,
     claim,
     draft,
     hold_one,
@@ -23,7 +26,7 @@ async def test_an_extended_claim_is_held_from_now_on(storage: Storage) -> None:
     held = await hold_one(storage)
 
     turn(storage, 20 * SECOND)
-    answer = await storage.mailbox.extend([held.claim], HOLD)
+    answer = await storage.mailbox.extend([held.claim], WORKER, HOLD)
 
     assert answer == Extended()
     assert (await the_copy(storage, held.message_id)).due_at == NOON + 20 * SECOND + HOLD
@@ -35,7 +38,7 @@ async def test_a_lapsed_claim_that_nobody_took_is_still_ours(storage: Storage) -
     held = await hold_one(storage)
 
     turn(storage, MINUTE)
-    answer = await storage.mailbox.extend([held.claim], HOLD)
+    answer = await storage.mailbox.extend([held.claim], WORKER, HOLD)
 
     assert answer == Extended()
     assert await reap(storage) is None
@@ -49,7 +52,7 @@ async def test_a_claim_that_another_has_taken_is_lost_and_not_extended(storage: 
     assert taken is not None
 
     turn(storage, MINUTE + SECOND)
-    answer = await storage.mailbox.extend([held.claim], HOLD)
+    answer = await storage.mailbox.extend([held.claim], WORKER, HOLD)
 
     assert answer == Extended(lost=frozenset({held.claim}))
     assert (await the_copy(storage, held.message_id)).due_at == NOON + MINUTE + HOLD
@@ -60,16 +63,16 @@ async def test_a_claim_that_was_settled_is_lost(storage: Storage) -> None:
     await settle(storage, done, DONE)
     await settle(storage, released, Release(MINUTE))
 
-    answer = await storage.mailbox.extend([done.claim, released.claim], HOLD)
+    answer = await storage.mailbox.extend([done.claim, released.claim], WORKER, HOLD)
 
     assert answer == Extended(lost=frozenset({done.claim, released.claim}))
     assert (await the_copy(storage, released.message_id, "b")).due_at == NOON + MINUTE
 
 
 async def test_a_claim_that_never_was_is_lost(storage: Storage) -> None:
-    invented = Claim(2**40, 1)
+    invented = Claim(2**40, 1, uuid4())
 
-    answer = await storage.mailbox.extend([invented], HOLD)
+    answer = await storage.mailbox.extend([invented], WORKER, HOLD)
 
     assert answer == Extended(lost=frozenset({invented}))
 
@@ -79,7 +82,7 @@ async def test_a_wish_to_cancel_is_told_with_the_extension(storage: Storage) -> 
     await storage.mailbox.cancel(held.message_id, "obsolete")
 
     turn(storage, SECOND)
-    answer = await storage.mailbox.extend([held.claim], HOLD)
+    answer = await storage.mailbox.extend([held.claim], WORKER, HOLD)
 
     assert answer == Extended(asked=frozenset({held.claim}))
     assert (await the_copy(storage, held.message_id)).due_at == NOON + SECOND + HOLD
@@ -92,7 +95,7 @@ async def test_each_claim_of_a_batch_is_answered_for_itself(storage: Storage) ->
     await storage.mailbox.cancel(claimed[30].message_id, "obsolete")
 
     turn(storage, SECOND)
-    answer = await storage.mailbox.extend([each.claim for each in reversed(claimed)], HOLD)
+    answer = await storage.mailbox.extend([each.claim for each in reversed(claimed)], WORKER, HOLD)
 
     assert answer == Extended(lost=frozenset({claimed[7].claim}), asked=frozenset({claimed[30].claim}))
     assert (await the_copy(storage, claimed[49].message_id)).due_at == NOON + SECOND + HOLD
@@ -104,6 +107,6 @@ async def test_an_old_and_a_new_claim_of_one_delivery_are_told_apart(storage: St
     new = await reap(storage, owner="worker-1")
     assert new is not None
 
-    answer = await storage.mailbox.extend([old.claim, new.claim], HOLD)
+    answer = await storage.mailbox.extend([old.claim, new.claim], WORKER, HOLD)
 
     assert answer == Extended(lost=frozenset({old.claim}))

@@ -21,9 +21,9 @@ from mainspring.model.fanout import (
 )
 from mainspring.model.lease import Hold
 from mainspring.model.message import Published
+from mainspring.model.retention import Retention
 from mainspring.model.schedule import Note
 from mainspring.model.verdict import DONE, Bury
-from mainspring.model.views import Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import DAY, HOUR, MINUTE, NOON, SECOND, claim, declare, draft, failure, settle, turn
 
@@ -38,7 +38,7 @@ def key(shard: str, work: str = "payments") -> CursorKey:
 async def held(storage: Storage, ttl: timedelta = DAY) -> Hold:
     granted = await storage.leases.acquire(SLICES, "coordinator", ttl)
     assert granted is not None
-    return Hold(SLICES, granted.epoch)
+    return Hold(SLICES, granted.epoch, "coordinator")
 
 
 class Chooser:
@@ -170,6 +170,7 @@ async def test_a_slice_that_nobody_subscribes_to_is_unfinished(storage: Storage)
 
 async def test_a_cursor_only_goes_on(storage: Storage) -> None:
     advance = storage.fanouts.advance
+    await plan(storage, await held(storage), NOON + HOUR, "a")
     turn(storage, MINUTE)
 
     answers = [
@@ -182,10 +183,23 @@ async def test_a_cursor_only_goes_on(storage: Storage) -> None:
     assert answers == [True, False, False, True]
     later = NOON + MINUTE
     assert await storage.fanouts.cursors("etl", "payments", None, 10) == [
-        CursorView("etl", "payments", "a", NOON + HOUR, later, None, None)
+        CursorView("etl", "payments", "a", NOON + HOUR, later, NOON + HOUR, NOON)
     ]
     _, shown = await plan(storage, await held(storage), NOON + 2 * HOUR, "a")
     assert shown["a"].completed == NOON + HOUR
+
+
+async def test_a_cursor_goes_no_further_than_what_was_planned(storage: Storage) -> None:
+    await plan(storage, await held(storage), NOON, "a")
+
+    answers = [
+        await storage.fanouts.advance(key("a"), NOON + HOUR),
+        await storage.fanouts.advance(key("never planned"), NOON),
+        await storage.fanouts.advance(key("a"), NOON),
+    ]
+
+    assert answers == [False, False, True]
+    assert [each.shard for each in await storage.fanouts.cursors("etl", "payments", None, 10)] == ["a"]
 
 
 async def test_a_planned_window_never_goes_back(storage: Storage) -> None:
@@ -241,6 +255,7 @@ async def test_cursors_are_counted_and_listed_page_by_page(storage: Storage) -> 
         await fanouts.advance(key(shard), NOON)
     await plan(storage, hold, NOON + HOUR, "a", "b")
     await fanouts.advance(key("a"), NOON + HOUR)
+    await fanouts.plan(Batch("etl", NOON - HOUR, [("refunds", "z")], hold), Chooser(NOON - HOUR))
     await fanouts.advance(key("z", "refunds"), NOON - HOUR)
 
     pages = [
@@ -251,16 +266,16 @@ async def test_cursors_are_counted_and_listed_page_by_page(storage: Storage) -> 
 
     assert pages == [["a", "b"], ["c"], ["b", "c"]]
     payments = CursorTally("etl", "payments", 3, NOON + HOUR, completed=1, behind=2, oldest=NOON)
-    refunds = CursorTally("etl", "refunds", 1, None, completed=0, behind=0, oldest=NOON - HOUR)
+    refunds = CursorTally("etl", "refunds", 1, NOON - HOUR, completed=1, behind=0, oldest=NOON - HOUR)
     assert await fanouts.tally() == [payments, refunds]
     assert await fanouts.tally("etl", "refunds") == [refunds]
     assert await fanouts.tally("other") == []
 
 
 async def test_cursors_of_shards_that_are_gone_are_pruned_a_few_at_a_time(storage: Storage) -> None:
+    await plan(storage, await held(storage), NOON, "a", "b", "c", "named", "on its way")
     for shard in ("a", "b", "c", "named"):
         await storage.fanouts.advance(key(shard), NOON)
-    await plan(storage, await held(storage), NOON, "on its way")
     turn(storage, 10 * DAY)
     await plan(storage, await held(storage), NOON + DAY, "named", "on its way", but=["named", "on its way"])
     turn(storage, 405 * DAY)

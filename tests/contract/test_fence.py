@@ -1,5 +1,7 @@
 """The fence: a verdict is written once, and only under its own unmoved epoch."""
 
+from uuid import uuid4
+
 import pytest
 
 from mainspring.model.browsing import DeadSelection
@@ -12,6 +14,7 @@ from tests.contract.acting import (
     NOON,
     NOW,
     SECOND,
+    WORKER,
     bury_one,
     claim,
     claim_one,
@@ -85,7 +88,7 @@ async def test_a_claim_that_another_has_taken_writes_nothing(storage: Storage, v
     assert (copy.state, copy.held_by, copy.due_at) == ("running", "node-2", NOON + MINUTE + HOLD)
     assert (copy.attempt, copy.deaths) == (2, 0)
     assert await statuses(storage, held.message_id) == []
-    assert await settle(storage, taken, DONE) == Settled()
+    assert await settle(storage, taken, DONE, owner="node-2") == Settled()
 
 
 @every_verdict
@@ -123,7 +126,7 @@ async def test_a_verdict_sent_again_after_the_next_claim_is_lost(storage: Storag
 
     assert again == Settled(lost=frozenset({held.claim}))
     assert (await the_copy(storage, held.message_id)).held_by == "node-2"
-    assert await settle(storage, next_holder, DONE) == Settled()
+    assert await settle(storage, next_holder, DONE, owner="node-2") == Settled()
 
 
 async def test_the_epoch_of_a_buried_delivery_is_fenced_by_its_revival(storage: Storage) -> None:
@@ -138,7 +141,7 @@ async def test_the_epoch_of_a_buried_delivery_is_fenced_by_its_revival(storage: 
 
 async def test_a_claim_of_a_future_epoch_is_lost(storage: Storage) -> None:
     held = await hold_one(storage)
-    ahead = Claim(held.id, held.epoch + 1)
+    ahead = held.claim._replace(epoch=held.epoch + 1)
 
     answer = await settle(storage, ahead, DONE)
 
@@ -147,7 +150,7 @@ async def test_a_claim_of_a_future_epoch_is_lost(storage: Storage) -> None:
 
 
 async def test_a_claim_that_never_was_counts_as_settled(storage: Storage) -> None:
-    invented = Claim(2**40, 3)
+    invented = Claim(2**40, 3, uuid4())
 
     answer = await settle(storage, invented, DONE)
 
@@ -162,7 +165,7 @@ async def test_each_verdict_of_a_batch_is_fenced_for_itself(storage: Storage) ->
     reaped = [await reap(storage, owner="node-2") for _ in range(2)]
     lost = {each.claim for each in held if each.id in {taken.id for taken in reaped if taken is not None}}
 
-    answer = await storage.mailbox.settle([Settlement(each.claim, DONE) for each in reversed(held)])
+    answer = await storage.mailbox.settle([Settlement(each.claim, DONE) for each in reversed(held)], WORKER)
 
     assert len(lost) == 2
     assert answer == Settled(lost=frozenset(lost), gone=frozenset({held[3].claim}))
@@ -183,7 +186,7 @@ async def test_an_old_and_a_new_claim_of_one_delivery_in_one_batch_do_not_mix(
         Settlement(new.claim, Retry(MINUTE, failure("mine"))),
     ]
 
-    answer = await storage.mailbox.settle(batch if old_first else batch[::-1])
+    answer = await storage.mailbox.settle(batch if old_first else batch[::-1], WORKER)
 
     assert answer == Settled(lost=frozenset({old.claim}))
     copy = await the_copy(storage, old.message_id)

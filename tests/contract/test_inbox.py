@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.inbox import Admission, Entering, InboxFilter, InboxKey, InboxStatus, InboxView
-from mainspring.model.views import Pruned, Retention
+from mainspring.model.retention import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import DAY, HOUR, MINUTE, NOON, SECOND, TICK, turn
 from tests.faults.report import Report

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring.model.browsing import DeadSelection
-from mainspring.model.join import Join, JoinOutcome, is_member, outcome
+from mainspring.model.join import Join, JoinOutcome, follower_id, is_member, outcome
 from mainspring.model.message import Delivery, Draft, Priority
 from mainspring.model.schedule import Look
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
@@ -16,6 +16,7 @@ from tests.contract.acting import (
     MINUTE,
     NOON,
     SECOND,
+    WORKER,
     claim,
     claim_one,
     counts,
@@ -52,7 +53,7 @@ async def open_join(storage: Storage, *members: Draft, with_failed: bool = True,
 
 async def end(storage: Storage, delivery: Delivery, verdict: Verdict) -> None:
     """Settle as a worker does, which knows a member by its header."""
-    await storage.mailbox.settle([Settlement(delivery.claim, verdict, member=is_member(delivery))])
+    await storage.mailbox.settle([Settlement(delivery.claim, verdict, member=is_member(delivery))], WORKER)
 
 
 async def look(storage: Storage, limit: int = 100) -> Look:
@@ -90,9 +91,9 @@ async def test_what_follows_is_published_when_the_last_member_is_done(storage: S
     found_now = await look(storage)
 
     assert (found_now.joined, found_now.more, found_now.fired) == (1, False, 0)
-    assert [each.id for each in found_now.continuations] == [join.id]
+    assert [each.id for each in found_now.continuations] == [follower_id(join.id)]
     delivery = await continuation(storage)
-    assert (delivery.message_id, delivery.topic, delivery.payload) == (join.id, "all.done", b'"then"')
+    assert (delivery.message_id, delivery.topic, delivery.payload) == (follower_id(join.id), "all.done", b'"then"')
     assert (delivery.priority, delivery.correlation_id, delivery.key) == (Priority.HIGH, "c", "k")
     assert (delivery.due_at, delivery.published_at) == (NOON + MINUTE, NOON + MINUTE)
     assert outcome(delivery) == JoinOutcome(join.id, done=2, failed=0)
@@ -123,7 +124,7 @@ async def test_one_that_failed_makes_it_fail_when_all_have_ended(storage: Storag
     await look(storage)
 
     delivery = await continuation(storage)
-    assert (delivery.message_id, delivery.topic) == (join.id, "some.failed")
+    assert (delivery.message_id, delivery.topic) == (follower_id(join.id), "some.failed")
     assert outcome(delivery) == JoinOutcome(join.id, done=1, failed=1)
 
 
@@ -147,7 +148,7 @@ async def test_a_verdict_is_counted_under_its_own_claim_and_once(storage: Storag
     join = await open_join(storage, *two())
     lapsed = await claim_one(storage)
     turn(storage, HOUR)
-    taken_over = await storage.mailbox.reap(["mailer"], "worker-2", HOUR)
+    taken_over = await storage.mailbox.reap(["mailer"], WORKER, HOUR)
     assert taken_over is not None
 
     await end(storage, lapsed, Bury(failure()))
@@ -168,7 +169,8 @@ async def test_whatever_is_kept_of_a_success_its_end_is_counted(storage: Storage
         [
             Settlement(kept.claim, Done("42 rows"), "all", member=True),
             Settlement(forgotten.claim, DONE, "none", member=True),
-        ]
+        ],
+        WORKER,
     )
 
     assert (await look(storage)).joined == 1
@@ -179,7 +181,7 @@ async def test_members_settle_together_with_others(storage: Storage) -> None:
     await publish(storage, draft(group="mailer"))
     deliveries = await claim(storage)
 
-    await storage.mailbox.settle([Settlement(each.claim, DONE, member=is_member(each)) for each in deliveries])
+    await storage.mailbox.settle([Settlement(each.claim, DONE, member=is_member(each)) for each in deliveries], WORKER)
 
     assert len(deliveries) == 4
     assert (await counts(storage)).ready == 0
@@ -191,10 +193,10 @@ async def test_one_settle_ends_members_of_several_joins(storage: Storage) -> Non
     joins = [await open_join(storage, draft(group="mailer"), draft(group="mailer")) for _ in range(3)]
     deliveries = await claim(storage)
 
-    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in deliveries])
+    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in deliveries], WORKER)
 
     assert (await look(storage)).joined == 3
-    assert set(ids(await claim(storage, "boss"))) == {join.id for join in joins}
+    assert set(ids(await claim(storage, "boss"))) == {follower_id(join.id) for join in joins}
 
 
 async def test_what_nobody_holds_ends_when_it_is_cancelled(storage: Storage) -> None:
@@ -298,7 +300,7 @@ async def test_a_look_lets_a_bounded_number_go_on(storage: Storage) -> None:
     first, second, third = [await look(storage, limit=2) for _ in range(3)]
 
     assert [(each.joined, each.more) for each in (first, second, third)] == [(2, True), (2, True), (1, False)]
-    assert set(ids(await claim(storage, "boss"))) == {join.id for join in joins}
+    assert set(ids(await claim(storage, "boss"))) == {follower_id(join.id) for join in joins}
 
 
 async def test_a_freeze_holds_up_no_join(storage: Storage) -> None:
@@ -317,9 +319,9 @@ async def test_a_join_of_thousands_is_complete_when_the_last_has_ended(storage: 
     deliveries = await claim(storage, limit=3000)
     early, late = deliveries[:2400], deliveries[2400:]
 
-    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in early])
+    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in early], WORKER)
     assert (await look(storage)).joined == 0
-    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in late])
+    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in late], WORKER)
     await look(storage)
 
     assert outcome(await continuation(storage)) == JoinOutcome(join.id, done=2500, failed=0)
@@ -344,7 +346,7 @@ async def test_whoever_settles_and_whoever_looks_at_once_it_is_published_once(st
 
     assert joined == 5
     told = {delivery.message_id: outcome(delivery) for delivery in await claim(storage, "boss")}
-    assert told == {join.id: JoinOutcome(join.id, done=8, failed=0) for join in joins}
+    assert told == {follower_id(join.id): JoinOutcome(join.id, done=8, failed=0) for join in joins}
 
 
 async def test_members_may_be_due_later(storage: Storage) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
-from mainspring.model.views import Pruned, Retention
+from mainspring.model.retention import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import DAY, HOUR, MINUTE, NOON, SECOND, TICK, siblings, turn
 
@@ -26,7 +26,7 @@ async def found(storage: Storage, name: str = NAME) -> LeaseView:
 
 
 def renewal(epoch: int, name: str = NAME, ttl: timedelta = TTL) -> Renewal:
-    return Renewal(Hold(name, epoch), ttl)
+    return Renewal(Hold(name, epoch, "one"), ttl)
 
 
 async def test_a_lease_is_acquired_for_its_time(storage: Storage) -> None:
@@ -112,9 +112,9 @@ async def test_a_lease_that_ran_out_is_lost_even_if_nobody_took_it(storage: Stor
     turn(storage, TTL)
     answer = await storage.leases.renew([renewal(granted.epoch)])
 
-    assert answer == Renewed(lost=frozenset({Hold(NAME, granted.epoch)}))
-    assert await storage.leases.confirm(NAME, granted.epoch) is False
-    assert await storage.leases.release(NAME, granted.epoch) is False
+    assert answer == Renewed(lost=frozenset({Hold(NAME, granted.epoch, "one")}))
+    assert await storage.leases.confirm(NAME, granted.epoch, "one") is False
+    assert await storage.leases.release(NAME, granted.epoch, "one") is False
     after = await found(storage)
     assert (after.state, after.holder, after.expires_at) == ("expired", "one", before.expires_at)
 
@@ -123,17 +123,17 @@ async def test_renewing_says_which_are_lost_and_renews_the_others(storage: Stora
     kept = await acquire(storage, name="kept")
     ran_out = await acquire(storage, name="ran out", ttl=SECOND)
     released = await acquire(storage, name="released")
-    await storage.leases.release("released", released.epoch)
+    await storage.leases.release("released", released.epoch, "one")
     taken = await acquire(storage, name="taken", ttl=SECOND)
     turn(storage, 2 * SECOND)
     newer = await acquire(storage, "two", "taken")
 
     holds = [
-        Hold("taken", taken.epoch),
-        Hold("released", released.epoch),
-        Hold("ran out", ran_out.epoch),
-        Hold("never there", 1),
-        Hold("kept", kept.epoch),
+        Hold("taken", taken.epoch, "one"),
+        Hold("released", released.epoch, "one"),
+        Hold("ran out", ran_out.epoch, "one"),
+        Hold("never there", 1, "one"),
+        Hold("kept", kept.epoch, "one"),
     ]
     answer = await storage.leases.renew([Renewal(hold, TTL) for hold in holds])
 
@@ -148,7 +148,7 @@ async def test_a_released_lease_is_free_at_once(storage: Storage) -> None:
     first = await acquire(storage)
 
     turn(storage, SECOND)
-    released = await storage.leases.release(NAME, first.epoch)
+    released = await storage.leases.release(NAME, first.epoch, "one")
     view = await found(storage)
     second = await acquire(storage, "two")
 
@@ -160,10 +160,10 @@ async def test_a_released_lease_is_free_at_once(storage: Storage) -> None:
 async def test_a_lease_is_released_once_and_under_its_own_epoch_only(storage: Storage) -> None:
     first = await acquire(storage)
 
-    wrong = await storage.leases.release(NAME, first.epoch + 1)
-    stranger = await storage.leases.release("other", first.epoch)
-    right = await storage.leases.release(NAME, first.epoch)
-    again = await storage.leases.release(NAME, first.epoch)
+    wrong = await storage.leases.release(NAME, first.epoch + 1, "one")
+    stranger = await storage.leases.release("other", first.epoch, "one")
+    right = await storage.leases.release(NAME, first.epoch, "one")
+    again = await storage.leases.release(NAME, first.epoch, "one")
 
     assert (wrong, stranger, right, again) == (False, False, True, False)
 
@@ -174,12 +174,12 @@ async def test_an_old_holder_can_neither_renew_release_nor_confirm(storage: Stor
     new = await acquire(storage, "two")
 
     renewed = await storage.leases.renew([renewal(old.epoch)])
-    released = await storage.leases.release(NAME, old.epoch)
+    released = await storage.leases.release(NAME, old.epoch, "one")
 
-    assert renewed.lost == {Hold(NAME, old.epoch)}
+    assert renewed.lost == {Hold(NAME, old.epoch, "one")}
     assert released is False
-    assert await storage.leases.confirm(NAME, old.epoch) is False
-    assert await storage.leases.confirm(NAME, new.epoch) is True
+    assert await storage.leases.confirm(NAME, old.epoch, "one") is False
+    assert await storage.leases.confirm(NAME, new.epoch, "two") is True
     assert (await found(storage)).holder == "two"
 
 
@@ -187,12 +187,12 @@ async def test_a_lease_is_confirmed_while_it_is_held(storage: Storage) -> None:
     granted = await acquire(storage)
 
     turn(storage, TTL - TICK)
-    in_time = await storage.leases.confirm(NAME, granted.epoch)
-    await storage.leases.release(NAME, granted.epoch)
-    released = await storage.leases.confirm(NAME, granted.epoch)
+    in_time = await storage.leases.confirm(NAME, granted.epoch, "one")
+    await storage.leases.release(NAME, granted.epoch, "one")
+    released = await storage.leases.confirm(NAME, granted.epoch, "one")
 
     assert (in_time, released) == (True, False)
-    assert await storage.leases.confirm("never there", 1) is False
+    assert await storage.leases.confirm("never there", 1, "one") is False
 
 
 async def test_of_many_that_ask_at_once_one_gets_it(storage: Storage) -> None:
@@ -201,10 +201,9 @@ async def test_of_many_that_ask_at_once_one_gets_it(storage: Storage) -> None:
             answers = await asyncio.gather(
                 *(door.leases.acquire(NAME, f"{number}", TTL) for number, door in enumerate(doors))
             )
-            granted = [answer for answer in answers if answer is not None]
+            [(holder, granted)] = [(f"{number}", answer) for number, answer in enumerate(answers) if answer is not None]
 
-            assert len(granted) == 1
-            await storage.leases.release(NAME, granted[0].epoch)
+            assert await storage.leases.release(NAME, granted.epoch, holder) is True
 
 
 async def test_leases_are_listed_by_name_page_by_page(storage: Storage) -> None:
@@ -224,7 +223,9 @@ async def test_an_operator_releases_a_lease_and_it_is_written_down(storage: Stor
     revoked = await storage.leases.revoke(NAME, "ann", "it's stuck")
 
     assert revoked is True
-    assert await storage.leases.renew([renewal(granted.epoch)]) == Renewed(lost=frozenset({Hold(NAME, granted.epoch)}))
+    assert await storage.leases.renew([renewal(granted.epoch)]) == Renewed(
+        lost=frozenset({Hold(NAME, granted.epoch, "one")})
+    )
     assert await found(storage) == LeaseView(NAME, "free", None, granted.epoch, NOON, NOON, NOON + SECOND)
     (note,) = await storage.ledger.audit(None, 10)
     assert (note.at, note.by, note.action, note.subject) == (NOON + SECOND, "ann", "lease release", NAME)
@@ -233,7 +234,7 @@ async def test_an_operator_releases_a_lease_and_it_is_written_down(storage: Stor
 
 async def test_a_lease_that_nobody_holds_cannot_be_released_by_an_operator(storage: Storage) -> None:
     granted = await acquire(storage)
-    await storage.leases.release(NAME, granted.epoch)
+    await storage.leases.release(NAME, granted.epoch, "one")
     await acquire(storage, name="ran out")
     turn(storage, TTL)
 
@@ -245,7 +246,7 @@ async def test_a_lease_that_nobody_holds_cannot_be_released_by_an_operator(stora
 
 async def test_leases_that_nobody_has_held_for_long_are_pruned(storage: Storage) -> None:
     released = await acquire(storage, name="released", ttl=DAY)
-    await storage.leases.release("released", released.epoch)
+    await storage.leases.release("released", released.epoch, "one")
     await acquire(storage, name="ran out")
     await acquire(storage, name="held", ttl=100 * DAY)
 
@@ -280,7 +281,7 @@ async def test_the_epoch_grows_even_where_the_row_was_removed_in_between(storage
         turn(storage, day * DAY)
         granted = await acquire(storage)
         epochs.append(granted.epoch)
-        await storage.leases.release(NAME, granted.epoch)
+        await storage.leases.release(NAME, granted.epoch, "one")
         turn(storage, day * DAY + TICK)
         assert await storage.upkeep.prune(Retention(leases=timedelta()), 10) == Pruned(leases=1)
 

@@ -18,6 +18,7 @@ from tests.contract.acting import (
     NOW,
     SECOND,
     TICK,
+    WORKER,
     bury_one,
     claim,
     declare,
@@ -171,7 +172,7 @@ async def test_a_lapsed_claim_keeps_its_place_until_it_is_reaped_and_settled(sto
     turn(storage, HOLD)
 
     while_lapsed = await take(storage, ORDERED)
-    reaped = await storage.mailbox.reap_limited(GROUP, ORDERED, "worker-2", HOLD)
+    reaped = await storage.mailbox.reap_limited(GROUP, ORDERED, WORKER, HOLD)
     while_reaped = await take(storage, ORDERED)
     assert reaped is not None
     await settle(storage, reaped, DONE)
@@ -314,6 +315,12 @@ async def test_what_has_no_key_does_not_stand_behind_a_crowd_that_has_to_wait(st
     await put(storage, None, None, priority=Priority.LOW)
 
     assert [each.key for each in await take(storage, limits)] == ["crowd", None, None]
+
+
+async def test_what_has_no_key_is_found_behind_however_many_that_have_to_wait(storage: Storage) -> None:
+    await publish(storage, *(draft(group=GROUP, key="crowd") for _ in range(2_100)))
+    await put(storage, None, None)
+    assert [each.key for each in await take(storage, ORDERED)] == ["crowd", None, None]
 
 
 async def test_keys_are_gone_through_by_and_by(storage: Storage) -> None:

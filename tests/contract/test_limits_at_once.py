@@ -32,11 +32,11 @@ class Desk:
         if self.limits.ordered:
             assert len(keys) == len(set(keys)), "two of one key at once"
 
-    async def end(self, door: Storage, delivery: Delivery, verdict: Verdict) -> None:
+    async def end(self, door: Storage, delivery: Delivery, verdict: Verdict, owner: str) -> None:
         self.in_hand.remove(delivery)
         if verdict == DONE:
             self.done.setdefault(delivery.key, []).append(delivery.payload)
-        await settle(door, delivery, verdict)
+        await settle(door, delivery, verdict, owner=owner)
 
     async def work(self, door: Storage, number: int) -> None:
         """Take and end until all is done; some are tried again, some handed back."""
@@ -49,7 +49,8 @@ class Desk:
             after = ration.after
             self.take(ration.deliveries)
             for each in ration.deliveries:
-                await self.end(door, each, DONE if each.attempt > 1 else verdicts.get((each.id + turn) % 4, DONE))
+                verdict = DONE if each.attempt > 1 else verdicts.get((each.id + turn) % 4, DONE)
+                await self.end(door, each, verdict, owner)
             if sum(map(len, self.done.values())) == KEYS * EACH:
                 return
 

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from mainspring.model.measures import SPANS, Measure, Sums, slot
-from mainspring.model.views import Beat, Pruned, Retention
+from mainspring.model.retention import Pruned, Retention
+from mainspring.model.views import Beat
 from mainspring.storage.contract import Storage
 from tests.contract.acting import DAY, HOUR, MINUTE, NOON, SECOND, siblings, turn
 

@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from mainspring.model.browsing import DeadSelection
+from mainspring.model.retention import Retention
 from mainspring.model.schedule import NEVER, Due, Occurrence
 from mainspring.model.verdict import DONE, Bury, Release, Retry
-from mainspring.model.views import Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

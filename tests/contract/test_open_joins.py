@@ -12,6 +12,7 @@ from tests.contract.acting import (
     HOUR,
     MINUTE,
     NOON,
+    WORKER,
     claim,
     claim_one,
     declare,
@@ -34,7 +35,7 @@ async def open_join(storage: Storage, *members: Draft, id: UUID | None = None) -
 
 async def end(storage: Storage, verdict: Verdict, group: str = "mailer") -> None:
     delivery = await claim_one(storage, group)
-    await storage.mailbox.settle([Settlement(delivery.claim, verdict, member=True)])
+    await storage.mailbox.settle([Settlement(delivery.claim, verdict, member=True)], WORKER)
 
 
 async def look(storage: Storage) -> int:
@@ -155,7 +156,7 @@ async def test_the_members_of_a_join_that_have_not_ended_are_listed_page_by_page
     assert [each.message_id for each in (*first, *second)] == [each.id for each in members[1:]]
     assert [each.state for each in (*first, *second)] == ["running", "ready", "ready"]
     assert first[0] == await the_copy(storage, running.message_id)
-    assert (first[0].held_by, first[0].lapsed) == ("worker-1", False)
+    assert (first[0].held_by, first[0].state) == ("worker-1", "running")
 
 
 async def test_a_revived_member_is_no_member_any_more(storage: Storage) -> None:
@@ -175,7 +176,7 @@ async def test_reading_changes_nothing_and_waits_for_nobody(storage: Storage) ->
 
     async def settle(door: Storage) -> None:
         for each in deliveries:
-            await door.mailbox.settle([Settlement(each.claim, DONE, member=True)])
+            await door.mailbox.settle([Settlement(each.claim, DONE, member=True)], WORKER)
         over.set()
 
     async def watch(door: Storage) -> list[int]:
@@ -231,7 +232,7 @@ async def test_recounting_while_members_end_counts_none_twice(storage: Storage) 
     async def work(door: Storage) -> int:
         joined = 0
         for each in deliveries:
-            await door.mailbox.settle([Settlement(each.claim, DONE, member=True)])
+            await door.mailbox.settle([Settlement(each.claim, DONE, member=True)], WORKER)
             joined += (await door.timetable.look("anybody's", leaving, 100)).joined
         over.set()
         return joined

@@ -13,6 +13,7 @@ from tests.contract.acting import (
     HOUR,
     MINUTE,
     NOON,
+    WORKER,
     bury_one,
     claim,
     claim_one,
@@ -146,7 +147,7 @@ async def test_the_holder_of_what_is_withdrawn_is_asked_to_stop(storage: Storage
     held = await hold_one(storage)
 
     answer = await storage.controls.withdraw(((held.message_id, "mailer"),), "ann", "enough")
-    extended = await storage.mailbox.extend([held.claim], HOLD)
+    extended = await storage.mailbox.extend([held.claim], WORKER, HOLD)
 
     assert answer == Cancelled(cancelled=0, asked=1)
     assert extended.asked == {held.claim}
@@ -212,4 +213,4 @@ async def test_a_hastened_delivery_keeps_its_fence(storage: Storage) -> None:
     again = await claim_one(storage, owner="worker-2")
 
     assert again.epoch == held.epoch + 1
-    assert (await storage.mailbox.extend([held.claim], HOLD)).lost == {held.claim}
+    assert (await storage.mailbox.extend([held.claim], WORKER, HOLD)).lost == {held.claim}

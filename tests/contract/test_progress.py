@@ -1,12 +1,14 @@
 """Progress: what a holder says of its run is seen while it runs, and nobody else can say anything of it."""
 
+from uuid import uuid4
+
 import pytest
 
 from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.join import Join
 from mainspring.model.message import Claim, Delivery, Progress
+from mainspring.model.retention import Pruned, Retention
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Snooze, Verdict
-from mainspring.model.views import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOUR,
@@ -14,6 +16,7 @@ from tests.contract.acting import (
     NOON,
     NOW,
     SECOND,
+    WORKER,
     bury_one,
     claim,
     claim_one,
@@ -30,7 +33,7 @@ from tests.contract.acting import (
 
 async def report(storage: Storage, which: Delivery | Claim, text: str) -> None:
     claimed = which.claim if isinstance(which, Delivery) else which
-    await storage.upkeep.report([Progress(claimed, text)])
+    await storage.upkeep.report([Progress(claimed, text)], WORKER)
 
 
 async def prune(storage: Storage, limit: int = 100) -> Pruned:
@@ -70,7 +73,7 @@ async def test_the_latest_counts(storage: Storage) -> None:
     await report(storage, held, "1 of 2")
 
     turn(storage, SECOND)
-    await storage.upkeep.report([Progress(held.claim, "well, 2"), Progress(held.claim, "2 of 2")])
+    await storage.upkeep.report([Progress(held.claim, "well, 2"), Progress(held.claim, "2 of 2")], WORKER)
 
     copy = await the_copy(storage, held.message_id)
     assert (copy.progress, copy.progress_at) == ("2 of 2", NOON + SECOND)
@@ -82,14 +85,14 @@ async def test_many_are_reported_at_once_each_for_itself(storage: Storage) -> No
     await settle(storage, held[3], DONE)
 
     said = [Progress(each.claim, f"at {number}") for number, each in enumerate(held)]
-    await storage.upkeep.report([*reversed(said), Progress(Claim(2**40, 1), "never was")])
+    await storage.upkeep.report([*reversed(said), Progress(Claim(2**40, 1, uuid4()), "never was")], WORKER)
 
     seen = {view.seq: view.progress for view in (await storage.ledger.browse(Filter())).rows}
     assert seen == {each.claim.id: each.text for each in said if each.claim != held[3].claim}
 
 
 async def test_a_batch_of_nothing_is_no_trouble(storage: Storage) -> None:
-    await storage.upkeep.report([])
+    await storage.upkeep.report([], WORKER)
 
 
 @pytest.mark.parametrize("text", ["", 'it\'s 夜\n\t"42%" \\', "x" * 500])
@@ -115,12 +118,12 @@ async def test_what_no_database_can_hold_is_stored_somehow(storage: Storage, tex
 async def test_who_has_lost_the_claim_can_say_nothing(storage: Storage) -> None:
     old = await hold_one(storage)
     turn(storage, MINUTE)
-    new = await reap(storage, owner="node-2")
+    new = await reap(storage)
     assert new is not None
 
     await report(storage, old, "not mine")
     unsaid = await the_copy(storage, old.message_id)
-    await storage.upkeep.report([Progress(new.claim, "mine"), Progress(old.claim, "not mine")])
+    await storage.upkeep.report([Progress(new.claim, "mine"), Progress(old.claim, "not mine")], WORKER)
     await report(storage, old, "not mine")
 
     assert unsaid.progress is None
@@ -145,7 +148,7 @@ async def test_a_lapsed_claim_that_nobody_took_may_still_speak(storage: Storage)
     await report(storage, held, "still here")
 
     copy = await the_copy(storage, held.message_id)
-    assert (copy.lapsed, copy.progress) == (True, "still here")
+    assert (copy.state, copy.progress) == ("lapsed", "still here")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +185,7 @@ async def test_nothing_is_left_of_it_for_a_later_claim_nor_for_a_revival(storage
 async def test_what_is_over_is_pruned_in_bounded_batches_and_what_runs_stays(storage: Storage) -> None:
     await publish(storage, *(draft(group="mailer") for _ in range(5)))
     held = await claim(storage)
-    await storage.upkeep.report([Progress(each.claim, "half") for each in held])
+    await storage.upkeep.report([Progress(each.claim, "half") for each in held], WORKER)
     for each in held[1:4]:
         await settle(storage, each, DONE, keep="none")
     await settle(storage, held[4], Retry(HOUR, failure()), keep="none")

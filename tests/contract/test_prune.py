@@ -4,8 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from mainspring.model.browsing import DeadSelection
+from mainspring.model.retention import Pruned, Retention
 from mainspring.model.verdict import DONE, Bury, Cancel, Retry, Snooze
-from mainspring.model.views import Beat, GroupRuns, Pruned, Retention, RunView
+from mainspring.model.views import Beat, GroupRuns, RunView
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

@@ -7,8 +7,8 @@ import pytest
 
 from mainspring.model.browsing import Filter
 from mainspring.model.message import Delivery
+from mainspring.model.retention import Kind, Pruned, Retention
 from mainspring.model.verdict import DONE, Bury, Retry
-from mainspring.model.views import Kind, Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,
@@ -165,8 +165,9 @@ async def test_the_limit_bounds_all_topics_together(storage: Storage) -> None:
     while batches[-1].total:
         batches.append(await storage.upkeep.prune(ruled({"#": brief}), 5))
 
-    assert (first.runs, first.dead, first.parked) == (5, 5, 5)
-    assert all(max(each.runs, each.dead, each.parked) <= 5 for each in batches)
+    assert (first.dead, first.parked) == (5, 5)
+    assert all(max(each.dead, each.parked) <= 5 for each in batches)
+    assert all(each.runs <= 10 for each in batches)  # those that were done, and those that failed
     # Besides, each topic's parked messages leave a run that says so, and that is younger.
     assert {run.error for run in await storage.ledger.runs(None, None, 100)} == {
         "no group subscribed to its topic in time"

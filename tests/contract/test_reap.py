@@ -1,6 +1,9 @@
 """Reap: what its holder died or froze with, one suspect at a time."""
 
-from mainspring.model.message import Priority
+import pytest
+
+from mainspring.model.limits import Limits, Rate
+from mainspring.model.message import Delivery, Priority
 from mainspring.model.verdict import Release, Retry, Snooze, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -11,6 +14,7 @@ from tests.contract.acting import (
     NOW,
     SECOND,
     TICK,
+    WORKER,
     claim,
     claim_one,
     declare,
@@ -40,7 +44,7 @@ async def test_a_lapsed_claim_is_reaped_as_a_suspect_under_a_new_epoch(storage: 
     assert reaped.claimed_at == NOON + MINUTE
     assert reaped.scheduled_for == reaped.published_at == NOON
     copy = await the_copy(storage, held.message_id)
-    assert (copy.held_by, copy.due_at, copy.lapsed) == ("node-2", NOON + MINUTE + HOLD, False)
+    assert (copy.held_by, copy.due_at, copy.state) == ("node-2", NOON + MINUTE + HOLD, "running")
 
 
 async def test_a_claim_lapses_at_its_very_end(storage: Storage) -> None:
@@ -168,3 +172,95 @@ async def test_what_expired_while_it_was_held_says_so_when_it_is_reaped(storage:
     assert not held.expired
     assert reaped is not None
     assert reaped.expired
+
+
+async def test_what_would_die_by_being_reaped_is_left_alone_where_it_is_not_asked_for(storage: Storage) -> None:
+    await publish(storage, *(draft(group="mailer") for _ in range(2)))
+    first, second = await claim(storage)
+    turn(storage, MINUTE)
+    await reap(storage, hold=SECOND)
+    turn(storage, 2 * MINUTE)
+
+    innocent = await reap(storage, accused=False)
+    none = await reap(storage, accused=False)
+    accused = await reap(storage)
+
+    assert innocent is not None
+    assert accused is not None
+    assert (innocent.id, innocent.deaths, none) == (second.id, 0, None)
+    assert (accused.id, accused.deaths) == (first.id, 1)
+
+
+async def test_what_has_died_before_is_left_alone_too_though_it_was_handed_back_since(storage: Storage) -> None:
+    await hold_one(storage)
+    for minutes in (1, 2):
+        turn(storage, minutes * MINUTE)
+        reaped = await reap(storage)
+    assert reaped is not None
+    await settle(storage, reaped, Release())
+    again = await claim_one(storage)
+    turn(storage, 3 * MINUTE)
+
+    left = await reap(storage, accused=False)
+    taken = await reap(storage)
+
+    assert (again.suspect, again.deaths, left) == (False, 1, None)
+    assert taken is not None
+    assert (taken.suspect, taken.deaths) == (True, 1)
+
+
+async def test_under_a_rate_too_what_would_die_by_being_reaped_is_left_alone_where_it_is_not_asked_for(
+    storage: Storage,
+) -> None:
+    limits = Limits(rate=Rate(10, MINUTE))
+    await publish(storage, *(draft(group="mailer") for _ in range(2)))
+    first, second = await claim(storage)
+    turn(storage, MINUTE)
+    await storage.mailbox.reap_limited("mailer", limits, "worker-2", SECOND)
+    turn(storage, 2 * MINUTE)
+
+    innocent = await storage.mailbox.reap_limited("mailer", limits, "worker-2", HOLD, accused=False)
+    none = await storage.mailbox.reap_limited("mailer", limits, "worker-2", HOLD, accused=False)
+    accused = await storage.mailbox.reap_limited("mailer", limits, "worker-2", HOLD)
+
+    assert innocent is not None
+    assert accused is not None
+    assert (innocent.id, innocent.deaths, none) == (second.id, 0, None)
+    assert (accused.id, accused.deaths) == (first.id, 1)
+
+
+@pytest.mark.parametrize("limits", [None, Limits(rate=Rate(10, MINUTE))])
+async def test_a_holder_that_lives_is_not_given_what_it_has_put_aside_and_is_charged_nothing(
+    storage: Storage, limits: Limits | None
+) -> None:
+    async def reaped(owner: str, aside: Delivery) -> Delivery | None:
+        claims = [aside.claim]
+        if limits is None:
+            return await storage.mailbox.reap(["mailer"], owner, HOLD, aside=claims)
+        return await storage.mailbox.reap_limited("mailer", limits, owner, HOLD, aside=claims)
+
+    await publish(storage, *(draft(group="mailer") for _ in range(2)))
+    aside, forgotten = await claim(storage)
+    turn(storage, MINUTE)
+
+    first, second = await reaped(WORKER, aside), await reaped(WORKER, aside)
+    copy = await the_copy(storage, aside.message_id)
+    theirs = await reaped("another", aside)
+
+    assert first is not None
+    assert (first.id, first.attempt, first.suspect, second) == (forgotten.id, 2, True, None)
+    assert (copy.attempt, copy.deaths) == (1, 0)
+    assert theirs is not None
+    assert (theirs.id, theirs.attempt, theirs.suspect) == (aside.id, 2, True)
+
+
+async def test_what_was_put_aside_and_taken_over_since_is_reaped_like_any_other(storage: Storage) -> None:
+    aside = await hold_one(storage)
+    turn(storage, MINUTE)
+    await reap(storage, owner="another")
+    turn(storage, 2 * MINUTE)
+
+    reaped = await reap(storage, aside=[aside.claim])
+
+    assert reaped is not None
+    assert (reaped.id, reaped.deaths) == (aside.id, 1)

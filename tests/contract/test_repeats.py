@@ -6,8 +6,8 @@ import pytest
 
 from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Draft, Keep
+from mainspring.model.retention import Pruned, Retention
 from mainspring.model.verdict import DONE, Bury, Cancel, Retry
-from mainspring.model.views import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

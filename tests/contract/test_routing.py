@@ -112,7 +112,7 @@ async def test_a_group_does_not_receive_what_was_published_before_its_declaratio
     await publish(storage, message)
 
     await declare(storage, "latecomer")
-    rerouted = await storage.upkeep.reroute(100)
+    rerouted = (await storage.upkeep.reroute(100)).routed
 
     assert rerouted == 0
     assert await claim(storage, "latecomer") == []
@@ -149,7 +149,7 @@ async def test_parked_messages_reach_the_groups_that_subscribe_later(storage: St
     await declare(storage, "analytics", "#")
 
     turn(storage, MINUTE)
-    routed = await storage.upkeep.reroute(100)
+    routed = (await storage.upkeep.reroute(100)).routed
 
     assert routed == 2
     assert await listed(storage, "parked") == []
@@ -179,11 +179,11 @@ async def test_reroute_takes_the_oldest_first_up_to_its_limit(storage: Storage) 
     await publish(storage, *batch)
     await declare(storage, "mailer")
 
-    assert await storage.upkeep.reroute(2) == 2
+    assert (await storage.upkeep.reroute(2)).routed == 2
     assert ids(await claim(storage)) == [batch[0].id, batch[1].id]
-    assert await storage.upkeep.reroute(2) == 2
-    assert await storage.upkeep.reroute(2) == 1
-    assert await storage.upkeep.reroute(2) == 0
+    assert (await storage.upkeep.reroute(2)).routed == 2
+    assert (await storage.upkeep.reroute(2)).routed == 1
+    assert (await storage.upkeep.reroute(2)).routed == 0
 
 
 async def test_what_has_no_subscriber_does_not_use_up_the_limit_of_reroute(storage: Storage) -> None:
@@ -192,7 +192,7 @@ async def test_what_has_no_subscriber_does_not_use_up_the_limit_of_reroute(stora
     await publish(storage, *strangers, wanted)
     await declare(storage, "mailer")
 
-    routed = await storage.upkeep.reroute(1)
+    routed = (await storage.upkeep.reroute(1)).routed
 
     assert routed == 1
     assert ids(await claim(storage)) == [wanted.id]

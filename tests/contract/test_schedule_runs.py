@@ -4,8 +4,9 @@ import pytest
 
 from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Draft
+from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Bury, Retry, Verdict
-from mainspring.model.views import Retention, RunView, Source
+from mainspring.model.views import RunView, Source
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

@@ -11,6 +11,7 @@ from tests.contract.acting import (
     NOON,
     NOW,
     SECOND,
+    WORKER,
     claim,
     claim_one,
     declare,
@@ -210,7 +211,7 @@ async def test_a_batch_of_every_verdict_is_written_together(storage: Storage) ->
     held = await claim(storage)
 
     answer = await storage.mailbox.settle(
-        [Settlement(delivery.claim, verdict) for delivery, verdict in zip(held, verdicts, strict=True)]
+        [Settlement(delivery.claim, verdict) for delivery, verdict in zip(held, verdicts, strict=True)], WORKER
     )
 
     left = [(await found(storage, each.message_id)).deliveries for each in held]

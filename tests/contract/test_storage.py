@@ -116,8 +116,8 @@ async def test_many_janitors_route_each_parked_message_once(storage: Storage) ->
     await declare(storage, "mailer")
 
     async with siblings(storage, 6) as doors:
-        routed = await asyncio.gather(*(door.upkeep.reroute(25) for door in doors))
-    while left := await storage.upkeep.reroute(25):
+        routed = [each.routed for each in await asyncio.gather(*(door.upkeep.reroute(25) for door in doors))]
+    while left := (await storage.upkeep.reroute(25)).routed:
         routed.append(left)
 
     assert sum(routed) == 60

@@ -6,9 +6,9 @@ import pytest
 
 from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Receipt
+from mainspring.model.retention import Pruned, Retention
 from mainspring.model.unique import Keeps, Scope
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
-from mainspring.model.views import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from mainspring.model.message import Receipt
+from mainspring.model.retention import Pruned, Retention
 from mainspring.model.unique import Scope
 from mainspring.model.verdict import Done
-from mainspring.model.views import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,

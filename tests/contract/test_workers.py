@@ -101,6 +101,18 @@ async def test_a_beat_that_is_sent_again_is_counted_once(storage: Storage) -> No
     assert (await storage.measures.read(10, MINUTE, "mailer")).rows == ((NOON, "done", 0, 10),)
 
 
+async def test_a_beat_that_is_sent_again_serves_no_group(storage: Storage) -> None:
+    await declare(storage, "mailer")
+    told = replace(beat("node-1"), groups=("mailer",), start_id="first", number=1)
+    await storage.upkeep.beat(told)
+
+    turn(storage, HOUR)
+    await storage.upkeep.beat(told)
+
+    (group,) = (await storage.ledger.roster()).groups
+    assert group.served_at == NOON
+
+
 async def test_the_beats_of_every_start_are_counted(storage: Storage) -> None:
     await declare(storage, "mailer")
     told = replace(beat("node-1", mailer=GroupRuns(5, 1)), number=1)

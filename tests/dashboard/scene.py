@@ -18,6 +18,7 @@ OPERATOR = "operator-token-of-this-test"
 VIEWER = "viewer-token-of-this-test"
 BASE = "http://localhost:8321"
 CSRF = "X-Mainspring-Csrf"
+ACCESS = ("log in", "log out", "log in failed", "log in refused", "refused")
 
 
 def shop(url: str = "memory://", **options: Any) -> Mainspring:
@@ -70,9 +71,16 @@ class Scene:
         return self.client(Authorization=f"Bearer {VIEWER}")
 
     async def actions(self) -> list[tuple[str, str, str]]:
-        """The audit log, oldest first: who, what, on what."""
-        lines = await self.app.audit(limit=200)
+        """What was changed by the audit log, oldest first: who, what, on what."""
+        lines = [line for line in await self.app.audit(limit=200) if line.action not in ACCESS]
         return [(line.by, line.action, line.subject) for line in reversed(lines)]
+
+    async def accesses(self) -> list[tuple[str, str, str, str]]:
+        """Logins, logouts and refusals by the audit log, oldest first: who, what, on what, and the detail."""
+        if self.dashboard._access_log._writing:
+            await asyncio.wait(self.dashboard._access_log._writing)
+        lines = [line for line in await self.app.audit(limit=200) if line.action in ACCESS]
+        return [(line.by, line.action, line.subject, line.detail) for line in reversed(lines)]
 
 
 def client_of(dashboard: Any, headers: Mapping[str, str] | None = None, base: str = BASE) -> httpx2.AsyncClient:

@@ -56,7 +56,7 @@ async def test_each_action_does_what_it_says(scene: Scene, action: str, filter: 
     [
         ("revive", "live", "let filter.state be dead"),
         ("discard", "done", "let filter.state be dead"),
-        ("cancel", "dead", "live or scheduled or ready or running or retrying or parked"),
+        ("cancel", "dead", "live or scheduled or ready or running or lapsed or retrying or parked"),
         ("run_now", "dead", "live or scheduled"),
     ],
 )

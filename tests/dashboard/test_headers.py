@@ -1,11 +1,15 @@
 """Every answer carries what keeps a browser from being misled; files are files of ours."""
 
+import asyncio
 import re
+from typing import Any
 
 import pytest
 
 from mainspring.dashboard.assets import asset, build
-from tests.dashboard.scene import Scene, opened
+from tests.dashboard.browser import Browser
+from tests.dashboard.scene import OPERATOR, Scene, opened
+from tests.dashboard.served import served
 
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -42,6 +46,98 @@ async def test_every_answer_has_the_headers(scene: Scene, path: str, status: int
     assert "camera=()" in answer.headers["permissions-policy"]
     fresh = path == "/" or path.startswith("/messages") or path == "/static/icon.svg"
     assert answer.headers["cache-control"] == ("no-cache" if fresh else "no-store")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status"),
+    [
+        ("POST", "/api/login", {"json": {"token": "wrong"}}, 401),
+        ("POST", "/api/login", {"json": {}}, 422),
+        ("POST", "/api/login", {"content": b"x" * 5000, "headers": {"Content-Type": "application/json"}}, 413),
+        ("POST", "/api/login", {"content": b"{}"}, 415),
+        ("POST", "/api/login", {"json": {}, "headers": {"Origin": "https://evil.example"}}, 403),
+        ("POST", "/api/consumers/pause", {"json": {}}, 401),
+        ("DELETE", "/api/overview", {}, 405),
+        ("OPTIONS", "/api/login", {}, 405),
+        ("TRACE", "/", {}, 405),
+        ("HEAD", "/api/overview", {}, 401),
+        ("HEAD", "/", {}, 200),
+        ("GET", "/api/session?" + "x" * 9000, {}, 422),
+        ("GET", "//evil.example/%2e%2e", {}, 200),
+        ("GET", "/api/broken", {}, 404),
+    ],
+)
+async def test_every_refusal_has_the_headers_too(
+    scene: Scene, method: str, path: str, sent: dict[str, Any], status: int
+) -> None:
+    async with scene.client() as client:
+        answer = await client.request(method, f"http://localhost:8321{path}", **sent)
+
+    assert answer.status_code == status
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//api/overview",
+        "/api//overview",
+        "/api/overview/",
+        "/api/overview//",
+        "/API/overview",
+        "/api/%6fverview",
+        "/api%2foverview",
+        "/static/../api/overview",
+        "/static/%2e%2e/api/overview",
+        "/health/live/../../api/overview",
+        "/api/overview;.css",
+        "/api/overview%00.css",
+        "/api/overview?_method=POST",
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, {"X-HTTP-Method-Override": "GET", "X-Original-URL": "/health/live"}])
+async def test_no_way_of_writing_a_path_leads_past_the_login(scene: Scene, path: str, headers: dict[str, str]) -> None:
+    async with served(scene.dashboard) as url:
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{told}\r\n".encode())
+        answer = (await reader.read()).decode()
+        writer.close()
+
+    refused = answer.split(" ")[1] in ("401", "404", "422")
+    assert refused or "<!doctype html>" in answer
+    assert "totals" not in answer
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_page_of_another_origin_measures_nothing_with_our_cookie(scene: Scene, site: str) -> None:
+    browser = Browser(scene.dashboard)
+    await browser.log_in(OPERATOR)
+    browser.client.headers.pop("Origin")
+    browser.client.headers.pop("Sec-Fetch-Site")
+
+    foreign = await browser.client.get("/api/messages", headers={"Sec-Fetch-Site": site})
+    typed = await browser.client.get("/api/messages", headers={"Sec-Fetch-Site": "none"})
+    own = await browser.client.get("/api/messages", headers={"Sec-Fetch-Site": "same-origin"})
+    async with scene.operator() as program:
+        sent = await program.get("/api/messages", headers={"Sec-Fetch-Site": site})
+
+    assert [each.status_code for each in (foreign, typed, own, sent)] == [403, 200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "bomb", [b'{"token":' + b"[" * 4000, b'{"token":' + b'{"a":' * 600 + b"1" + b"}" * 600 + b"}", b"9" * 4000]
+)
+async def test_a_body_that_is_nested_or_long_is_refused_in_words(scene: Scene, bomb: bytes) -> None:
+    async with scene.client() as client:
+        answer = await client.post("/api/login", content=bomb, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 422
+    assert len(answer.text) < 500
 
 
 async def test_nothing_says_that_other_origins_may_read(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.health import HealthLimits
+from mainspring.app.health import Check, Health, HealthLimits
 from mainspring.dashboard import Dashboard, Probes, probes
 from tests.dashboard.scene import OPERATOR, Scene, client_of, opened, shop
 from tests.dashboard.served import served
@@ -40,6 +40,18 @@ async def test_who_is_not_known_learns_names_and_states_and_nothing_more(scene: 
     assert {key for check in told.json()["checks"] for key in check} == {"name", "status"}
     assert told.json() == probed.json()
     assert "answered in" in next(check["summary"] for check in detailed.json()["checks"] if check["name"] == "storage")
+
+
+async def test_who_is_not_known_learns_no_names_of_groups(scene: Scene) -> None:
+    async def health(limits: HealthLimits | None = None) -> Health:
+        return Health("degraded", (Check("breaker charge", "degraded", "charge pauses itself"),))
+
+    scene.app.health = health  # type: ignore[method-assign]
+    async with scene.client() as stranger, scene.viewer() as viewer, client_of(Probes(scene.app)) as probes:
+        told = [(await each.get("/health/ready")).json()["checks"] for each in (stranger, probes, viewer)]
+
+    assert told[0] == told[1] == [{"name": "breaker", "status": "degraded"}]
+    assert told[2][0]["name"] == "breaker charge"
 
 
 async def test_a_wrong_token_is_told_no_more_than_none(scene: Scene) -> None:

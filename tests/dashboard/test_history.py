@@ -71,7 +71,7 @@ async def test_what_goes_on_here_is_told_from_what_goes_on_elsewhere(scene: Scen
 )
 async def test_how_it_ended_is_told(scene: Scene, detail: str, state: str, error: str | None) -> None:
     controls = (await scene.app._door.storage("a test")).controls
-    await controls.noted("hasten", "namespace shop, state live", "ada", detail)
+    await controls.noted("hasten", "state live, group ship", "ada", detail)
 
     async with scene.viewer() as client:
         (row,) = await _past(client)

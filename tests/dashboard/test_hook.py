@@ -9,7 +9,7 @@ from mainspring import Mainspring
 from mainspring.dashboard import Dashboard, Identity
 from mainspring.model.errors import BadOption
 from tests.dashboard.browser import Browser
-from tests.dashboard.scene import CSRF, opened
+from tests.dashboard.scene import BASE, CSRF, opened
 
 
 async def _by_header(request: Request) -> Identity | None:
@@ -88,6 +88,22 @@ async def test_what_the_host_knows_by_a_cookie_needs_our_token_and_our_page(head
         answer = await browser.post("/api/consumers/pause", {"group": "ship"}, **headers)
 
         assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(("said", "status"), [({}, 403), ({"ambient": False}, 204)])
+async def test_a_bearer_token_that_only_the_host_knows_is_not_taken_for_proof_that_it_was_meant(
+    said: dict[str, bool], status: int
+) -> None:
+    """The hook may have gone by a cookie and not looked at it: only the hook can say."""
+
+    async def authenticate(_request: Request) -> Identity:
+        return Identity("ada", "operator", **said)
+
+    async with opened(dead=0, tokens=None, authenticate=authenticate) as scene, scene.client(Origin=BASE) as client:
+        client.headers["Authorization"] = "Bearer anything"
+        answer = await client.post("/api/consumers/pause", json={"group": "ship"})
+
+    assert answer.status_code == status
 
 
 async def test_a_hook_that_returns_something_else_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from mainspring import Mainspring
 from mainspring.dashboard import Dashboard
 from tests.dashboard.browser import Browser
-from tests.dashboard.scene import OPERATOR, client_of, shop
+from tests.dashboard.scene import OPERATOR, VIEWER, client_of, shop
 from tests.dashboard.served import served
 
 TOKENS: Any = {"operator": OPERATOR}
@@ -146,7 +146,30 @@ async def test_a_proxy_that_is_trusted_says_where_the_browser_is() -> None:
 
     assert '<meta name="mainspring-root" content="/tools">' in page
     assert login.status_code == 204
-    assert login.headers["set-cookie"].startswith("__Host-mainspring=")
+    assert login.headers["set-cookie"].startswith("__Host-mainspring-")
+
+
+async def test_two_dashboards_of_one_host_keep_their_logins_apart() -> None:
+    apps = {path: shop() for path in ("/a", "/b")}
+    boards = [Mount(path, Dashboard(app, tokens={**TOKENS, "viewer": VIEWER})) for path, app in apps.items()]
+    origin = {"Origin": "https://ops.example"}
+
+    async with (
+        apps["/a"],
+        apps["/b"],
+        client_of(Starlette(routes=boards), origin, "https://ops.example") as client,
+    ):
+        for path, token in (("/a", OPERATOR), ("/b", VIEWER)):
+            assert (await client.post(f"{path}/api/login", json={"token": token})).status_code == 204
+        users = [(await client.get(f"{path}/api/session")).json()["user"] for path in apps]
+        schemes = [(await client.get(f"{path}/api/openapi.json")).json()["components"] for path in apps]
+        names = {each["securitySchemes"]["session"]["name"] for each in schemes}
+
+        assert users == ["operator", "viewer"]
+        assert set(client.cookies) == names
+        csrf = (await client.get("/a/api/session")).json()["csrf"]
+        await client.post("/a/api/logout", json={}, headers={"X-Mainspring-Csrf": csrf})
+        assert [(await client.get(f"{path}/api/session")).json()["user"] for path in apps] == [None, "viewer"]
 
 
 async def test_a_proxy_that_is_not_trusted_is_not_believed() -> None:

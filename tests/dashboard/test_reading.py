@@ -6,8 +6,8 @@ import pytest
 
 from tests.dashboard.scene import Scene
 
-LONG = "x" * 900_000
-ODD = "a - at `$.b` unknown field `" * 30_000
+LONG = "x" * 60_000
+ODD = "a - at `$.b` unknown field `" * 2_000
 """What our own words are made of."""
 
 

@@ -62,7 +62,14 @@ async def test_every_route_that_changes_something_refuses_whoever_may_not(reques
                     failures.append((route.path, way, answer.status_code))
             assert await scene.actions() == before, route.path
 
+        await scene.dashboard.aclose()
+        told = [(by, action, what) for by, action, what, _ in await scene.accesses() if action != "log in"]
+
     record(request.node, len(CHANGING), 6, refused)
+    # Of each the first at once, and how many more there were when it ended.
+    senders = ("unknown", "viewer (dashboard)", "operator (dashboard)")
+    ends = [CHANGING[0].path, CHANGING[-1].path]
+    assert told == [(by, "refused", f"POST {path}") for path in ends for by in senders]
     assert failures == []
     assert refused == len(CHANGING) * 6
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -16,7 +17,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount
 
-from mainspring.dashboard import Dashboard, Identity, live
+from mainspring.dashboard import Dashboard, Identity, live, serving
+from mainspring.dashboard.security.sessions import LASTS
 from tests.dashboard.scene import OPERATOR, VIEWER, Scene, opened, until
 from tests.dashboard.served import served
 from tests.house.tree import ROOT
@@ -139,7 +141,7 @@ async def test_a_stream_is_refused_like_any_other_request(scene: Scene) -> None:
 
 
 async def test_a_stream_ends_when_its_reader_is_no_longer_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_ALLOWED", 0.0)
+    monkeypatch.setattr(serving, "ALLOWED", 0.0)
     known = True
 
     async def authenticate(_request: Any) -> Identity | None:
@@ -153,6 +155,43 @@ async def test_a_stream_ends_when_its_reader_is_no_longer_allowed(monkeypatch: p
         events = _events(answer)
         await anext(events)
         known = False
+        rest = [event async for event in events]
+
+    assert [(kind, body["error"]["code"]) for kind, body in rest] == [("problem", "not_logged_in")]
+
+
+@asynccontextmanager
+async def _browser(scene: Scene) -> AsyncIterator[httpx2.AsyncClient]:
+    """One that has logged in as a viewer."""
+    async with (
+        served(scene.dashboard, closing=scene.dashboard.end_streams) as url,
+        httpx2.AsyncClient(base_url=url, timeout=60, headers={"Origin": url}) as browser,
+    ):
+        await browser.post("/api/login", json={"token": VIEWER})
+        browser.headers["X-Mainspring-Csrf"] = (await browser.get("/api/session")).json()["csrf"]
+        yield browser
+
+
+async def test_a_stream_ends_with_its_login_and_says_nothing_more(scene: Scene) -> None:
+    asked = {"Accept": "text/event-stream"}
+    async with _browser(scene) as browser, browser.stream("GET", "/api/consumers", headers=asked) as answer:
+        events = _events(answer)
+        await anext(events)
+        await browser.post("/api/logout", json={})
+        await scene.app.groups.pause("ship", by="test")
+        rest = [event async for event in events]
+
+    assert [(kind, body["error"]["code"]) for kind, body in rest] == [("problem", "not_logged_in")]
+
+
+async def test_a_stream_ends_when_its_login_is_over(scene: Scene) -> None:
+    now, asked = 1_000_000.0, {"Accept": "text/event-stream"}
+    scene.dashboard._gate.sessions._clock = lambda: now
+    async with _browser(scene) as browser, browser.stream("GET", "/api/leases", headers=asked) as answer:
+        events = _events(answer)
+        await anext(events)
+        now += LASTS
+        await scene.app.leases.acquire("another", timedelta(minutes=5))
         rest = [event async for event in events]
 
     assert [(kind, body["error"]["code"]) for kind, body in rest] == [("problem", "not_logged_in")]

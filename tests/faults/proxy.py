@@ -55,6 +55,10 @@ class Proxy:
     def url(self) -> str:
         return urlunsplit(self._parts._replace(netloc=f"{self._parts.username}@127.0.0.1:{self._port}"))
 
+    def lead_to(self, server: str) -> None:
+        """From now on connect to another server, as a name does that was pointed elsewhere."""
+        self._parts = urlsplit(server)
+
     def black_hole(self, *, also_new: bool) -> None:
         """Forward nothing more on the connections there are, and keep them open."""
         self._do(self._freeze, also_new)

@@ -11,7 +11,7 @@ from mainspring.model.message import Claim, Settled
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import Settlement
 from mainspring.runtime import handler
-from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.duties import Recounting
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules import deciding, reconciling
 from mainspring.runtime.schedules.reconciling import Declared
@@ -64,12 +64,12 @@ def seed(plan: Plan) -> None:
 def leave_ends_uncounted() -> None:
     """Settle members of joins as if they were messages like others, as an older release does, and never recount."""
 
-    async def rest(_: Janitor) -> None:
-        pass
+    async def rest(_: Recounting) -> float:
+        return 60.0
 
     assert "is_member" in vars(handler), "it is asked elsewhere: the bug is not seeded"
     vars(handler)["is_member"] = lambda _: False
-    Janitor._recount = rest  # type: ignore[method-assign, assignment]
+    Recounting.turn = rest  # type: ignore[method-assign, assignment]
 
 
 def advance_no_cursor() -> None:
@@ -141,11 +141,14 @@ class _Unfenced:
         self._mailbox = mailbox
         self._tables = tables_of(plan.url, plan.schema)
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        epochs = self._tables.epochs()
-        return await self._mailbox.settle([_moved(settlement, epochs) for settlement in settlements])
+    async def settle(self, settlements: Sequence[Settlement], owner: str) -> Settled:
+        epochs, holders = self._tables.epochs(), self._tables.holders()
+        for each in settlements:
+            theirs = holders.get(each.claim.id, owner)
+            await self._mailbox.settle([_moved(each, epochs)], theirs)
+        return Settled()
 
 
 def _moved(settlement: Settlement, epochs: dict[int, int]) -> Settlement:
-    id, epoch = settlement.claim
-    return settlement._replace(claim=Claim(id, epochs.get(id, epoch)))
+    id, epoch, message_id = settlement.claim
+    return settlement._replace(claim=Claim(id, epochs.get(id, epoch), message_id))

@@ -70,6 +70,10 @@ class _Reading:
         """The epoch of every live delivery."""
         return dict(self.rows(f"SELECT seq, epoch FROM {self.prefix}delivery"))
 
+    def holders(self) -> dict[int, str]:
+        """What every delivery is held by that is held."""
+        return dict(self.rows(f"SELECT seq, held_by FROM {self.prefix}delivery WHERE held_by IS NOT NULL"))
+
     def runs(self) -> list[KeptRun]:
         rows = self.rows(f"SELECT message_id, attempt, status, kind, output FROM {self.prefix}run ORDER BY id")
         return [KeptRun(as_uuid(row[0]), *row[1:]) for row in rows]

@@ -89,7 +89,7 @@ def judge(scene: Scene, opened: list[JoinReceipt]) -> Found:
     buried = {each.id for each in scene.tables.buried()}
     found = Found(len(opened), 0, 0, 0, set(), set(), set(), set())
     for join in opened:
-        told = outputs[join.id]
+        told = outputs[join.follows]
         failures = sum(each in buried for each in join.members)
         name = "failed" if failures else "then"
         found.then += name == "then"
@@ -101,7 +101,7 @@ def judge(scene: Scene, opened: list[JoinReceipt]) -> Found:
             found.doubled.add(join.id)
         if told and told[0] != f"{name} {MEMBERS - failures} {failures}":
             found.wrong.add(join.id)
-        if told and min(begun[join.id]) < max(min(ended[each], default=float("inf")) for each in join.members):
+        if told and min(begun[join.follows]) < max(min(ended[each], default=float("inf")) for each in join.members):
             found.early.add(join.id)
     return found
 

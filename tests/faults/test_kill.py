@@ -1,6 +1,8 @@
 """Workers killed −9 at random under load: nothing is lost, duplicates are bounded, orphans are soon reclaimed."""
 
 import asyncio
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,19 +11,24 @@ from tests.faults.judge import reclaim_times
 from tests.faults.plan import Job
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
+from tests.faults.stranger import Stranger, stranger_on, wandering
+from tests.faults.waiting import until
 
 ENGINES = ("postgres",)  # SQLite has a test of its own, with fewer processes
 _RECLAIM_MARGIN = 5.0
+_WRITTEN_WITHIN = 1.0
+"""Seconds, while a stranger has locked a row of every table."""
 
 
-async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int) -> None:
+async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int, stranger: Stranger | None = None) -> None:
     def make(count: int) -> list[Job]:
         # Long enough to be in hand when the process dies, short when somebody takes it over.
         return scene.jobs(count, seconds=scene.chance.uniform(0.02, 0.3), again=0.0)
 
     scene.open_gate()
     await scene.workers(workers)
-    async with scene.publishing() as app, scene.load(app, rate, make):
+    around = nullcontext() if stranger is None else wandering(stranger)
+    async with scene.publishing() as app, scene.load(app, rate, make), around:
         for n in range(kills):
             victim = await scene.any_ready()
             await asyncio.sleep(scene.chance.uniform(0.0, 0.5))
@@ -39,7 +46,11 @@ async def _kill_at_random(scene: Scene, kills: int, workers: int, rate: int) -> 
 async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Report, large: bool, margin: float) -> None:
     kills = 200 if large else 14
 
-    await _kill_at_random(scene, kills, workers=3, rate=100)
+    async with stranger_on(scene.plan) as stranger:
+        await scene.declared()
+        await _kill_at_random(scene, kills, workers=3, rate=100, stranger=stranger)
+        slowest_verdict = await _others_are_written(scene, stranger)
+    await scene.drained()
 
     found = scene.judge(kills)
     reclaimed = reclaim_times(scene.executions(), scene.deaths)
@@ -48,12 +59,28 @@ async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Repor
         f"kill −9, {scene.engine}",
         f"seed={scene.seed} kills={kills}",
         found.line(),
+        f"{stranger.line} others-written={slowest_verdict:.1f}s≤{_WRITTEN_WITHIN:g}s",
         f"orphans={len(reclaimed)} slowest-reclaim={slowest:.1f}s≤{scene.plan.claim_time + _RECLAIM_MARGIN:g}s",
     )
     assert found.flawless, found
     assert found.buried == []
     assert reclaimed
     assert slowest <= scene.plan.claim_time + _RECLAIM_MARGIN + margin
+    assert stranger.locks["delivery"] > 0
+    assert slowest_verdict <= _WRITTEN_WITHIN + margin
+
+
+async def _others_are_written(scene: Scene, stranger: Stranger) -> float:
+    """Lock one that runs, with a row of every other table: how many seconds until all other verdicts are written."""
+    async with scene.publishing() as app:
+        (locked,) = await scene.publish(app, scene.jobs(1, seconds=0.5))
+        await scene.running(message=locked)
+        async with stranger.holding() as delivery:
+            assert delivery is not None
+            began = time.monotonic()
+            await scene.publish(app, scene.jobs(50))
+            await until("all others to be written", lambda: scene.tables.live() == 1, step=0.02)
+            return time.monotonic() - began
 
 
 async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: Report, margin: float) -> None:

@@ -73,3 +73,35 @@ async def test_a_message_that_ends_its_process_is_buried_alone(scene: Scene, rep
 @pytest.mark.timeout(300)
 async def test_a_message_that_crashes_its_process_is_buried_alone(scene: Scene, report: Report) -> None:
     await _poison(scene, "crash", report)
+
+
+@pytest.mark.timeout(600)
+async def test_a_message_that_ends_its_process_late_is_buried_alone(
+    scene: Scene, report: Report, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.faults.test_poison.PATIENCE", 240.0)
+    innocent, concurrency = (_INNOCENT, _CONCURRENCY) if large else (99, 50)
+    await scene.workers(2, concurrency=concurrency)
+    async with scene.publishing() as app:
+        # Those before it run long when they are taken over: it is in their company when it kills, after its probation.
+        jobs = scene.jobs(innocent // 2 - 4, seconds=4.0, again=0.0)
+        jobs += scene.jobs(4, seconds=4.0, again=8.0)
+        jobs += scene.jobs(1, act="exit", seconds=3.0)
+        jobs += scene.jobs(innocent - innocent // 2, seconds=4.0, again=0.0)
+        ids = await scene.publish(app, jobs)
+    poison = ids[innocent // 2]
+
+    died, accused = await _restart_until_drained(scene)
+
+    found = scene.judge(died, concurrency)
+    report(
+        "poison (exit, late)",
+        f"seed={scene.seed} processes-died={died}",
+        found.line(),
+        f"innocent-with-deaths={len(accused - {poison})}",
+    )
+    assert [(each.id, each.kind, each.deaths) for each in found.buried] == [(poison, "poison", 3)]
+    assert found.flawless, found
+    assert found.messages == innocent + 1
+    assert died == 4
+    assert accused > {poison}, "it killed in nobody's company, so that the test proves nothing"

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.measures import BINS, STATUSES, TIMES, Measure
 from mainspring.model.message import Draft, Keep, Priority
+from mainspring.model.retention import Kind, Retention
+from mainspring.model.standing import Declarer
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
-from mainspring.model.views import Beat, Declaration, GroupRuns, Kind, Retention, State
+from mainspring.model.views import Beat, Declaration, GroupRuns, State
 
 TICK = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
@@ -83,6 +85,7 @@ wants: st.SearchStrategy[list[Wanted]] = st.lists(
 some_claims = st.sets(st.integers(0, 8), min_size=1, max_size=4)
 """Counted from the newest: most of them are still good."""
 
+owners = st.sampled_from(["node-1", "node-1", "node-2"])
 sayings = st.sampled_from(["half", "it's 夜, 100%"])
 """What handlers say of their runs."""
 
@@ -111,9 +114,13 @@ declarations = st.lists(
         patterns=st.lists(st.sampled_from(PATTERNS), max_size=3).map(tuple),
         handler=st.sampled_from(["old", "new"]),
         options=st.dictionaries(st.just("retry"), st.sampled_from(["1", "2"]), max_size=1),
+        version=st.sampled_from([0, 0, 1]),
     ),
     max_size=3,
     unique_by=lambda declaration: declaration.group,
+)
+declarers = st.none() | st.builds(
+    Declarer, st.sampled_from(["shop/a", "shop/b"]), st.sampled_from(["1", "2"]), st.booleans()
 )
 
 Action = Literal["pause", "resume", "retire"]

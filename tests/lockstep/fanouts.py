@@ -19,8 +19,9 @@ from mainspring.model.fanout import (
 )
 from mainspring.model.lease import Hold
 from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.retention import Retention
 from mainspring.model.schedule import Note
-from mainspring.model.views import Declaration, Retention
+from mainspring.model.views import Declaration
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import START, Twins
@@ -52,10 +53,11 @@ class Fanned(Twins):
 
     @rule()
     def acquire(self) -> None:
-        memory, real = self.both(lambda storage: storage.leases.acquire(LEASE, str(self.now), drawing.HOUR))
+        holder = str(self.now)
+        memory, real = self.both(lambda storage: storage.leases.acquire(LEASE, holder, drawing.HOUR))
         assert (real is None) == (memory is None)
         if memory is not None and real is not None:
-            self.holds.append((Hold(LEASE, memory.epoch), Hold(LEASE, real.epoch)))
+            self.holds.append((Hold(LEASE, memory.epoch, holder), Hold(LEASE, real.epoch, holder)))
 
     @rule(named=named, offset=windows, age=st.sampled_from([0, 0, 0, 1]), takes=st.sampled_from([1, 2, 9]))
     def plan(self, named: list[tuple[str, str]], offset: timedelta, age: int, takes: int) -> None:

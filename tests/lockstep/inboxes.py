@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.inbox import Entering, Fate, InboxFilter, InboxKey, InboxStatus
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import Twins

@@ -101,7 +101,9 @@ class Joined(Twins):
         batch = list(zip(self.claims[before:], verdicts, strict=False))
         memory, real = (
             self.runner.run(
-                storage.mailbox.settle([Settlement(pair[side], each, keep, member=True) for pair, each in batch])
+                storage.mailbox.settle(
+                    [Settlement(pair[side], each, keep, member=True) for pair, each in batch], "node-1"
+                )
             )
             for side, storage in enumerate((self.memory, self.real))
         )

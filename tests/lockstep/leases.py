@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.lease import Hold, LeaseView, Renewal
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import Twins
@@ -40,7 +40,7 @@ class Leased(Twins):
         assert (real and real[1:]) == (memory and memory[1:])
         if memory is None or real is None:
             return
-        pair = Hold(name, memory.epoch), Hold(name, real.epoch)
+        pair = Hold(name, memory.epoch, holder), Hold(name, real.epoch, holder)
         if pair not in self.holds:
             for before in self.holds:
                 assert all(new.epoch > old.epoch for new, old in zip(pair, before, strict=True)), "the fence goes back"

@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.limits import Limits, Rate, Ration
-from mainspring.model.message import Draft, Priority, Scan, Want
+from mainspring.model.message import Delivery, Draft, Priority, Scan, Want
 from mainspring.model.views import Declaration
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
@@ -130,9 +130,15 @@ class Limited(Twins):
         each_once = {ours.id: (ours, theirs) for ours, theirs in claims}.values()
         self.settle_pairs(list(zip(each_once, settlings, strict=False)))
 
-    @rule(hold=drawing.holds)
-    def reap(self, hold: timedelta) -> None:
-        self.holding(*self.both(lambda storage: storage.mailbox.reap_limited(GROUP, self.limits, "node-2", hold)))
+    @rule(hold=drawing.holds, accused=st.booleans(), aside=st.booleans())
+    def reap(self, hold: timedelta, *, accused: bool = True, aside: bool = False) -> None:
+        limits = self.limits
+
+        async def reaped(storage: Storage) -> Delivery | None:
+            ours = [each[storage is self.real] for each in self.claims] if aside else []
+            return await storage.mailbox.reap_limited(GROUP, limits, "node-2", hold, accused=accused, aside=ours)
+
+        self.holding(*self.both(reaped))
 
     @rule()
     def freeze(self) -> None:

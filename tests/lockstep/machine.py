@@ -12,9 +12,11 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from mainspring.model.browsing import GOES_ON, DeadSelection, Filter, Line
 from mainspring.model.errors import MainspringError
 from mainspring.model.measures import SPANS
-from mainspring.model.message import Draft, Priority, Progress, Scan, Want
+from mainspring.model.message import Delivery, Draft, Priority, Progress, Scan, Want
+from mainspring.model.retention import Retention
+from mainspring.model.standing import Declarer, Standing
 from mainspring.model.unique import Likeness
-from mainspring.model.views import Beat, Declaration, DeliveryView, Retention
+from mainspring.model.views import Beat, Declaration, DeliveryView
 from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
@@ -64,9 +66,15 @@ class Lockstep(Twins):
         self.turn(self.now + took)
         self.settle_pairs(list(zip(self.claims[before:], settlings, strict=False)))
 
-    @rule(group=drawing.groups, hold=drawing.holds)
-    def reap(self, group: str, hold: timedelta) -> None:
-        self.holding(*self.both(lambda storage: storage.mailbox.reap([group], "node-2", hold)))
+    @rule(group=drawing.groups, hold=drawing.holds, accused=st.booleans(), owner=drawing.owners, aside=st.booleans())
+    def reap(
+        self, group: str, hold: timedelta, *, accused: bool = True, owner: str = "node-2", aside: bool = False
+    ) -> None:
+        async def reaped(storage: Storage) -> Delivery | None:
+            ours = [each[storage is self.real] for each in self.claims] if aside else []
+            return await storage.mailbox.reap([group], owner, hold, accused=accused, aside=ours)
+
+        self.holding(*self.both(reaped))
 
     @rule(group=drawing.groups)
     def freeze(self, group: str) -> None:
@@ -75,11 +83,11 @@ class Lockstep(Twins):
         self.reap(group, drawing.SECOND)
 
     @precondition(lambda self: self.claims)
-    @rule(chosen=drawing.some_claims, hold=drawing.holds)
-    def extend(self, chosen: set[int], hold: timedelta) -> None:
+    @rule(chosen=drawing.some_claims, owner=drawing.owners, hold=drawing.holds)
+    def extend(self, chosen: set[int], owner: str, hold: timedelta) -> None:
         claims = [self.claims[-1 - number % len(self.claims)] for number in chosen]
         memory, real = (
-            self.runner.run(storage.mailbox.extend([each[side] for each in claims], hold))
+            self.runner.run(storage.mailbox.extend([each[side] for each in claims], owner, hold))
             for side, storage in enumerate((self.memory, self.real))
         )
         assert real.busy == frozenset()
@@ -87,19 +95,21 @@ class Lockstep(Twins):
         self.pairs(memory.asked, real.asked)
 
     @precondition(lambda self: self.claims)
-    @rule(chosen=drawing.some_claims, settlings=st.lists(drawing.settlings, min_size=4, max_size=4))
-    def settle(self, chosen: set[int], settlings: list[drawing.Settling]) -> None:
+    @rule(
+        chosen=drawing.some_claims, owner=drawing.owners, settlings=st.lists(drawing.settlings, min_size=4, max_size=4)
+    )
+    def settle(self, chosen: set[int], owner: str, settlings: list[drawing.Settling]) -> None:
         claims = [self.claims[-1 - number % len(self.claims)] for number in chosen]
         # One claim of each delivery: whether an older one is lost or gone depends on which is written first.
         each_once = {ours.id: (ours, theirs) for ours, theirs in claims}.values()
-        self.settle_pairs(list(zip(each_once, settlings, strict=False)))
+        self.settle_pairs(list(zip(each_once, settlings, strict=False)), owner)
 
     @precondition(lambda self: self.claims)
-    @rule(chosen=drawing.some_claims, text=drawing.sayings)
-    def report(self, chosen: set[int], text: str) -> None:
+    @rule(chosen=drawing.some_claims, owner=drawing.owners, text=drawing.sayings)
+    def report(self, chosen: set[int], owner: str, text: str) -> None:
         claims = [self.claims[-1 - number % len(self.claims)] for number in chosen]
         for side, storage in enumerate((self.memory, self.real)):
-            self.runner.run(storage.upkeep.report([Progress(each[side], text) for each in claims]))
+            self.runner.run(storage.upkeep.report([Progress(each[side], text) for each in claims], owner))
 
     @rule(number=st.integers(0, 5), keyed=st.booleans())
     def cancel_one_of_the_living(self, number: int, keyed: bool) -> None:
@@ -170,14 +180,13 @@ class Lockstep(Twins):
 
     # Upkeep
 
-    @rule(declarations=drawing.declarations)
-    def declare(self, declarations: list[Declaration]) -> None:
-        async def declared(storage: Storage) -> str:
+    @rule(declarations=drawing.declarations, declarer=drawing.declarers)
+    def declare(self, declarations: list[Declaration], declarer: Declarer | None = None) -> None:
+        async def declared(storage: Storage) -> Standing | str:
             try:
-                await storage.upkeep.declare(declarations)
+                return await storage.upkeep.declare(declarations, declarer)
             except MainspringError as error:  # of several conflicts any one may be named
                 return type(error).__name__
-            return "declared"
 
         self.alike(declared)
 
@@ -186,6 +195,11 @@ class Lockstep(Twins):
         self.alike(lambda storage: storage.upkeep.beat(beat))
         if leaves:
             self.alike(lambda storage: storage.upkeep.farewell(beat.worker))
+
+    @rule(declarer=drawing.declarers)
+    def leave(self, declarer: Declarer | None) -> None:
+        if declarer is not None:
+            self.alike(lambda storage: storage.upkeep.farewell(declarer.worker, declarer.start_id))
 
     @rule(retention=drawing.retentions, limit=drawing.limits)
     def keep_up(self, retention: Retention, limit: int) -> None:

@@ -102,9 +102,11 @@ class Twins(RuleBasedStateMachine):
         for ours, theirs in zip(memory, real, strict=True):
             self.holding(ours, theirs)
 
-    def settle_pairs(self, batch: list[tuple[tuple[Claim, Claim], drawing.Settling]]) -> None:
+    def settle_pairs(self, batch: list[tuple[tuple[Claim, Claim], drawing.Settling]], owner: str = "node-1") -> None:
         memory, real = (
-            self.runner.run(storage.mailbox.settle([Settlement(claims[side], *settling) for claims, settling in batch]))
+            self.runner.run(
+                storage.mailbox.settle([Settlement(claims[side], *settling) for claims, settling in batch], owner)
+            )
             for side, storage in enumerate((self.memory, self.real))
         )
         self.pairs(memory.lost, real.lost)

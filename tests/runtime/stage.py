@@ -104,10 +104,15 @@ class Stage:
         await self.storage.upkeep.declare([Declaration(group, "app", (group,), "a test") for group in groups])
 
 
+def held_by(storage: MemoryStorage, claim: Claim) -> str:
+    """What the delivery is held by, with the token of its holder's start."""
+    return storage._state.deliveries[claim.id].held_by or ""
+
+
 async def taken_over(stage: Stage, claim: Claim) -> Delivery:
     """Make a claim lapse, and have another process take the delivery over, as after a long freeze of this one."""
     while True:
-        await stage.storage.mailbox.extend([claim], timedelta())
+        await stage.storage.mailbox.extend([claim], held_by(stage.storage, claim), timedelta())
         # The keeper has a thread of its own: it may extend the claim just between the two.
         if (suspect := await stage.storage.mailbox.reap(["work"], "another", timedelta(minutes=1))) is not None:
             return suspect

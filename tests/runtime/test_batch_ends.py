@@ -60,7 +60,7 @@ async def test_what_need_not_run_is_judged_alone_and_the_rest_is_handed_over(sta
     worker = stage.make(work.handler)
     [executor] = worker._executors
     await stage.publish(4)
-    claimed = await stage.storage.mailbox.claim([Want("work", 4, ALL_LEVELS)], "us", timedelta(minutes=1))
+    claimed = await stage.storage.mailbox.claim([Want("work", 4, ALL_LEVELS)], worker.owner, timedelta(minutes=1))
     changed = [
         claimed[0]._replace(expired=True),
         claimed[1]._replace(deaths=3),

@@ -100,7 +100,9 @@ async def test_what_the_handler_raises_fails_each_message_by_its_own_count(stage
     work = Batches(handle, size=2, linger=0.02, threaded=threaded, retry=intervals(0))
     await stage.publish()
     [tried] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "other", timedelta(minutes=1))
-    await stage.storage.mailbox.settle([Settlement(tried.claim, Retry(timedelta(0), Failure("error", "before")))])
+    await stage.storage.mailbox.settle(
+        [Settlement(tried.claim, Retry(timedelta(0), Failure("error", "before")))], "other"
+    )
     await stage.publish()
     async with stage.worker(work.handler):
         await stage.until(lambda: is_dead(stage, 2))

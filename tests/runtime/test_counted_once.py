@@ -45,10 +45,10 @@ async def test_what_is_being_written_is_not_given_up_by_a_heartbeat(
     begun, goes_on = asyncio.Event(), asyncio.Event()
     settle = stage.storage.mailbox.settle
 
-    async def late(settlements: Any) -> Any:
+    async def late(settlements: Any, owner: str) -> Any:
         begun.set()
         await goes_on.wait()
-        return await settle(settlements)
+        return await settle(settlements, owner)
 
     monkeypatch.setattr(stage.storage.mailbox, "settle", late)  # as over a slow line
     async with stage.worker(stage.handler(_succeed)) as worker:

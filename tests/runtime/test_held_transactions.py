@@ -42,7 +42,7 @@ async def test_what_a_handlers_transaction_has_settled_is_not_lost(stage: Stage)
 
     async def settled(delivery: Delivery, run: Run) -> None:
         run.settled = run.handler.settlement(delivery, DONE, timedelta())
-        await stage.storage.mailbox.settle([run.settled])
+        await stage.storage.mailbox.settle([run.settled], run.owner)
         worker._lost(delivery.claim)  # as the keeper says
         await asyncio.sleep(0)
         reasons.append(run.stop_reason)

@@ -3,9 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-from mainspring.model.views import Beat, Retention, RunStatus, RunView
+import pytest
+
+from mainspring.model.message import ALL_LEVELS, Draft, Keep, Want
+from mainspring.model.retention import Retention
+from mainspring.model.verdict import DONE, Settlement
+from mainspring.model.views import RunStatus, RunView
 from mainspring.runtime.complaints import Complaints
-from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.duties import Pruning
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 
@@ -15,9 +20,8 @@ PAUSE = timedelta(seconds=30)
 """Between two prunings; the first comes no later."""
 
 
-def janitor(storage: MemoryStorage, clock: HandClock, retention: Retention) -> Janitor:
-    beat = Beat("node-1", "shop", "host", 1, (), 0, "poll")
-    return Janitor(storage.upkeep, lambda: beat, retention, Complaints(clock), clock)
+def pruning(storage: MemoryStorage, clock: HandClock, retention: Retention) -> Pruning:
+    return Pruning(storage.upkeep, retention, Complaints(clock), clock)
 
 
 def run(topic: str, status: RunStatus = "done") -> RunView:
@@ -31,7 +35,7 @@ async def kept(storage: MemoryStorage) -> list[tuple[str, str]]:
 async def test_each_topic_is_pruned_by_its_own_retention() -> None:
     storage, clock = MemoryStorage(), HandClock(NOON)
     await storage.upkeep.record([run(topic, status) for topic in ("a.b", "c") for status in ("done", "failed")])
-    keeps_house = janitor(storage, clock, Retention(done=2 * HOUR, topics={"a.*": {"done": None, "failures": HOUR}}))
+    keeps_house = pruning(storage, clock, Retention(done=2 * HOUR, topics={"a.*": {"done": None, "failures": HOUR}}))
 
     storage.now = NOON + 3 * HOUR
     clock.advance(PAUSE)
@@ -43,7 +47,7 @@ async def test_each_topic_is_pruned_by_its_own_retention() -> None:
 async def test_more_than_a_batch_goes_in_turns_that_follow_at_once() -> None:
     storage, clock = MemoryStorage(), HandClock(NOON)
     await storage.upkeep.record([run("a.b") for _ in range(4_500)])
-    keeps_house = janitor(storage, clock, Retention(topics={"a.*": {"done": HOUR}}))
+    keeps_house = pruning(storage, clock, Retention(topics={"a.*": {"done": HOUR}}))
 
     storage.now = NOON + 3 * HOUR
     clock.advance(PAUSE)
@@ -51,3 +55,25 @@ async def test_more_than_a_batch_goes_in_turns_that_follow_at_once() -> None:
 
     assert [pause < 1 for pause in pauses] == [True, True, False]
     assert await kept(storage) == []
+
+
+@pytest.mark.parametrize(("keep", "left"), [("none", 0), ("all", 12)])
+async def test_messages_are_pruned_at_once_to_the_last_batch(
+    keep: Keep, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.runtime.duties._PRUNE_BATCH", 5)
+    storage, clock = MemoryStorage(), HandClock(NOON)
+    storage.now = NOON
+    keeps_house = pruning(storage, clock, Retention(done=None))
+    for _ in range(4):
+        await storage.mailbox.publish([Draft(uuid4(), "a.b", b"", group="mail") for _ in range(3)])
+        held = await storage.mailbox.claim([Want("mail", 10, ALL_LEVELS)], "node", HOUR)
+        await storage.mailbox.settle([Settlement(each.claim, DONE, keep, timedelta()) for each in held], "node")
+
+    storage.now = NOON + 2 * HOUR
+    clock.advance(PAUSE)
+    pauses = [await keeps_house.turn() for _ in range(4)]
+
+    assert all(pause < 1 for pause in pauses[:3])
+    assert pauses[3] == PAUSE.total_seconds()
+    assert (len(storage._state.messages), storage._state.ended) == (left, [])

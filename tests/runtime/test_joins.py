@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring.model.join import Join, JoinOutcome, outcome
+from mainspring.model.join import Join, JoinOutcome, follower_id, outcome
 from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
 from mainspring.model.schedule import Look
 from mainspring.model.verdict import DONE, Settlement, Snooze
@@ -59,7 +59,7 @@ async def test_one_that_comes_back_is_waited_for(stage: Stage) -> None:
         await stage.storage.mailbox.join(join, members(1))
         await stage.until(lambda: bool(followed))
 
-    assert followed == [join.id]
+    assert followed == [follower_id(join.id)]
     assert [each.group for each in stage.calls] == ["work"] * 3 + ["boss"]
 
 
@@ -71,7 +71,7 @@ async def test_what_has_ended_elsewhere_is_found_by_the_next_look() -> None:
     (delivery,) = await scene.storage.mailbox.claim([Want("work", 10, ALL_LEVELS)], "another node", HOUR)
     await node.turn()
 
-    await scene.storage.mailbox.settle([Settlement(delivery.claim, DONE, member=True)])
+    await scene.storage.mailbox.settle([Settlement(delivery.claim, DONE, member=True)], "another node")
     pause = await node.turn()
 
     assert (pause, node.published) == (5.0, 1)
@@ -89,3 +89,5 @@ async def test_it_looks_again_at_once_while_there_is_more_to_count(monkeypatch: 
     monkeypatch.setattr(node.scheduler._timekeeper, "look", more)
 
     assert await node.turn() == 0.005
+    # Somebody has it locked, and may for long.
+    assert [await node.turn() for _ in range(6)] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.25]

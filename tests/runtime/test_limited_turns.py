@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -46,13 +47,13 @@ class FarMailbox(MemoryMailbox):
             await self.on_the_way.wait()
         return ration
 
-    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+    async def reap_limited(self, *args: Any, **options: Any) -> Delivery | None:
         await asyncio.sleep(0)
-        return await super().reap_limited(group, limits, owner, hold)
+        return await super().reap_limited(*args, **options)
 
-    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+    async def reap(self, *args: Any, **options: Any) -> Delivery | None:
         await asyncio.sleep(0)
-        return await super().reap(groups, owner, hold)
+        return await super().reap(*args, **options)
 
 
 class Desk:
@@ -185,7 +186,7 @@ async def test_a_publish_is_no_reason_to_look_while_the_whole_group_is_at_its_li
 async def test_it_does_not_sleep_past_the_next_try_of_what_others_wait_for(desk: Desk) -> None:
     await desk.put("a", "a")
     [head] = await desk.elsewhere()
-    await desk.mailbox.settle([Settlement(head.claim, Retry(30 * MILLISECOND, Failure("error", "boom")))])
+    await desk.mailbox.settle([Settlement(head.claim, Retry(30 * MILLISECOND, Failure("error", "boom")))], "another")
     fetchers = desk.fetchers(ORDERED)
 
     assert await desk.pauses(fetchers, 2) == [0.0, 0.028]
@@ -224,7 +225,7 @@ async def test_what_ends_while_it_asks_is_looked_at_once_more(desk: Desk) -> Non
     asking = asyncio.create_task(fetcher.turn())
     await desk.mailbox.answered.wait()
     # The answer says that all have to wait, and when it comes that is no longer so.
-    await desk.mailbox.settle([Settlement(head.claim, DONE)])
+    await desk.mailbox.settle([Settlement(head.claim, DONE)], "another")
     fetchers.freed("0")
     desk.mailbox.on_the_way.set()
     await asking
@@ -248,7 +249,7 @@ async def test_what_had_to_wait_is_found_although_younger_ones_went_before_it(de
         await desk.pauses(fetchers, 1)
     assert [each.key for each in desk.in_hand()] == ["b", "c"]
 
-    await desk.mailbox.settle([Settlement(head.claim, DONE)])
+    await desk.mailbox.settle([Settlement(head.claim, DONE)], "another")
     await desk.pauses(fetchers, 1)
 
     assert [each.key for each in desk.in_hand()] == ["b", "c", "a"]
@@ -277,19 +278,36 @@ async def test_others_are_told_of_an_end_only_where_they_may_be_of_use(
     assert not fetcher._rousing
 
 
-async def test_a_process_holds_one_suspect_whoever_fetches_it(desk: Desk) -> None:
+async def test_a_process_has_one_suspect_of_each_group_on_probation_whoever_fetches_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.runtime.suspects.PROBATION", 3600.0)
     fetchers = desk.fetchers(None, ORDERED, Limits(rate=Rate(100, HOUR)))
     for group in ("0", "1", "2"):
         await desk.put("a", "b", group=group)
         await desk.elsewhere(group, 2, SECOND)
+
+    for _ in range(4):
+        desk.turn(2 * SECOND)
+        await asyncio.gather(*(each.turn() for each in fetchers._all))
+
+    assert sorted((each.group, each.suspect) for each in desk.in_hand()) == [("0", True), ("1", True), ("2", True)]
+
+
+async def test_of_two_who_ask_at_once_one_takes_what_has_to_run_alone_and_the_other_nothing(desk: Desk) -> None:
+    fetchers = desk.fetchers(None, ORDERED)
+    for group in ("0", "1"):
+        await desk.put("a", "b", group=group)
+        await desk.elsewhere(group, 2, SECOND)
     desk.turn(2 * SECOND)
+    for group in ("0", "0", "1", "1"):
+        await desk.mailbox.reap([group], "another that died", SECOND)
 
-    await asyncio.gather(*(each.turn() for each in fetchers._all))
-    held = desk.in_hand()
-    await asyncio.gather(*(each.turn() for each in fetchers._all))
+    for _ in range(4):
+        desk.turn(2 * SECOND)
+        await asyncio.gather(*(each.turn() for each in fetchers._all))
 
-    assert [each.suspect for each in held] == [True]
-    assert desk.in_hand() == held
+    assert [(each.suspect, each.deaths) for each in desk.in_hand()] == [(True, 1)]
 
 
 async def test_what_concerns_one_group_disturbs_no_other_fetcher(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Claim, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, Delivery, Want
 from mainspring.runtime.handler import Run
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import CLAIM_TIME, MILLISECOND, Stage, taken_over
@@ -128,7 +128,7 @@ async def test_a_lost_claim_cancels_the_handler_and_writes_nothing(stage: Stage)
         [delivery] = await stage.browse("running")
 
     assert (delivery.held_by, delivery.attempt) == ("another", 2)
-    assert suspect.claim == Claim(claim.id, claim.epoch + 1)
+    assert suspect.claim == claim._replace(epoch=claim.epoch + 1)
 
 
 async def test_a_blocked_event_loop_keeps_its_claims_and_is_reported_with_the_line(

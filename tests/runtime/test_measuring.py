@@ -11,10 +11,10 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.model.measures import Bucket, Measure, Sums, by_time
 from mainspring.model.message import ALL_LEVELS, Delivery, Want
 from mainspring.model.verdict import DONE, Cancel, Snooze
-from mainspring.model.views import Beat, Retention
+from mainspring.model.views import Beat
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Run
-from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.reporting import Reporting
 from mainspring.storage.memory import MemoryStorage
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.backoff import intervals
@@ -167,7 +167,7 @@ async def test_a_busy_worker_tells_while_it_works(stage: Stage) -> None:
     assert (await measured(stage)).done == 2
 
 
-# --- the janitor ---------------------------------------------------------------------------------------------
+# --- reports ---------------------------------------------------------------------------------------------
 
 
 class Beats:
@@ -189,24 +189,23 @@ class Beats:
         return getattr(self._upkeep, name)
 
 
-def keeping(upkeep: Beats, clock: HandClock) -> tuple[Janitor, Meter]:
+def keeping(upkeep: Beats, clock: HandClock) -> tuple[Reporting, Meter]:
     meter = Meter()
 
     def beat() -> Beat:
         runs, measures = meter.take()
         return Beat("node-1", "shop", "host", 1, (), 0, "poll", runs, measures=measures)
 
-    janitor = Janitor(upkeep, beat, Retention(), Complaints(clock), clock, meter)  # type: ignore[arg-type]
-    return janitor, meter
+    return Reporting(upkeep, beat, Complaints(clock), clock, meter), meter  # type: ignore[arg-type]
 
 
 async def test_an_idle_worker_beats_with_its_rounds_and_no_oftener() -> None:
     upkeep, clock = Beats(), HandClock(NOON)
-    janitor, _ = keeping(upkeep, clock)
+    reporting, _ = keeping(upkeep, clock)
 
-    pause = await janitor.turn()
+    pause = await reporting.turn()
     clock.advance(SECOND)
-    await janitor.turn()
+    await reporting.turn()
 
     assert 4.0 <= pause <= 5.0
     assert len(upkeep.taken) == 1
@@ -214,15 +213,15 @@ async def test_an_idle_worker_beats_with_its_rounds_and_no_oftener() -> None:
 
 async def test_news_is_told_a_second_after_the_last_report() -> None:
     upkeep, clock = Beats(), HandClock(NOON)
-    janitor, meter = keeping(upkeep, clock)
-    await janitor.turn()
+    reporting, meter = keeping(upkeep, clock)
+    await reporting.turn()
     meter.count("work", DONE)
 
     clock.advance(SECOND / 4)
-    pause = await janitor.turn()
+    pause = await reporting.turn()
     told_too_soon = len(upkeep.taken)
     clock.advance(timedelta(seconds=pause))
-    await janitor.turn()
+    await reporting.turn()
 
     assert (pause, told_too_soon) == (0.75, 1)
     assert [beat.measures for beat in upkeep.taken] == [(), (Measure("work", "done", 0, 1),)]
@@ -230,16 +229,16 @@ async def test_news_is_told_a_second_after_the_last_report() -> None:
 
 async def test_a_report_that_fails_is_sent_again_as_it_was_and_what_came_since_follows() -> None:
     upkeep, clock = Beats(), HandClock(NOON)
-    janitor, meter = keeping(upkeep, clock)
+    reporting, meter = keeping(upkeep, clock)
     meter.count("work", DONE)
     upkeep.away = True
     try:
-        await janitor.turn()
+        await reporting.turn()
     except StorageUnavailable:
         meter.count("work", DONE)
 
     upkeep.away = False
-    await janitor.farewell()
+    await reporting.farewell()
 
     one = (Measure("work", "done", 0, 1),)
     assert [beat.measures for beat in upkeep.taken] == [one, one, one]

@@ -39,12 +39,12 @@ class Noted(MemoryUpkeep):
     reports: list[list[str]]
     refused: int
 
-    async def report(self, progress: Sequence[Progress]) -> None:
+    async def report(self, progress: Sequence[Progress], owner: str) -> None:
         self.reports.append([each.text for each in progress])
         if self.refused:
             self.refused -= 1
             raise StorageUnavailable("away")
-        await super().report(progress)
+        await super().report(progress, owner)
 
 
 @pytest.fixture
@@ -127,6 +127,7 @@ async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: t
     keeper = Keeper(
         stage.storage,
         hands,
+        "here",
         timedelta(minutes=1),
         on_lost=lambda _: None,
         on_asked=lambda _: None,

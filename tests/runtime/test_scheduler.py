@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from mainspring.app.testing.joined import SilentBell
 from mainspring.model.message import ALL_LEVELS, Want
-from mainspring.model.schedule import NEVER
+from mainspring.model.schedule import NEVER, Note, Rewrite, Schedule
 from mainspring.model.verdict import Done, Settlement
 from tests.runtime.scheduling import HOUR, HOURLY, MINUTE, NOON, SECOND, Scene
 
@@ -52,7 +53,7 @@ async def test_it_looks_every_second_while_a_run_waits_for_one_that_may_end_else
     assert pause == 1.0
     (first,) = await scene.storage.mailbox.claim([Want("work", 10, ALL_LEVELS)], "a worker", HOUR)
 
-    await scene.storage.mailbox.settle([Settlement(first.claim, Done(), "all")])
+    await scene.storage.mailbox.settle([Settlement(first.claim, Done(), "all")], "a worker")
     pause = await node.turn()
 
     assert pause == 3600.0
@@ -229,3 +230,26 @@ async def test_a_schedule_that_is_sound_again_goes_on(scene: Scene) -> None:
     await node.turn()
 
     assert await scene.due_times() == [NOON]
+
+
+async def test_a_row_that_is_locked_at_the_start_is_reconciled_a_moment_later(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = scene.node(report=HOURLY)
+    timetable = node.scheduler._storage.timetable
+    rewrite, asked = timetable.rewrite, list[bool]()
+
+    async def locked_at_first(
+        names: Sequence[str], how: Rewrite, note: Note | None = None, *, waits: bool = True
+    ) -> list[Schedule | None]:
+        asked.append(waits)
+        return [None for _ in names] if len(asked) == 1 else await rewrite(names, how, note, waits=waits)
+
+    monkeypatch.setattr(timetable, "rewrite", locked_at_first)
+    pause = await node.turn()
+    scene.clock.advance(timedelta(seconds=pause))
+    await node.turn()
+
+    assert pause == 1.0
+    assert asked == [False, False]
+    assert (await scene.row()).next_at is not None

@@ -33,10 +33,10 @@ class Faulty:
         self.after: dict[str, Callable[[Any], None]] = {}
 
     def __getattr__(self, name: str) -> Any:
-        async def call(*args: Any) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
             if name in self.before:
                 self.before[name](args[0])
-            answer = await getattr(self._inner, name)(*args)
+            answer = await getattr(self._inner, name)(*args, **options)
             if name in self.after:
                 self.after[name](args[0])
             return answer

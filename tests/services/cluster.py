@@ -1,4 +1,4 @@
-"""One PostgreSQL cluster in a directory of its own: made, started, killed, started again, ended.
+"""One PostgreSQL cluster in a directory of its own: made, started, killed, started again, promoted, ended.
 
 PostgreSQL refuses to run as root. For root the server therefore runs as `nobody`, from a copy of
 its programs that `nobody` can reach; no permission outside the cluster's own directory is changed.
@@ -44,7 +44,8 @@ class ServerFailedError(Exception):
 class Cluster:
     """A server that can be started, stopped and killed; its port and data outlive each of these."""
 
-    def __init__(self, home: Path, *, log: Path, settings: dict[str, str]) -> None:
+    def __init__(self, home: Path, *, log: Path, settings: dict[str, str], primary: "Cluster | None" = None) -> None:
+        """Make it, empty or as an asynchronous standby that streams from a primary."""
         self.home = home
         self.data = home / "data"
         self.log = log
@@ -53,6 +54,7 @@ class Cluster:
         self._process: subprocess.Popen[bytes] | None = None
         self._was_ready = False
         self._programs = _programs(home)
+        self._primary = primary
         self._make()
 
     @property
@@ -104,15 +106,21 @@ class Cluster:
         self.data.mkdir(mode=0o700)
         if is_root():
             shutil.chown(self.data, "nobody")
-        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        if self._primary is None:
+            options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+            command = ["initdb", *options]
+        else:
+            options = ["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync"]
+            command = ["pg_basebackup", f"--dbname={self._primary.url}", *options]
+        program, *rest = command
         with self.log.open("ab") as log:
             made = subprocess.run(
-                [self._programs / "initdb", "-D", self.data, *options],
+                [self._programs / program, "-D", self.data, *rest],
                 check=False,
                 **as_servant(log),
             )
         if made.returncode != 0:
-            what = f"initdb ended with {made.returncode}"
+            what = f"{program} ended with {made.returncode}"
             raise ServerFailedError(what, self.log)
 
     def _starts_before(self, deadline: float) -> bool:
@@ -140,7 +148,7 @@ class Cluster:
     def _is_ready(self) -> bool:
         with contextlib.suppress(FileNotFoundError):
             lines = (self.data / "postmaster.pid").read_text().splitlines()
-            return lines[:1] == [str(self.pid)] and lines[7:8] == ["ready   "]
+            return lines[:1] == [str(self.pid)] and lines[7:8] in (["ready   "], ["standby "])
         return False
 
     def _signal(self, number: signal.Signals) -> None:

@@ -63,6 +63,20 @@ def private_server(tmp_path: Path, **settings: str) -> Iterator[Cluster]:
 
 
 @contextmanager
+def standby_of(primary: Cluster, tmp_path: Path, **settings: str) -> Iterator[Cluster]:
+    """An asynchronous streaming standby of a private server, running; its log is `tmp_path/standby.log`."""
+    with watched_home() as home:
+        watch("keep", home)
+        server = Cluster(home, log=tmp_path / "standby.log", settings={**DURABLE, **settings}, primary=primary)
+        server.start()
+        try:
+            yield server
+        finally:
+            if server.running:
+                server.stop()
+
+
+@contextmanager
 def new_database(server: str, name: str) -> Iterator[str]:
     """Make an empty database on a server, give its address, drop it afterwards whoever is connected."""
     with psycopg.connect(server, autocommit=True) as connection:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast, get_args
 from uuid import UUID
 
-from mainspring.app.names import Namespace, check_group, check_name
+from mainspring.app.names import check_group, check_name
 from mainspring.app.options import choice, length, whole
 from mainspring.model.errors import BadOption
-from mainspring.model.inbox import Admission, Fate, InboxFilter, InboxKey, InboxStatus, InboxView
+from mainspring.model.inbox import Admission, Fate, InboxFilter, InboxKey, InboxStatus
+from mainspring.model.wording import LONGEST, described
 from mainspring.timing.duration import Duration
 
 HASH_LIMIT = 128
@@ -18,7 +19,6 @@ STUCK_AFTER = timedelta(hours=1)
 """A message that somebody has been at for longer is stuck."""
 STATUSES: tuple[InboxStatus, ...] = get_args(InboxStatus)
 _MOST_LISTED = 10_000
-_ERROR_LIMIT = 2_000
 _SECOND = timedelta(seconds=1)
 _MOST_ATTEMPTS = 2**31 - 1
 
@@ -40,6 +40,8 @@ class Said:
     attempt: int
     fate: Fate
     error: str | None
+    admitted_at: datetime | None = None
+    """When it was let in, where the admission itself is at hand."""
 
 
 class Unsaid:
@@ -72,16 +74,15 @@ class Unsaid:
 
 
 class Callers:
-    """Reads the arguments of callers; names go in and out with the namespace of the app."""
+    """Reads the arguments of callers."""
 
-    def __init__(self, names: Namespace, app: str) -> None:
-        self._names = names
+    def __init__(self, app: str) -> None:
         self._app = app
 
     def key(self, message_id: object, source: object, group: str | None) -> InboxKey:
         """Which message is meant; without a group, that of the app."""
         chosen = self._app if group is None else check_group(group)
-        return InboxKey(self._names.stored(chosen), check_name(source, "source"), read_message_id(message_id))
+        return InboxKey(chosen, check_name(source, "source"), read_message_id(message_id))
 
     def asked(
         self, message_id: object, source: object, hash: object, group: str | None, retry_after: Duration | None
@@ -99,8 +100,8 @@ class Callers:
             if source is not None or attempt is not None or group is not None:
                 raise BadOption("the admission says which message it is: leave out source=, attempt= and group=")
             _check_admitted(which, fate)
-            key = InboxKey(self._names.stored(which.group), which.source, which.message_id)
-            return Said(key, which.attempts, fate, told)
+            key = InboxKey(which.group, which.source, which.message_id)
+            return Said(key, which.attempts, fate, told, which.admitted_at)
         if source is None or attempt is None:
             raise BadOption(
                 "which attempt is meant? Pass the admission itself, or message_id, source and "
@@ -108,19 +109,6 @@ class Callers:
             )
         number = whole(attempt, "attempt", least=1, most=_MOST_ATTEMPTS)
         return Said(self.key(which, source, group), number, fate, told)
-
-    def shown(self, admission: Admission) -> Admission:
-        """The same admission with the group as the user wrote it."""
-        return replace(admission, group=self._names.shown(admission.group))
-
-    def view(self, row: InboxView) -> InboxView:
-        """The same message with the group as the user wrote it."""
-        return replace(row, group=self._names.shown(row.group))
-
-    @property
-    def prefix(self) -> str:
-        """What the stored groups of this app's namespace begin with."""
-        return self._names.prefix
 
     def wanted(
         self,
@@ -137,7 +125,7 @@ class Callers:
         if before is not None and before.tzinfo is None:
             raise BadOption(f"before={before!r} has no time zone: write tzinfo=UTC, or the zone it is meant in")
         return InboxFilter(
-            self._names.prefix,
+            "",
             self.group(group),
             None if source is None else check_name(source, "source"),
             None if message_id is None else read_message_id(message_id),
@@ -149,7 +137,7 @@ class Callers:
 
     def group(self, name: str | None) -> str | None:
         """A group to look for as it is stored; None for any."""
-        return None if name is None else self._names.stored(check_group(name))
+        return None if name is None else check_group(name)
 
 
 def read_message_id(value: object) -> str:
@@ -179,12 +167,10 @@ def read_hash(value: object) -> bytes | None:
 def read_error(value: object) -> str:
     """What went wrong, in words that are not too many to store."""
     if isinstance(value, BaseException):
-        text = str(value)
-        name = type(value).__qualname__
-        value = f"{name}: {text}" if text else name
+        return described(value)
     if not isinstance(value, str):
         raise BadOption(f"error={value!r} must be text or an exception, not {type(value).__qualname__}")
-    return value if len(value) <= _ERROR_LIMIT else value[:_ERROR_LIMIT] + "…"
+    return value if len(value) <= LONGEST else value[:LONGEST] + "…"
 
 
 def _check_admitted(admission: Admission, fate: Fate) -> None:

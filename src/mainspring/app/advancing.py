@@ -8,7 +8,7 @@ from mainspring.app.context import Context
 from mainspring.app.door import Door
 from mainspring.app.middleware.chain import Middleware, Next
 from mainspring.app.transactions import Transactions
-from mainspring.model.fanout import SLICE_HEADER, CursorKey, read_identity
+from mainspring.model.fanout import slice_of
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import Done
 from mainspring.runtime import judgement
@@ -35,20 +35,14 @@ class Advancing(Middleware):
         run = ctx._run  # noqa: SLF001 - no handler needs to know whether it is settled already
         if run.settled is not None or run.stop_reason in _FAILED or not isinstance(judgement.of_result(result), Done):
             return result
-        if (which := _cursor(run.delivery)) is not None:
+        if (which := slice_of(run.delivery)) is not None:
             storage = await self._door.storage("a slice of a fan-out")
             await storage.fanouts.advance(*which)
         return result
 
     def script(self, delivery: Delivery, now: datetime | None) -> Script[bool]:
         """The same in the transaction of the handler, which is about to be settled."""
-        which = _cursor(delivery)
+        which = slice_of(delivery)
         if which is None:
             return False
         return (yield from self._transactions.dialect.fanouts.advance(*which, now))
-
-
-def _cursor(delivery: Delivery) -> tuple[CursorKey, datetime] | None:
-    """Whose cursor, and the window; None for what was sent to the handler by hand."""
-    name = (delivery.headers or {}).get(SLICE_HEADER)
-    return None if name is None else read_identity(name)

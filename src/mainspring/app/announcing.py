@@ -84,7 +84,7 @@ def log_to_stderr(level: str, form: Form = "text", app: Mainspring | None = None
             )
         return
     handler = logging.StreamHandler()
-    handler.setFormatter(lines(form, worker, "" if app is None else app.options.names.prefix))
+    handler.setFormatter(lines(form, worker))
     if form == "json" and app is not None:
         handler.addFilter(LogContext.filter)
         app._chain.besides.append(LogContext())  # noqa: SLF001 - of the same room: no other app needs it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from types import TracebackType
@@ -38,9 +38,11 @@ from mainspring.app.rooms import Rooms
 from mainspring.app.storages import open_storage, opener
 from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
+from mainspring.app.url_function import UrlFunction, told
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Cancelled, Receipt
-from mainspring.model.views import Declaration, Pruned, Retention
+from mainspring.model.retention import Pruned, Retention
+from mainspring.model.views import Declaration
 from mainspring.storage.codec import Codec
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.tracing import Tracing
@@ -62,16 +64,15 @@ class Mainspring(Joining, Numbers, Rooms):
 
     def __init__(
         self,
-        url: str | Callable[[], str] | None = None,
+        url: str | UrlFunction | None = None,
         *,
         resolver: Resolver | object = None,
         codecs: Iterable[Codec] = (),
         middleware: Sequence[Middleware] = (),
         **options: Unpack[AppOptions],
     ) -> None:
-        self._options, self._address = configure(url() if callable(url) else url, options)
+        self._options, self._address = configure(told(url) if callable(url) else url, options)
         self._clock = ReplaceableClock(SystemClock())
-        self._names = self._options.names
         self._catalogue = Catalogue(read_codecs(codecs))
         self._middleware = check_middleware(middleware)
         self._bus = Bus()
@@ -85,13 +86,13 @@ class Mainspring(Joining, Numbers, Rooms):
         # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
         self._wake = functools.partial(runner.wake, self._workers)
         storage, scripts = open_storage(self._address, self._options)
-        tracing = Tracing(self._options.tracing, self._names.shown)
-        self._chain = PublishChain(self._middleware, self._names, tracing)
+        tracing = Tracing(self._options.tracing)
+        self._chain = PublishChain(self._middleware, tracing)
         build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         limit, orders = self._options.payload_limit, self._consumers.orders
-        self._envelope = Envelope(self._catalogue, self._names, limit, self._clock, orders)
+        self._envelope = Envelope(self._catalogue, limit, self._clock, orders)
         self._transactions = Transactions(self._address.engine, scripts, self._committed)
         self._count(self._door, self._back, self._transactions)
         behind = self._offices(self._back)
@@ -210,12 +211,19 @@ class Mainspring(Joining, Numbers, Rooms):
     # --- testing -------------------------------------------------------------------------------------------
 
     def testing(
-        self, *, tx: Any = None, start: datetime | None = None, patience: Duration = "5s", limit: int = 10_000
+        self,
+        *,
+        tx: Any = None,
+        start: datetime | None = None,
+        patience: Duration = "5s",
+        limit: int = 10_000,
+        committed: bool = False,
     ) -> Testing:
         """A kit for one test: ``with app.testing() as kit:`` puts the app on memory, with a clock in your hand.
 
-        With ``tx`` every statement runs in that transaction of yours, and each handler in a savepoint. The clock begins
-        at ``start`` [now]. A handler may take ``patience`` of real time; ``limit`` runs at one instant are endless.
+        With ``tx`` every statement runs in that transaction of yours, and each handler in a savepoint; what others have
+        committed is left alone, unless ``committed`` says that it runs too. The clock begins at ``start`` [now]. A
+        handler may take ``patience`` of real time; ``limit`` runs at one instant are endless.
         """
         from mainspring.app.testing.kit import Testing
         from mainspring.app.testing.stage import House
@@ -231,7 +239,7 @@ class Mainspring(Joining, Numbers, Rooms):
             self._options,
             lambda: vars(self).get("_recurrences"),
         )
-        return Testing(house, tx=tx, start=start, patience=patience, limit=limit)
+        return Testing(house, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
 
     # --- operating -----------------------------------------------------------------------------------------
 
@@ -267,9 +275,8 @@ class Mainspring(Joining, Numbers, Rooms):
             envelope,
             self._catalogue,
             self._transactions,
-            self._names,
             self._clock,
-            FanIn(self._consumers, envelope, self._names),
+            FanIn(self._consumers, envelope),
             self._consumers.backlogs,
             blocking,
             self._chain,
@@ -277,9 +284,9 @@ class Mainspring(Joining, Numbers, Rooms):
         return Offices(
             door,
             post,
-            Messages(door, self._names, post),
-            DeadLetters(door, self._names, envelope),
-            Groups(door, self._names),
+            Messages(door, post),
+            DeadLetters(door, envelope),
+            Groups(door),
             Operations(door, post, self._consumers, self._options, self._address, self._workers, self._scheduled),
         )
 

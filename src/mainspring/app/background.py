@@ -53,7 +53,7 @@ class Background:
             future = asyncio.run_coroutine_threadsafe(self._inside(work), self._started().loop)
             self._calls += 1
         try:
-            return future.result()
+            answer = future.result()
         except BaseException:
             future.cancel()  # an interrupt must not leave it running behind the caller's back
             raise
@@ -61,6 +61,9 @@ class Background:
             with self._changed:
                 self._calls -= 1
                 self._changed.notify_all()
+        if isinstance(answer, _Left):
+            raise answer.error
+        return answer
 
     def close(self) -> None:
         """Close the database and end the thread, when the calls under way have ended. The next call starts anew."""
@@ -103,7 +106,7 @@ class Background:
         # What a daemon begins when the program is over would be cut off anywhere: it waits until it is no more.
         return not self._closing and not (self._over and threading.current_thread().daemon)
 
-    async def _inside(self, work: Work[T]) -> T:
+    async def _inside(self, work: Work[T]) -> T | _Left:
         entering = self._entering
         if entering is None or (entering.done() and not self._door.is_open):
             # It belongs to no caller: one that is interrupted leaves the others waiting for the same.
@@ -111,10 +114,13 @@ class Background:
             entering.add_done_callback(_heard)
         if not entering.done():
             await asyncio.shield(entering)
-        return await work()
+        try:
+            return await work()
+        except (KeyboardInterrupt, SystemExit) as error:
+            return _Left(error)  # raised here, it would end the loop, with the calls of all other threads
 
     def _started(self) -> _LoopThread:
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             self._thread = _LoopThread(self._door)
             self._thread.start()
             self._unheld = weakref.finalize(self, self._thread.stop)
@@ -128,6 +134,13 @@ class Background:
             self._unheld.detach()
             self._unheld = None
         return thread
+
+
+class _Left:
+    """What work raises to end the program that called for it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 class _LoopThread(threading.Thread):

@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from mainspring.app.names import Namespace
 from mainspring.app.options import choice, whole
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Delivery, Draft
@@ -69,7 +68,7 @@ class _Count:
 
 
 class Backlogs:
-    """The limited groups of one app, by their stored names.
+    """The limited groups of one app, by their names.
 
     It is used by every thread that publishes, and without a lock, which a forked child might inherit locked. What two
     threads add at one instant may count once; the next look puts that right.
@@ -82,15 +81,14 @@ class Backlogs:
         self._reached: dict[str, tuple[str, ...]] = {}
         self._counts: dict[str, _Count] = {}
 
-    def note(self, names: Namespace, group: str, patterns: Iterable[str], limit: PendingLimit | None) -> None:
-        """Let this be the group's limit, or let it have none. Names as the user wrote them."""
-        stored = names.stored(group)
+    def note(self, group: str, patterns: Iterable[str], limit: PendingLimit | None) -> None:
+        """Let this be the group's limit, or let it have none."""
         if limit is None:
-            self.limits.pop(stored, None)
+            self.limits.pop(group, None)
         else:
-            self._patterns[stored] = tuple(map(names.stored, patterns))
-            self._counts.setdefault(stored, _Count())  # a queue may be asked for again and again
-            self.limits[stored] = limit  # last: others may publish meanwhile, and who finds it finds the rest
+            self._patterns[group] = tuple(patterns)
+            self._counts.setdefault(group, _Count())  # a queue may be asked for again and again
+            self.limits[group] = limit  # last: others may publish at the same time, and who finds it finds the rest
         self._reached = {}  # a new one: whoever has looked at the limits before this writes into the old
 
     def wanted(self, drafts: Iterable[Draft]) -> dict[str, int]:

@@ -9,7 +9,6 @@ from dataclasses import fields, replace
 from typing import Literal, assert_never, get_args
 
 from mainspring.app.background import in_loop
-from mainspring.app.names import Namespace
 from mainspring.app.paging import meant
 from mainspring.model.browsing import By, DeadSelection, Filter, Line, Picked
 from mainspring.model.errors import BadOption, StorageError, StorageUnavailable
@@ -25,7 +24,7 @@ BATCH = 500
 _STATES: Mapping[Action, tuple[str, ...]] = {
     "revive": ("dead",),
     "discard": ("dead",),
-    "cancel": ("live", "scheduled", "ready", "running", "retrying", "parked"),
+    "cancel": ("live", "scheduled", "ready", "running", "lapsed", "retrying", "parked"),
     "run_now": ("scheduled", "retrying", "live"),
 }
 _NOTED: Mapping[Action, tuple[str, str]] = {
@@ -49,7 +48,6 @@ class Errand:
     def __init__(
         self,
         storage: Storage,
-        names: Namespace,
         action: Action,
         wanted: Filter,
         reason: str,
@@ -63,8 +61,8 @@ class Errand:
         self._storage = storage
         self._action: Action = action
         narrowed = replace(wanted, state="scheduled") if (action, wanted.state) == ("run_now", "live") else wanted
-        self._wanted = replace(meant(names, narrowed), limit=BATCH, before=None)
-        self._subject = described(wanted, names)
+        self._wanted = replace(meant(narrowed), limit=BATCH, before=None)
+        self._subject = described(wanted)
         self._cancelled = False
         self._reason = reason
         self._rouse = rouse
@@ -144,9 +142,8 @@ async def withdraw(storage: Storage, picked: Picked, by: By, reason: str, rouse:
     return answer
 
 
-def described(wanted: Filter, names: Namespace) -> str:
+def described(wanted: Filter) -> str:
     """A filter in words, for the audit. What payloads and errors were searched for may be a secret: it is not in it."""
     given = ((each.name, getattr(wanted, each.name)) for each in fields(wanted) if each.name not in _UNSPOKEN)
     said = ((name, "…" if name in _SEARCHED else value) for name, value in given if value is not None)
-    words = [f"{name.replace('_', ' ')} {value}" for name, value in said]
-    return ", ".join([f"namespace {names.prefix.rstrip('/')}"] * bool(names.prefix) + words)
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in said)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from mainspring.app.names import Namespace
 from mainspring.app.options import closest
 from mainspring.app.timings import check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Misuse
@@ -71,9 +70,8 @@ class Target:
 class Changes:
     """Makes the changes to the schedules of one app. Names are as the user wrote them."""
 
-    def __init__(self, names: Namespace, app: str, code: Callable[[str], Code | None]) -> None:
-        self._names = names
-        self._app = names.stored(app)
+    def __init__(self, app: str, code: Callable[[str], Code | None]) -> None:
+        self._app = app
         self._code = code
 
     def put(self, name: str, fields: Layer, target: Target, by: str) -> Change:
@@ -83,7 +81,7 @@ class Changes:
         def wish(row: Schedule | None, now: datetime) -> Schedule:
             check_has_occurrences(read_plan(definition), f"the schedule {name!r}", now)
             if row is None:
-                fresh = Schedule(self._names.stored(name), self._app, "api", definition, now, now, now)
+                fresh = Schedule(name, self._app, "api", definition, now, now, now)
                 return scheduled_anew(fresh, now)
             if row.origin != "api":
                 raise BadOption(
@@ -91,7 +89,7 @@ class Changes:
                     "another name"
                 )
             if row.app != self._app:
-                raise BadOption(f"the schedule {name!r} belongs to the app {self._names.shown(row.app)!r}")
+                raise BadOption(f"the schedule {name!r} belongs to the app {row.app!r}")
             fresh = replace(row, definition=definition, edits={})
             if fresh == row:
                 return row
@@ -109,7 +107,7 @@ class Changes:
                 raise BadOption(f"at={at.isoformat()} has passed: give a later time, or past='run' to run it now")
             if row is not None:
                 self._refuse_another(name, row)
-            fresh = row or Schedule(self._names.stored(name), self._app, "api", definition, now, now, now)
+            fresh = row or Schedule(name, self._app, "api", definition, now, now, now)
             # Not reckoned: what has passed already is due now.
             return replace(fresh, definition=definition, edits={}, base_at=now, next_at=at)
 
@@ -188,7 +186,7 @@ class Changes:
         return row
 
     def _change(self, name: str, wish: Wish, by: str, action: str, detail: str) -> Change:
-        return Change(self._names.stored(name), wish, Note(by, f"schedule {action}", detail))
+        return Change(name, wish, Note(by, f"schedule {action}", detail))
 
 
 class NoSchedule(BadOption):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
-from mainspring.app.names import Namespace, check_group, check_namespace, check_schema
+from mainspring.app.names import check_group, check_namespace, check_schema, tables
 from mainspring.app.options import Setting, choice, flag, flag_in, given, length, refuse_unknown, whole, whole_in
 from mainspring.app.retaining import AGES, KEPT, TOPICS, kept_for, read_retention, read_topics, topics_in
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 from mainspring.timing.duration import Duration
 
 Preset = Literal["production", "development"]
@@ -27,7 +27,7 @@ class AppOptions(TypedDict, total=False):
     name: str | None
     """Whose groups these are ["app"]: a group belongs to one app."""
     namespace: str | None
-    """Goes before every stored topic and group, so that environments on one database do not meet."""
+    """Has tables of its own, so that environments on one database do not meet: the schema ``mainspring-staging``."""
     schema: str | None
     """The schema on PostgreSQL, the prefix of the tables on SQLite ["mainspring"]."""
     auto_migrate: bool | None
@@ -106,12 +106,14 @@ class Options:
         schedules = {
             name.removeprefix(SCHEDULES): setting for name, setting in settings.items() if name.startswith(SCHEDULES)
         }
-        return cls(**values, retention=Retention(**kept), schedules=schedules, sources=sources)
+        read = cls(**values, retention=Retention(**kept), schedules=schedules, sources=sources)
+        tables(read.schema, read.namespace)  # refused here, and not when it is opened
+        return read
 
     @property
-    def names(self) -> Namespace:
-        """What goes before stored names."""
-        return Namespace.of(self.namespace)
+    def tables(self) -> str:
+        """The schema on PostgreSQL, the prefix of the tables on SQLite: those of the namespace, where there is one."""
+        return tables(self.schema, self.namespace)
 
 
 def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:

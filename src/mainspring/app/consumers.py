@@ -147,9 +147,8 @@ class Consumers:
                 f"{registration.name} another group=…, since each of the two would get half of its messages"
             )
         self._registered[registration.group] = registration
-        names, limit = self._options.names, registration.pending_limit
-        self.backlogs.note(names, registration.group, registration.topics, limit)
-        self.orders.note(names, registration.group, registration.topics, registration.limits)
+        self.backlogs.note(registration.group, registration.topics, registration.pending_limit)
+        self.orders.note(registration.group, registration.topics, registration.limits)
         return registration
 
     def _read(

@@ -11,12 +11,12 @@ from uuid import UUID
 
 from mainspring.app.envelope import MISSING, PublishOptions
 from mainspring.app.following import Addressed, JoinOptions
-from mainspring.app.names import Namespace
 from mainspring.app.options import length
 from mainspring.model.errors import Misuse
+from mainspring.model.headers import public
 from mainspring.model.join import JoinOutcome, JoinReceipt, outcome
 from mainspring.model.message import Delivery, Receipt
-from mainspring.model.schedule import RHYTHM_HEADER, SCHEDULE_HEADER
+from mainspring.model.schedule import RHYTHM_HEADER
 from mainspring.runtime.handler import Run
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
@@ -38,11 +38,6 @@ class Blocking(Protocol):
 
 class Publishing(Protocol):
     """The part of an app that a context needs."""
-
-    @property
-    def names(self) -> Namespace:
-        """What goes before stored names."""
-        ...
 
     @property
     def clock(self) -> Clock:
@@ -95,12 +90,12 @@ class Context:
     @property
     def topic(self) -> str:
         """The topic it was published on."""
-        return self._app.names.shown(self._delivery.topic)
+        return self._delivery.topic
 
     @property
     def group(self) -> str:
         """The group whose copy this is."""
-        return self._app.names.shown(self._delivery.group)
+        return self._delivery.group
 
     @property
     def content_type(self) -> str:
@@ -126,7 +121,7 @@ class Context:
     def headers(self) -> Mapping[str, str]:
         """The publisher's headers; empty when there were none."""
         headers = self._delivery.headers
-        return _NO_HEADERS if headers is None else MappingProxyType(dict(headers))
+        return _NO_HEADERS if headers is None else MappingProxyType(public(headers))
 
     @property
     def attempt(self) -> int:
@@ -151,27 +146,22 @@ class Context:
     @property
     def schedule(self) -> str | None:
         """The schedule that made it; None for other messages."""
-        name = self._told(SCHEDULE_HEADER)
-        return None if name is None else self._app.names.shown(name)
+        return self._delivery.schedule
 
     @property
     def cron(self) -> str | None:
         """The rhythm of the schedule that made it, as it was then; None for other messages."""
-        return self._told(RHYTHM_HEADER)
+        return (self._delivery.headers or {}).get(RHYTHM_HEADER) if self.is_recurring else None
 
     @property
     def is_recurring(self) -> bool:
         """Whether a schedule made it."""
-        return self._told(SCHEDULE_HEADER) is not None
+        return self._delivery.schedule is not None
 
     @property
     def joined(self) -> JoinOutcome | None:
         """What became of the members of the join that this message follows; None for other messages."""
         return outcome(self._delivery)
-
-    def _told(self, header: str) -> str | None:
-        headers = self._delivery.headers
-        return None if headers is None else headers.get(header)
 
     @property
     def fence(self) -> int:

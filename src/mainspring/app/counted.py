@@ -62,6 +62,6 @@ class CountedPosting:
         """See ``Posting.cancel``."""
         return self._scripts.cancel(which, reason, now)
 
-    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+    def settle(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[Settled]:
         """See ``Posting.settle``."""
-        return self._scripts.settle(settlements, now)
+        return self._scripts.settle(settlements, owner, now, waits=True)

@@ -9,12 +9,13 @@ from uuid import UUID
 from mainspring.app.bulk import BATCH, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Envelope, read_identity
-from mainspring.app.names import Namespace
 from mainspring.app.options import whole
-from mainspring.app.paging import Deliveries, check_pages, check_texts, checked, listed, stored
+from mainspring.app.paging import Deliveries, check_pages, check_texts, checked, listed
 from mainspring.model.browsing import Causes, DeadSelection, Filter
 from mainspring.model.errors import BadOption
+from mainspring.model.headers import REPLACES_HEADER, public, reserved
 from mainspring.model.message import Draft
+from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.views import MessageView
 from mainspring.storage.contract import Storage
 
@@ -27,9 +28,8 @@ _CAP = 100_000
 class DeadLetters:
     """``app.dead``: what was given up, to look at, revive or discard. Every change is audited with ``by``."""
 
-    def __init__(self, door: Door, names: Namespace, envelope: Envelope) -> None:
+    def __init__(self, door: Door, envelope: Envelope) -> None:
         self._door = door
-        self._names = names
         self._envelope = envelope
 
     async def list(
@@ -45,7 +45,7 @@ class DeadLetters:
         """Dead letters, newest first; ``error`` is text that the error must contain, ``fingerprint`` the cause."""
         wanted = checked(Filter("dead", group, topic, None, error, before, limit, fingerprint=fingerprint))
         storage = await self._door.storage("app.dead.list()")
-        return await listed(storage.ledger, self._names, wanted)
+        return await listed(storage.ledger, wanted)
 
     async def causes(self, *, group: str | None = None, cap: int = 10_000, limit: int = 100) -> Causes:
         """What dead letters died of, in each group, the most frequent first; each is counted up to ``cap``.
@@ -58,8 +58,7 @@ class DeadLetters:
         whole(cap, "cap", least=1, most=_CAP)
         check_pages(None, limit)
         storage = await self._door.storage("app.dead.causes()")
-        found = await storage.ledger.causes(self._names.prefix, stored(self._names, group), cap, limit)
-        return replace(found, rows=tuple(replace(each, group=self._names.shown(each.group)) for each in found.rows))
+        return await storage.ledger.causes(None, group, cap, limit)
 
     async def show(self, message_id: UUID | str) -> MessageView | None:
         """The message with every error that was recorded; None when it has no dead letter."""
@@ -67,7 +66,7 @@ class DeadLetters:
         found = await storage.ledger.find(read_identity(message_id))
         if found is None or not any(each.state == "dead" for each in found.deliveries):
             return None
-        return self._names.message(found) if self._names.owns(found.topic) else None
+        return replace(found, headers=public(found.headers))
 
     async def revive(
         self,
@@ -125,7 +124,7 @@ class DeadLetters:
     ) -> DeadSelection:
         check_texts(group=group, topic=topic, error=error, fingerprint=fingerprint)
         identity = None if message_id is None else read_identity(message_id)
-        return DeadSelection(identity, stored(self._names, group), stored(self._names, topic), error, fingerprint)
+        return DeadSelection(identity, group, topic, error, fingerprint)
 
     async def _selections(self, storage: Storage, call: str, which: DeadSelection, *, everything: bool) -> Selections:
         if which == DeadSelection() and not everything:
@@ -134,9 +133,9 @@ class DeadLetters:
             )
         if which.group is not None or which.topic is not None:
             return [which]
-        # Without a name in it a selection would reach into other namespaces: group by group, then.
+        # Group by group, as the index has them.
         tally = await storage.ledger.tally(_CAP)
-        groups = [each.group for each in tally.groups if each.dead and self._names.owns(each.group)]
+        groups = [each.group for each in tally.groups if each.dead]
         return [replace(which, group=each) for each in groups]
 
     async def _replace(
@@ -147,27 +146,35 @@ class DeadLetters:
         identity = read_identity(message_id)
         found = await storage.ledger.find(identity)
         dead = [each.group for each in found.deliveries if each.state == "dead"] if found is not None else []
-        wanted = stored(self._names, group)
-        if found is None or (wanted is not None and wanted not in dead) or not dead:
+        if found is None or (group is not None and group not in dead) or not dead:
             return 0
-        if wanted is None and len(dead) > 1:
-            names = ", ".join(map(self._names.shown, dead))
+        if group is None and len(dead) > 1:
+            names = ", ".join(dead)
             raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
-        to = wanted or dead[0]
-        topic = self._names.shown(found.topic)
+        to = group or dead[0]
+        topic = found.topic
         fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
         draft = Draft(
             fresh.id,
             found.topic,
             fresh.payload,
             fresh.content_type,
-            found.headers or None,
+            _replacing(found),
             found.key,
             to,
             correlation_id=found.correlation_id or str(identity),
             causation_id=identity,
+            schedule=found.headers.get(SCHEDULE_HEADER),
         )
         return int(await storage.controls.replace(identity, to, by, draft))
+
+
+def _replacing(found: MessageView) -> dict[str, str] | None:
+    """Its headers, and where some of them are the library's own, the message that these were written for."""
+    headers = dict(found.headers)
+    if reserved(headers):
+        headers.setdefault(REPLACES_HEADER, str(found.id))
+    return headers or None
 
 
 async def _in_batches(

@@ -11,13 +11,13 @@ from mainspring.app.bulk import BATCH, Action, Errand, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, PriorityName, read_identity
 from mainspring.app.issuing import IssueOptions, issue
-from mainspring.app.names import Namespace
 from mainspring.app.options import closest
-from mainspring.app.paging import Deliveries, Standing, check_pages, check_texts, checked, listed, page, stored
+from mainspring.app.paging import Deliveries, Standing, check_pages, check_texts, checked, listed, page
 from mainspring.app.picking import Picks, hasten, withdraw
 from mainspring.app.post import REASON, Post
-from mainspring.model.browsing import Chain, Filter, Link, Page
+from mainspring.model.browsing import Chain, Filter, Page
 from mainspring.model.errors import BadOption
+from mainspring.model.headers import public
 from mainspring.model.message import Cancelled, Priority, Receipt
 from mainspring.model.views import GroupView, MessageView, RunView
 from mainspring.timing.duration import Duration
@@ -30,9 +30,8 @@ GroupViews = list[GroupView]
 class Messages:
     """``app.messages``: what is stored, under way and kept."""
 
-    def __init__(self, door: Door, names: Namespace, post: Post) -> None:
+    def __init__(self, door: Door, post: Post) -> None:
         self._door = door
-        self._names = names
         self._post = post
 
     async def list(
@@ -48,7 +47,7 @@ class Messages:
         """Deliveries, newest first; ``before`` is the ``seq`` of the last row of the page before."""
         wanted = checked(Filter(state, group, topic, key, None, before, limit))
         storage = await self._door.storage("app.messages.list()")
-        return await listed(storage.ledger, self._names, wanted)
+        return await listed(storage.ledger, wanted)
 
     async def search(
         self,
@@ -75,7 +74,7 @@ class Messages:
         narrowed = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
         wanted = checked(Filter(state, *narrowed))
         storage = await self._door.storage("app.messages.search()")
-        return await page(storage.ledger, self._names, wanted)
+        return await page(storage.ledger, wanted)
 
     async def apply(
         self,
@@ -96,39 +95,33 @@ class Messages:
         """
         checked(filter)
         storage = await self._door.storage("app.messages.apply()")
-        errand = Errand(storage, self._names, action, filter, reason, self._door.rouse)
+        errand = Errand(storage, action, filter, reason, self._door.rouse)
         return await errand.run(by, progress, stop or _never)
 
     async def show(self, message_id: UUID | str) -> MessageView | None:
         """One message with its deliveries and kept runs; None when there is no such message."""
         storage = await self._door.storage("app.messages.show()")
         found = await storage.ledger.find(read_identity(message_id))
-        return self._names.message(found) if found is not None and self._names.owns(found.topic) else None
+        return None if found is None else replace(found, headers=public(found.headers))
 
     async def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
         """What a message came of, and what came of it; empty where it is unknown."""
         check_pages(None, limit)
         storage = await self._door.storage("app.messages.chain()")
-        found = await storage.ledger.chain(read_identity(message_id), limit)
-        return replace(found, causes=self._links(found.causes), caused=self._links(found.caused))
-
-    def _links(self, links: tuple[Link, ...]) -> tuple[Link, ...]:
-        mine = (link for link in links if self._names.owns(link.topic))
-        return tuple(replace(link, topic=self._names.shown(link.topic)) for link in mine)
+        return await storage.ledger.chain(read_identity(message_id), limit)
 
     async def runs(self, group: str | None = None, *, before: int | None = None, limit: int = 50) -> Runs:
         """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
         check_texts(group=group)
         check_pages(before, limit)
         storage = await self._door.storage("app.messages.runs()")
-        rows = await storage.ledger.runs(stored(self._names, group), before, limit)
-        return [self._names.run(row) for row in rows if self._names.owns(row.topic)]
+        return await storage.ledger.runs(group, before, limit)
 
     async def failures(self, *, limit: int = 50) -> Runs:
         """The latest kept runs that failed, for good or not, the last to end first."""
         check_pages(None, limit)
         storage = await self._door.storage("app.messages.failures()")
-        return [self._names.run(row) for row in await storage.ledger.failures(self._names.prefix, limit)]
+        return await storage.ledger.failures(None, limit)
 
     async def cancel(self, message_id: UUID | str, *, reason: str = REASON) -> Cancelled:
         """Cancel every delivery of one message."""
@@ -137,12 +130,12 @@ class Messages:
     async def withdraw(self, picks: Picks, *, by: str = "app", reason: str = REASON) -> Cancelled:
         """Cancel these deliveries, each named by its message's id and its group. Audited with ``by``."""
         storage = await self._door.storage("app.messages.withdraw()")
-        return await withdraw(storage, self._names, picks, by, reason, self._door.rouse)
+        return await withdraw(storage, picks, by, reason, self._door.rouse)
 
     async def hasten(self, picks: Picks, *, by: str = "app") -> int:
         """Let those of these deliveries that are scheduled be due now, and return how many. Audited with ``by``."""
         storage = await self._door.storage("app.messages.hasten()")
-        return await hasten(storage, self._names, picks, by, self._door.rouse)
+        return await hasten(storage, picks, by, self._door.rouse)
 
     async def issue(
         self,
@@ -169,32 +162,31 @@ class Messages:
 class Groups:
     """``app.groups``: the declared groups. Every change is audited with ``by``."""
 
-    def __init__(self, door: Door, names: Namespace) -> None:
+    def __init__(self, door: Door) -> None:
         self._door = door
-        self._names = names
 
     async def list(self) -> GroupViews:
         """Every declared group of this namespace, whichever app declared it."""
         roster = await (await self._door.storage("app.groups.list()")).ledger.roster()
-        return [self._names.group(each) for each in roster.groups if self._names.owns(each.name)]
+        return list(roster.groups)
 
     async def pause(self, group: str, *, by: str = "app", reason: str = "") -> None:
         """Stop handing out its deliveries, until someone resumes it: restarts and deploys do not."""
         storage = await self._door.storage("app.groups.pause()")
-        if not await storage.controls.pause(self._names.stored(group), by, reason):
+        if not await storage.controls.pause(group, by, reason):
             raise await self._unknown(group)
 
     async def resume(self, group: str, *, by: str = "app") -> None:
         """Hand out its deliveries again."""
         storage = await self._door.storage("app.groups.resume()")
-        if not await storage.controls.resume(self._names.stored(group), by):
+        if not await storage.controls.resume(group, by):
             raise await self._unknown(group)
 
     async def retire(self, group: str, *, by: str = "app", progress: Progress | None = None) -> int:
         """Remove the group with its undone deliveries, and return how many those were; its dead letters stay."""
         storage = await self._door.storage("app.groups.retire()")
         total = 0
-        while dropped := await storage.controls.retire(self._names.stored(group), by, BATCH):
+        while dropped := await storage.controls.retire(group, by, BATCH):
             total += dropped
             if progress is not None:
                 progress(total)

@@ -17,9 +17,9 @@ from mainspring.app.config import NAMES, Options
 from mainspring.app.registration import Registration
 from mainspring.app.retaining import KEPT, write_age, write_topics
 from mainspring.app.sources import Surroundings
-from mainspring.app.storages import Address, caveat, open_storage
+from mainspring.app.storages import Address, caveat, mend_clock, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
-from mainspring.model.symptom import Grade, Tolerances
+from mainspring.model.symptom import MEND, Grade, Tolerances
 from mainspring.model.views import GroupView
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock, SystemClock
@@ -109,6 +109,16 @@ class Looking:
     clock: Clock = field(default_factory=SystemClock)
 
 
+def mended(app: Mainspring) -> Finding:
+    """Set the clock of the app's file right, where it is ahead."""
+    try:
+        ahead = mend_clock(_parts(app)[0], app.options)
+    except MainspringError as error:
+        return Finding("mending", "error", str(error))
+    done = f"was set back by {ahead.total_seconds():,.0f} s" if ahead else "is not ahead of this host's, and was left"
+    return Finding("mending", "ok", f"the clock of the file {done}")
+
+
 async def of_app(app: Mainspring, spec: str | None, flags: str, looking: Looking | None = None) -> list[Finding]:
     """The database, and how it and the consumers in the code go together.
 
@@ -185,11 +195,17 @@ async def _of_database(
             if address.engine == "postgresql":
                 findings.append(await _of_bell(storage))
             about = "schema"
+            findings += [
+                Finding("rights", "error", "this role lacks a right", each) for each in await storage.schema.lacking()
+            ]
             await storage.schema.check()
             number = await storage.schema.version()
             findings.append(Finding("schema", "ok", f"version {number}, which this release can work with"))
             found = await storage.schema.examine(looking.tolerances, looking.clock.now)
-            findings += [Finding(each.about, each.grade, each.summary, each.advice) for each in found]
+            findings += [
+                Finding(each.about, each.grade, each.summary, each.advice.replace(MEND, f"{MEND}{flags}"))
+                for each in found
+            ]
             return (await storage.ledger.roster()).groups
     except TimeoutError:
         findings.append(Finding(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
@@ -230,8 +246,7 @@ async def _of_bell(storage: Storage) -> Finding:
 def _of_groups(
     options: Options, consumers: Sequence[Registration], groups: Sequence[GroupView], spec: str, flags: str
 ) -> Iterator[Finding]:
-    names = options.names
-    declared = {names.shown(each.name): names.group(each) for each in groups if names.owns(each.name)}
+    declared = {each.name: each for each in groups}
     unknown = [each.group for each in consumers if each.group not in declared]
     if unknown:
         summary = f"not declared yet, so nothing that is published reaches them: {', '.join(unknown)}"

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 from mainspring.app import signature
 from mainspring.app.consumed import registration_of
-from mainspring.app.names import Namespace
 from mainspring.app.program import locate
 from mainspring.app.registration import Registration
 from mainspring.model.errors import Misuse
@@ -33,15 +32,14 @@ def find(program: Program) -> Handler:
     shape = signature.read(found) if registration is None else registration.shape
     # As registered it knows the codecs and versions of its app.
     decode = signature.payload_decoder(shape) if registration is None else registration.decode
-    call = signature.compile_call(shape, decode, Detached(Namespace(program.prefix)))
+    call = signature.compile_call(shape, decode, Detached())
     return Handler(program.group, call, NO_RETRY)  # what to make of a failure is the worker's to decide
 
 
 class Detached:
     """Stands in for the app: a context in here knows its message, and publishes nothing."""
 
-    def __init__(self, names: Namespace) -> None:
-        self.names: Namespace = names
+    def __init__(self) -> None:
         self.clock: Clock = SystemClock()
 
     @property

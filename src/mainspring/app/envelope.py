@@ -11,7 +11,7 @@ from uuid import UUID
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.identity import Identities
 from mainspring.app.limiting import Orders
-from mainspring.app.names import Namespace, check_headers, check_name, check_topic
+from mainspring.app.names import check_headers, check_name, check_topic
 from mainspring.app.options import choice, closest, length, refuse_unknown
 from mainspring.app.unique import Unique
 from mainspring.model.errors import BadOption, BadSignature, PayloadTooLarge
@@ -37,7 +37,7 @@ class PublishOptions(TypedDict, total=False):
     priority: Priority | PriorityName | int | None
     """One of four levels ["normal"]."""
     headers: Mapping[str, str] | None
-    """Text to text, handed to the handler as it is."""
+    """Text to text, handed to the handler as it is. Names that begin with ``mainspring-`` are refused."""
     correlation_id: str | UUID | None
     """What this message belongs to; in a handler, ``ctx.publish`` hands it on."""
     message_id: UUID | str | None
@@ -72,14 +72,12 @@ class Envelope:
     def __init__(
         self,
         catalogue: Catalogue,
-        names: Namespace,
         payload_limit: int,
         clock: Clock,
         orders: Orders | None = None,
     ) -> None:
         self._orders = Orders() if orders is None else orders
         self._catalogue = catalogue
-        self._names = names
         self._limit = payload_limit
         self._clock = clock
         self._identities = Identities()
@@ -104,7 +102,7 @@ class Envelope:
         body, content_type = self.encode(value, name)
         if instead_of is not None and self._catalogue.topic_of(type(value)) is None:
             content_type = with_version_of(content_type, instead_of)
-        address = self._names.stored(name)
+        address = name
         if not options or (len(options) == 1 and "tx" in options):
             return Draft(self._identities.make(), address, body, content_type, group=group, causation_id=causation_id)
         if not options.keys() <= _KNOWN:

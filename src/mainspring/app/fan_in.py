@@ -11,7 +11,6 @@ from mainspring.app.consumed import registration_of
 from mainspring.app.consumers import Consumers
 from mainspring.app.envelope import MISSING, Envelope
 from mainspring.app.following import JoinOptions, SendOptions
-from mainspring.app.names import Namespace
 from mainspring.app.options import refuse_unknown
 from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, Unreadable
@@ -51,10 +50,9 @@ class Bundle:
 class FanIn:
     """Reads joins. Everything that can be wrong with one is found here, before anything is stored."""
 
-    def __init__(self, consumers: Consumers, envelope: Envelope, names: Namespace) -> None:
+    def __init__(self, consumers: Consumers, envelope: Envelope) -> None:
         self._consumers = consumers
         self._envelope = envelope
-        self._names = names
 
     def join(self, members: Any, options: JoinOptions, call: str, causation_id: UUID | None = None) -> Bundle:
         """The join of these members; the message ``causation_id`` is the cause of all of it."""
@@ -132,7 +130,7 @@ class FanIn:
             None if payload is MISSING else payload,
             MISSING,
             options,
-            group=self._names.stored(consumer.group),
+            group=consumer.group,
             topic=consumer.topic,
             causation_id=causation_id,
             call=call,

@@ -12,7 +12,7 @@ from mainspring.app.door import Door
 from mainspring.app.fanout import FanoutCode
 from mainspring.app.fanout_code import Declared, schedule_name
 from mainspring.app.leases import Wait
-from mainspring.app.names import Namespace, check_name
+from mainspring.app.names import check_name
 from mainspring.app.options import closest, flag, length, whole
 from mainspring.app.planning import Coordinator, PlannedWindow
 from mainspring.model.errors import BadOption
@@ -89,14 +89,9 @@ class Fanouts:
     async def list(self) -> Views:
         """Every work of every fan-out, by topic and work."""
         storage = await self._door.storage("app.fanouts.list()")
-        names = self._names
         views = [each for each in await self._schedules.list() if each.name.startswith("plan:")]
         schedules = {each.name: each for each in views if each.group == each.name}
-        tallies = [
-            replace(each, topic=names.shown(each.topic))
-            for each in await storage.fanouts.tally()
-            if names.owns(each.topic)
-        ]
+        tallies = await storage.fanouts.tally()
         found: dict[tuple[str, str | None], CursorTally | None] = {(each.topic, each.work): each for each in tallies}
         counted = {topic for topic, _ in found}
         named = [name.removeprefix("plan:").partition(":")[::2] for name in schedules]
@@ -109,8 +104,7 @@ class Fanouts:
     async def show(self, topic: str, work: str | None = None) -> FanoutView:
         """One work of a fan-out, or all works of a planner that names them. Raises BadOption when there is none."""
         storage = await self._door.storage("app.fanouts.show()")
-        stored = self._names.stored(topic)
-        tallies = await storage.fanouts.tally(stored, work)
+        tallies = await storage.fanouts.tally(topic, work)
         asked = {schedule_name(topic, work), schedule_name(topic, None)}
         schedules = {name: view for name in asked if (view := await self._schedules.get(name)) is not None}
         if not ((work and tallies) or schedule_name(topic, work) in schedules or self._code.get(topic, work)):
@@ -126,17 +120,13 @@ class Fanouts:
         """
         whole(limit, "limit", least=1, most=_PAGE_MOST)
         storage = await self._door.storage("app.fanouts.cursors()")
-        rows = await storage.fanouts.cursors(
-            self._names.stored(topic), work, after, limit, behind=flag(behind, "behind")
-        )
-        return [replace(row, topic=topic) for row in rows]
+        return [*await storage.fanouts.cursors(topic, work, after, limit, behind=flag(behind, "behind"))]
 
     async def policies(self, topic: str, work: str, *, after: str | None = None, limit: int = 50) -> Policies:
         """What was set at run time: for the whole work first, then by shard."""
         whole(limit, "limit", least=1, most=_PAGE_MOST)
         storage = await self._door.storage("app.fanouts.policies()")
-        rows = await storage.fanouts.policies(self._names.stored(topic), work, after, limit)
-        return [replace(row, topic=topic) for row in rows]
+        return [*await storage.fanouts.policies(topic, work, after, limit)]
 
     # --- changing ------------------------------------------------------------------------------------------
 
@@ -167,12 +157,12 @@ class Fanouts:
         await self.show(topic, work)
         storage = await self._door.storage("app.fanouts.edit()")
         note = Note(by, "fanout edit", detail)
-        return await storage.fanouts.edit(self._names.stored(topic), work, _shard(shard), policy, note)
+        return await storage.fanouts.edit(topic, work, _shard(shard), policy, note)
 
     async def reset(self, topic: str, work: str, shard: str | None = None, *, by: str = "app") -> bool:
         """Remove what ``edit`` has set for the shard, or for the whole work. False: there was nothing."""
         storage = await self._door.storage("app.fanouts.reset()")
-        return await storage.fanouts.reset(self._names.stored(topic), work, _shard(shard), Note(by, "fanout reset"))
+        return await storage.fanouts.reset(topic, work, _shard(shard), Note(by, "fanout reset"))
 
     async def run(
         self, topic: str, work: str | None = None, shard: str | None = None, *, wait: Wait = None, by: str = "app"
@@ -187,15 +177,11 @@ class Fanouts:
         if declared is None:
             raise await self._unknown(topic, work, here=True)
         now = (await storage.timetable.read([])).now
-        here = Context(self._post, *_by_hand(declared, now, self._names))
+        here = Context(self._post, *_by_hand(declared, now))
         only = None if shard is None else _shard(shard)
         doing, note = self._code.consumers(topic), Note(by, "fanout run")
         asking = declared.asking(now, here, work=work, shard=only, by_hand=True, consumers=doing, note=note)
         return await self._coordinator.plan(asking, wait=wait)
-
-    @property
-    def _names(self) -> Namespace:
-        return self._post.names
 
     async def _view(
         self, topic: str, work: str | None, tally: CursorTally | None, schedules: dict[str, ScheduleView]
@@ -209,15 +195,14 @@ class Fanouts:
             name = of_topic
         schedule = schedules.get(name)
         rhythm = None if declared is None else declared.rhythm
-        stored = self._names.stored(topic)
         set_now = FanoutPolicy()
         if (
             work is not None
-            and (rows := await storage.fanouts.policies(stored, work, None, 1))
+            and (rows := await storage.fanouts.policies(topic, work, None, 1))
             and rows[0].shard is None
         ):
             set_now = rows[0].policy
-        lease = await storage.leases.find(self._names.stored(name.replace("plan:", "fanout:", 1)))
+        lease = await storage.leases.find(name.replace("plan:", "fanout:", 1))
         view = FanoutView(
             topic,
             work,
@@ -252,9 +237,9 @@ class Fanouts:
         return BadOption(f"{place} {asked!r}.{closest(asked, known)} There are: {', '.join(known) or 'none'}")
 
 
-def _by_hand(declared: Declared, now: datetime, names: Namespace) -> tuple[Delivery, Run]:
+def _by_hand(declared: Declared, now: datetime) -> tuple[Delivery, Run]:
     """What a planner is told of where no message has called for it."""
-    group = names.stored(declared.schedule)
+    group = declared.schedule
     delivery = Delivery(
         id=0,
         epoch=0,

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from mainspring.app.backlog import Backlogs
 from mainspring.app.door import Door
-from mainspring.app.names import Namespace
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import Backlogged, StorageUnavailable
 from mainspring.model.message import Draft
@@ -27,13 +26,10 @@ class Gate:
     meanwhile, and by what is on its way.
     """
 
-    def __init__(
-        self, backlogs: Backlogs, door: Door, transactions: Transactions, names: Namespace, clock: Clock
-    ) -> None:
+    def __init__(self, backlogs: Backlogs, door: Door, transactions: Transactions, clock: Clock) -> None:
         self._backlogs = backlogs
         self._door = door
         self._transactions = transactions
-        self._names = names
         self._clock = clock
         self._looking: asyncio.Future[None] | None = None
 
@@ -152,4 +148,4 @@ class Gate:
         for group, waiting in full.items():
             limit = self._backlogs.limits[group].most
             said = None if waited is None else spell(waited)
-            raise Backlogged(self._names.shown(group), limit, min(waiting, limit), wanted[group], said)
+            raise Backlogged(group, limit, min(waiting, limit), wanted[group], said)

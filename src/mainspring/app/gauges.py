@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import timedelta
 
 from mainspring.app.health import HealthLimits
-from mainspring.app.names import Namespace
 from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import Storage
@@ -23,17 +22,17 @@ _STATES = ("scheduled", "ready", "running", "lapsed", "dead")
 _SILENT_AFTER = HealthLimits().worker_silent_after
 
 
-async def look(storage: Storage, names: Namespace) -> list[Family]:
-    """Everything of this namespace. Reads only."""
-    tally = await storage.ledger.tally(CAP, names.prefix)
+async def look(storage: Storage) -> list[Family]:
+    """Everything there is. Reads only."""
+    tally = await storage.ledger.tally(CAP)
     roster = await storage.ledger.roster()
     sheet = await storage.timetable.read()
-    leases = await _leases(storage, names)
-    return [*_deliveries(tally, names), *_roster(roster, names), *_schedules(sheet, names), leases]
+    leases = await _leases(storage)
+    return [*_deliveries(tally), *_roster(roster), *_schedules(sheet), leases]
 
 
-def _deliveries(tally: Tally, names: Namespace) -> list[Family]:
-    groups = {names.shown(each.group): each for each in tally.groups if names.owns(each.group)}
+def _deliveries(tally: Tally) -> list[Family]:
+    groups = {each.group: each for each in tally.groups}
     ages = {
         group: tally.now - (tally.now if each.oldest_ready_at is None else each.oldest_ready_at)
         for group, each in groups.items()
@@ -48,23 +47,20 @@ def _deliveries(tally: Tally, names: Namespace) -> list[Family]:
     ]
 
 
-def _roster(roster: Roster, names: Namespace) -> list[Family]:
-    mine = [each for each in roster.workers if names.owns(each.app)]
-    alive = sum(roster.now - each.beat_at <= _SILENT_AFTER for each in mine)
-    groups = [each for each in roster.groups if names.owns(each.name)]
+def _roster(roster: Roster) -> list[Family]:
+    alive = sum(roster.now - each.beat_at <= _SILENT_AFTER for each in roster.workers)
     return [
-        Family(told.PAUSED, [((names.shown(each.name),), each.paused_at is not None) for each in groups]),
-        Family(told.WORKERS, [(("alive",), alive), (("silent",), len(mine) - alive)]),
+        Family(told.PAUSED, [((each.name,), each.paused_at is not None) for each in roster.groups]),
+        Family(told.WORKERS, [(("alive",), alive), (("silent",), len(roster.workers) - alive)]),
     ]
 
 
-def _schedules(sheet: Timesheet, names: Namespace) -> list[Family]:
-    mine = [each for each in sheet.schedules if names.owns(each.name)]
+def _schedules(sheet: Timesheet) -> list[Family]:
     frozen = {each.app for each in sheet.freezes}
-    late = [((names.shown(each.name),), _lateness(each, sheet, frozen).total_seconds()) for each in mine]
+    late = [((each.name,), _lateness(each, sheet, frozen).total_seconds()) for each in sheet.schedules]
 
     def counted(metric: Metric, field: str) -> Family:
-        return Family(metric, [((names.shown(each.name),), getattr(each, field)) for each in mine])
+        return Family(metric, [((each.name,), getattr(each, field)) for each in sheet.schedules])
 
     counts = ((told.FIRED, "fired"), (told.MISSED, "missed"), (told.SKIPPED, "skipped"))
     return [Family(told.LATENESS, [*late]), *(counted(*each) for each in counts)]
@@ -77,18 +73,14 @@ def _lateness(schedule: Schedule, sheet: Timesheet, frozen: set[str]) -> timedel
     return max(sheet.now - schedule.next_at, timedelta())
 
 
-async def _leases(storage: Storage, names: Namespace) -> Family:
+async def _leases(storage: Storage) -> Family:
     """Those of the application. The one by which we tell of all this is nobody's but ours."""
     states: Counter[str] = Counter({"held": 0, "expired": 0})
-    last = names.prefix or None
+    last: str | None = None
     for _ in range(_PAGES):
         rows = await storage.leases.browse(last, _PAGE)
-        states.update(row.state for row in rows if row.state != "free" and _is_told(names, row.name))
-        if len(rows) < _PAGE or not rows[-1].name.startswith(names.prefix):
+        states.update(row.state for row in rows if row.state != "free" and row.name != LEASE)
+        if len(rows) < _PAGE:
             break
         last = rows[-1].name
     return Family(told.LEASES, [((state,), count) for state, count in states.items()])
-
-
-def _is_told(names: Namespace, lease: str) -> bool:
-    return names.owns(lease) and names.shown(lease) != LEASE

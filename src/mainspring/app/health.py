@@ -10,15 +10,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mainspring.app.background import in_loop
-from mainspring.app.names import Namespace
 from mainspring.model.browsing import Filter
-from mainspring.model.errors import MainspringError, StorageError
+from mainspring.model.errors import MainspringError, NotGranted, StorageError
 from mainspring.model.inbox import InboxFilter, InboxView
+from mainspring.model.symptom import AHEAD, stands_still
 from mainspring.model.views import Counts, Roster, Tally, WorkerView
 from mainspring.storage.contract import Ledger, Storage
 from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
+    from mainspring.app.silence import Silenced
     from mainspring.runtime.worker import Worker
 
 Status = Literal["healthy", "degraded", "unhealthy"]
@@ -67,14 +68,16 @@ class HealthLimits:
     stuck: int = 0
     """Messages of the inbox that somebody has been at for longer than ``stuck_after``."""
     stuck_after: timedelta = timedelta(hours=1)
+    silenced_after: timedelta = timedelta(minutes=5)
+    """How long a run of a schedule may go on, and keep the next three from running, before it is named."""
 
 
-async def examine(storage: Storage, names: Namespace, workers: Sequence[Worker], limits: HealthLimits) -> Health:
+async def examine(storage: Storage, workers: Sequence[Worker], limits: HealthLimits) -> Health:
     """Look at everything. Never raises because something is broken: that is the answer."""
-    checks = [*_loops(workers), *_breakers(workers, names)]
+    checks = [*_loops(workers), *_breakers(workers), *_overrunning(workers), *_subscriptions(workers)]
     try:
         async with _patience():
-            checks += await _database(storage, names, limits)
+            checks += await _database(storage, limits)
     except TimeoutError:
         checks.append(Check("storage", "unhealthy", f"the database did not answer within {_PATIENCE:.0f} s"))
     except MainspringError as error:
@@ -93,29 +96,52 @@ def unopened(error: StorageError) -> Health:
     return Health("unhealthy", (Check("storage", "unhealthy", str(error), {"error": type(error).__name__}),))
 
 
-async def _database(storage: Storage, names: Namespace, limits: HealthLimits) -> list[Check]:
+async def _database(storage: Storage, limits: HealthLimits) -> list[Check]:
     latency = await storage.ping()
     milliseconds = round(latency / timedelta(milliseconds=1), 3)
     storage_check = Check("storage", "healthy", f"answered in {milliseconds:.1f} ms", {"latency_ms": milliseconds})
+    lacking = await storage.schema.lacking()
+    try:
+        looked = await _looked(storage, limits)
+    except NotGranted as error:
+        return [storage_check, _lacking("unhealthy", lacking or [str(error)])]
+    return [storage_check, *([_lacking("degraded", lacking)] if lacking else []), *looked]
+
+
+def _lacking(status: Status, lacking: Sequence[str]) -> Check:
+    more = f" and {len(lacking) - 1:,} more: see `mainspring doctor`" if len(lacking) > 1 else ""
+    return Check("rights", status, f"this role lacks {lacking[0]}{more}", {"lacking": list(lacking)})
+
+
+async def _looked(storage: Storage, limits: HealthLimits) -> list[Check]:
+    from mainspring.app.silence import silenced  # which reads schedules: only who asks pays for that
+
     await storage.schema.check()
     tally = await storage.ledger.tally(limits.backlog[1] + 1)
-    counts = [each for each in tally.groups if names.owns(each.group)]
+    counts = tally.groups
     overdue = await _overdue(storage.ledger, tally, counts, limits)
     roster = await storage.ledger.roster()
-    stuck = InboxFilter(names.prefix, stuck=limits.stuck_after, limit=_PAGE)
+    silent = await silenced(storage, roster.now, limits.silenced_after)
+    stuck = InboxFilter("", stuck=limits.stuck_after, limit=_PAGE)
     return [
-        storage_check,
+        *_clock(await storage.schema.ahead()),
         _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),
         _measure("overdue", overdue, limits.overdue, f"ready for longer than {spell(limits.overdue_after)}"),
         _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
-        _alive(roster, names, limits),
-        _served(roster, names, limits),
-        _claimed(roster, counts, names, limits),
-        _received(await storage.inbox.browse(stuck), names, limits),
+        _alive(roster, limits),
+        _served(roster, limits),
+        _claimed(roster, counts, limits),
+        _received(await storage.inbox.browse(stuck), limits),
+        _silent(silent),
     ]
 
 
-def _received(stuck: Sequence[InboxView], names: Namespace, limits: HealthLimits) -> Check:
+def _clock(ahead: timedelta) -> Iterator[Check]:
+    if ahead > AHEAD:
+        yield Check("clock", "degraded", stands_still(ahead), {"ahead": ahead.total_seconds()})
+
+
+def _received(stuck: Sequence[InboxView], limits: HealthLimits) -> Check:
     data: dict[str, object] = {"count": len(stuck), "limits": (limits.stuck, None)}
     if len(stuck) <= limits.stuck:
         return Check("inbox", "healthy", f"{len(stuck):,} stuck", data)
@@ -123,7 +149,7 @@ def _received(stuck: Sequence[InboxView], names: Namespace, limits: HealthLimits
     data["example"] = {
         "message_id": longest.message_id,
         "source": longest.source,
-        "group": names.shown(longest.group),
+        "group": longest.group,
         "since": longest.changed_at,
     }
     count = f"{len(stuck):,}" if len(stuck) < _PAGE else f"{_PAGE:,} or more"
@@ -170,23 +196,21 @@ async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
     return found + (max(counts.ready - seen, 0) if late else 1)
 
 
-def _alive(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
-    groups = [each for each in roster.groups if names.owns(each.name)]
-    mine = [each for each in roster.workers if names.owns(each.app)]
-    alive = [each for each in mine if roster.now - each.beat_at <= limits.worker_silent_after]
-    data = {"alive": len(alive), "silent": len(mine) - len(alive), "in_hand": sum(each.in_hand for each in alive)}
-    status: Status = "degraded" if groups and not alive else "healthy"
+def _alive(roster: Roster, limits: HealthLimits) -> Check:
+    alive = [each for each in roster.workers if roster.now - each.beat_at <= limits.worker_silent_after]
+    data = {
+        "alive": len(alive),
+        "silent": len(roster.workers) - len(alive),
+        "in_hand": sum(each.in_hand for each in alive),
+    }
+    status: Status = "degraded" if roster.groups and not alive else "healthy"
     return Check("workers", status, f"{len(alive)} alive", data)
 
 
-def _served(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
+def _served(roster: Roster, limits: HealthLimits) -> Check:
     since = roster.now - limits.unserved_after
-    unserved = sorted(
-        names.shown(each.name)
-        for each in roster.groups
-        if names.owns(each.name) and (each.served_at or each.declared_at) < since
-    )
-    paused = sorted(names.shown(each.name) for each in roster.groups if names.owns(each.name) and each.paused_at)
+    unserved = sorted(each.name for each in roster.groups if (each.served_at or each.declared_at) < since)
+    paused = sorted(each.name for each in roster.groups if each.paused_at)
     data = {"unserved": unserved, "paused": paused}
     if unserved:
         hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
@@ -194,13 +218,13 @@ def _served(roster: Roster, names: Namespace, limits: HealthLimits) -> Check:
     return Check("groups", "healthy", f"all served, {len(paused)} paused", data)
 
 
-def _claimed(roster: Roster, counts: Sequence[Counts], names: Namespace, limits: HealthLimits) -> Check:
+def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> Check:
     ready = {each.group: each.ready for each in counts if each.ready}
     alive = [each for each in roster.workers if roster.now - each.beat_at <= limits.worker_silent_after]
     paused = [each.name for each in roster.groups if each.name in ready and each.paused_at is not None]
     drained = [group for group in sorted(ready) if _drained([each for each in alive if group in each.groups])]
-    found = {"paused": sorted(map(names.shown, paused)), "drained": [names.shown(group) for group in drained]}
-    data = {**found, "ready": {names.shown(group): ready[group] for group in sorted({*paused, *drained})}}
+    found = {"paused": sorted(paused), "drained": drained}
+    data = {**found, "ready": {group: ready[group] for group in sorted({*paused, *drained})}}
     said = []
     if paused:
         said.append(f"{', '.join(found['paused'])} is paused: see `mainspring groups list`")
@@ -216,16 +240,67 @@ def _drained(serving: Sequence[WorkerView]) -> bool:
     return bool(serving) and all(each.condition in ("draining", "drained") for each in serving)
 
 
-def _breakers(workers: Sequence[Worker], names: Namespace) -> Iterator[Check]:
+def _breakers(workers: Sequence[Worker]) -> Iterator[Check]:
     for worker in workers:
         for group, left in worker.pauses().items():
-            shown = names.shown(group)
             yield Check(
-                f"breaker {shown}",
+                f"breaker {group}",
                 "degraded",
-                f"{shown} failed too often and pauses itself here, for {spell(left)} more",
-                {"group": shown, "seconds": left.total_seconds()},
+                f"{group} failed too often and pauses itself here, for {spell(left)} more",
+                {"group": group, "seconds": left.total_seconds()},
             )
+
+
+def _subscriptions(workers: Sequence[Worker]) -> Iterator[Check]:
+    for worker in workers:
+        for group in worker.subscribing.retired:
+            hint = f"{group} was retired while a worker here has its consumer: remove that, or start the worker again"
+            yield Check(f"subscriptions {group}", "degraded", hint, {"group": group, "retired": True})
+        for group, (patterns, ago) in worker.subscribing.missed().items():
+            missed = sorted(patterns)
+            yield Check(
+                f"subscriptions {group}",
+                "degraded",
+                f"{group} had lost its subscription to {', '.join(missed)}, put back {spell(ago)} ago: see that every "
+                "worker of the app is of this release of Mainspring",
+                {"group": group, "patterns": missed, "seconds": ago.total_seconds()},
+            )
+
+
+def _overrunning(workers: Sequence[Worker]) -> Iterator[Check]:
+    found = sorted((each for worker in workers for each in worker.overrunning()), key=lambda each: each.since)
+    if not found:
+        return
+    longest = found[-1]
+    group, schedule = longest.group, longest.schedule
+    hint = (
+        f"{len(found):,} told to stop and still running, the longest message {longest.message_id} of {group}, told "
+        f"{spell(longest.since)} ago ({longest.reason}): let CancelledError out of an `async def`, look at "
+        "ctx.cancelled in a plain function, or give it cpu=True"
+    )
+    data: dict[str, object] = {
+        "count": len(found),
+        "group": group,
+        "message_id": str(longest.message_id),
+        "reason": longest.reason,
+        "seconds": longest.since.total_seconds(),
+        "schedule": schedule,
+    }
+    yield Check("overrunning", "degraded", hint, data)
+
+
+def _silent(found: Sequence[Silenced]) -> Check:
+    if not found:
+        return Check("schedules", "healthy", "none is kept from running by a run of its own", {"silent": []})
+    longest = found[0]
+    shown = sorted({each.schedule for each in found})
+    hint = (
+        f"{', '.join(shown)} does not run, since an earlier run has not ended, the longest message "
+        f"{longest.row.message_id} of {longest.group}, due {spell(longest.since)} ago: see `mainspring "
+        f"messages show {longest.row.message_id}`; cancel it, or give its consumer a shorter timeout"
+    )
+    data = {"silent": shown, "message_id": str(longest.row.message_id), "seconds": longest.since.total_seconds()}
+    return Check("schedules", "degraded", hint, data)
 
 
 def _loops(workers: Sequence[Worker]) -> Iterator[Check]:
@@ -234,7 +309,9 @@ def _loops(workers: Sequence[Worker]) -> Iterator[Check]:
         reports = worker.progress()
         data = {loop: {"turns": each.turns, "failures": each.failures} for loop, each in reports.items()}
         failing = [f"{loop}: {each.error}" for loop, each in reports.items() if each.failures]
-        if failing:
+        if any(each.ended for each in reports.values()):
+            yield Check(name, "unhealthy", "; ".join(failing), data)
+        elif failing:
             yield Check(name, "degraded", "; ".join(failing), data)
         elif not worker.ready:
             yield Check(name, "degraded", "not ready: waiting for the database or its schema, or stopping", data)

@@ -28,17 +28,17 @@ def hire(
 ) -> Worker:
     """A worker that serves the chosen consumers, and looks after every schedule of the app; it is not started."""
     settings = WorkerSettings(
-        app=post.names.stored(options.name),
+        app=options.name,
         name=name or owner_name(),
         claim_time=options.claim_time,
         grace=options.grace,
         idle_poll=options.idle_poll,
-        retention=post.names.retention(options.retention),
+        retention=options.retention,
     )
     lending = post.lending(storage.lender(options.handler_pool))
     outermost = post.outermost()
     handlers = [each.handler(post, lending, outermost) for each in chosen]
-    declarations = [each.declaration(post, options.name) for each in chosen]
+    declarations = [each.declaration(options.name, options.version) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version)
     meter = meters.hire()
     worker = Worker(storage, handlers, declarations, settings, post.clock, bus, scheduling, meter)

@@ -14,7 +14,6 @@ from uuid import UUID
 from mainspring.app.admitting import Asked, Callers, Said, Unsaid, read_error
 from mainspring.app.background import in_loop
 from mainspring.app.door import Door
-from mainspring.app.names import Namespace
 from mainspring.app.transactions import Transactions
 from mainspring.app.unheard import Unheard
 from mainspring.model.errors import MainspringError
@@ -39,8 +38,8 @@ class Inbox:
     With ``tx`` a call joins that transaction: it counts if and when that commits.
     """
 
-    def __init__(self, door: Door, transactions: Transactions, names: Namespace, app: str, bus: Bus) -> None:
-        self.callers: Callers = Callers(names, app)
+    def __init__(self, door: Door, transactions: Transactions, app: str, bus: Bus) -> None:
+        self.callers: Callers = Callers(app)
         self._door = door
         self._transactions = transactions
         self._bus = bus
@@ -145,8 +144,8 @@ class Inbox:
         """One message; None when it has not come, or was forgotten."""
         key = self.callers.key(message_id, source, group)
         storage = await self._door.storage("app.inbox.get()")
-        wanted = InboxFilter(self.callers.prefix, key.group, key.source, key.message_id, limit=1)
-        return next(map(self.callers.view, await storage.inbox.browse(wanted)), None)
+        wanted = InboxFilter("", key.group, key.source, key.message_id, limit=1)
+        return next(iter(await storage.inbox.browse(wanted)), None)
 
     async def list(
         self,
@@ -165,7 +164,7 @@ class Inbox:
         """
         wanted = self.callers.wanted(status, group, source, message_id, before, limit, stuck=stuck)
         storage = await self._door.storage("app.inbox.list()")
-        return [self.callers.view(row) for row in await storage.inbox.browse(wanted)]
+        return await storage.inbox.browse(wanted)
 
     async def release(self, message_id: str | UUID, source: str, *, group: str | None = None, by: str = "app") -> bool:
         """Have it let in when it comes again, though somebody is at it or it was given up. Audited with ``by``.
@@ -220,7 +219,7 @@ class Inbox:
             return heard
         storage = await self._door.storage(f"app.inbox.{call}()")
         self._unsaid.heard(said)  # also if no answer comes: it may have been written
-        return await storage.inbox.mark(said.key, said.attempt, said.fate, said.error)
+        return await storage.inbox.mark(said.key, said.attempt, said.fate, said.error, said.admitted_at)
 
     # -------------------------------------------------------------------------------------------------------
 
@@ -229,7 +228,7 @@ class Inbox:
 
         async def give_back(unheard: Admission) -> None:
             if unheard:
-                await inbox.mark(unheard.key, unheard.attempts, "seen", _UNHEARD)
+                await inbox.mark(unheard.key, unheard.attempts, "seen", _UNHEARD, unheard.admitted_at)
 
         return await self._unheard.ask(inbox.admit(asked.key, asked.hash, "processing", asked.retry_after), give_back)
 
@@ -237,7 +236,8 @@ class Inbox:
         return self._transactions.inbox().admit(asked.key, asked.hash, "done", asked.retry_after, self._door.now)
 
     def _marking(self, said: Said) -> Script[bool]:
-        return self._transactions.inbox().mark(said.key, said.attempt, said.fate, said.error, self._door.now)
+        told = (said.key, said.attempt, said.fate, said.error, said.admitted_at)
+        return self._transactions.inbox().mark(*told, self._door.now)
 
     def _answer(self, admission: Admission) -> Admission:
         if admission.first_mismatch:
@@ -248,7 +248,7 @@ class Inbox:
                 admission.first_seen_at.isoformat(timespec="seconds"),
             )
             self._tell(Mismatched(*admission.key, admission.first_seen_at))
-        return self.callers.shown(admission)
+        return admission
 
     def _tell(self, event: Mismatched) -> None:
         if not self._bus.wants(Mismatched):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterator
+from types import CoroutineType
 from typing import Any
 
 from mainspring.app.context import Context, Publishing
 from mainspring.app.firm import Firm
+from mainspring.app.functions import handler_name
 from mainspring.app.plan import CONTEXT, PAYLOAD, SCOPE, Plan, Step
 from mainspring.app.resolvers import Resolver
 from mainspring.model.message import Delivery
 from mainspring.runtime.handler import Run
+from mainspring.runtime.judgement import refuse_unawaited
 from mainspring.storage.codec import Decode
 
 Call = Callable[[Delivery, Run], Any]
@@ -39,12 +42,16 @@ def compile_plan(
     text = "\n".join(_written(plan, decodes=decode is not None, blocking=blocking)) + "\n"
     place = f"<the call of {handler}>"
     world: dict[str, Any] = {"function": function, "decode": decode, "Context": made, "app": app}
+    world |= {"Coroutine": CoroutineType, "refuse": refuse_unawaited}
     if resolver is not None:
         enter = resolver.scope_blocking if blocking else resolver.scope
         world["scope"] = lambda context: Firm(enter(context))
     for number, step in enumerate(plan.steps, _FIRST):
         world[f"make_{number}"] = step.make
         world[f"asked_{number}"] = step.resolves
+        world[f"whose_{number}"] = (
+            f"the provider {handler_name(step.make)}" if step.resolves is None else f"the resolver for {step.resolves}"
+        )
     # Our own text: nothing in it comes from outside but the names of parameters, which are names.
     exec(compile(text, place, "exec"), world)  # noqa: S102
     # So that a traceback shows the line.
@@ -66,13 +73,16 @@ def _written(plan: Plan, *, decodes: bool, blocking: bool) -> Iterator[str]:
         indent += "    "
     for number, step in enumerate(plan.steps, _FIRST):
         value = _name(number)
-        if step.resolves is not None:
-            yield f"{indent}{value} = {wait}get(asked_{number})"
-        elif step.closes:
+        if step.closes:
             yield f"{indent}{'async with' if step.awaits else 'with'} {_made(number, step)} as {value}:"
             indent += "    "
+            continue
+        if step.resolves is not None:
+            yield f"{indent}{value} = {wait}get(asked_{number})"
         else:
             yield f"{indent}{value} = {'await ' if step.awaits else ''}{_made(number, step)}"
+        yield f"{indent}if type({value}) is Coroutine:"  # what was to check or to make something has not run
+        yield f"{indent}    refuse({value}, whose_{number})"
     yield f"{indent}return {wait}function({_arguments(plan.places, plan.names)})"
 
 

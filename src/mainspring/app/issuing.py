@@ -12,6 +12,7 @@ from mainspring.app.names import check_group
 from mainspring.app.options import closest
 from mainspring.app.post import Post
 from mainspring.model.errors import BadOption
+from mainspring.model.headers import public
 from mainspring.model.message import Priority, Receipt
 from mainspring.model.views import MessageView
 from mainspring.storage.codec import with_version_of
@@ -19,8 +20,8 @@ from mainspring.storage.contract import Storage
 from mainspring.timing.duration import Duration
 
 _CALL = "messages.issue(…)"
-_OURS = ("mainspring-", "traceparent", "tracestate")
-"""Headers that tell what a message is part of: a schedule, a join, a fan-out, a trace. A copy is part of none."""
+_TRACE = ("traceparent", "tracestate")
+"""Headers that tell which trace a message is part of. A copy is part of none."""
 
 
 class IssueOptions(TypedDict):
@@ -43,10 +44,9 @@ async def issue(
     by: str,
 ) -> Receipt:
     """See ``Messages.issue``."""
-    names = post.names
-    original = None if copy_of is None else await _original(storage, post, copy_of)
+    original = None if copy_of is None else await _original(storage, copy_of)
     if group is not None:
-        await _check_group(storage, post, group)
+        await _check_group(storage, group)
     cause = None if original is None else original.id
     draft = post.draft(topic, None if payload is MISSING else payload, _options(said, original), _CALL, cause)
     if original is not None and payload is MISSING:
@@ -54,7 +54,7 @@ async def issue(
     elif original is not None and draft.topic == original.topic:
         draft = replace(draft, content_type=with_version_of(draft.content_type, original.content_type))
     if group is not None:
-        draft = replace(draft, group=names.stored(group))
+        draft = replace(draft, group=group)
     detail = [f"message {draft.id}", *([f"copy of {cause}"] if cause else []), *([f"for {group}"] if group else [])]
     # Before it is stored: what somebody has done may be noted and then fail, and must not go on unnoted.
     await storage.controls.noted("publish", draft.topic, by, ", ".join(detail))
@@ -64,26 +64,25 @@ async def issue(
 def _options(said: IssueOptions, original: MessageView | None) -> PublishOptions:
     if original is None:
         return cast("PublishOptions", said)
-    headers = original.headers if said["headers"] is None else said["headers"]
+    headers = public(original.headers) if said["headers"] is None else said["headers"]
     return {
         "key": original.key if said["key"] is None else said["key"],
-        "headers": {name: value for name, value in headers.items() if not name.startswith(_OURS)},
+        "headers": {name: value for name, value in headers.items() if name not in _TRACE},
         "priority": said["priority"],
         "delay": said["delay"],
         "correlation_id": original.correlation_id or str(original.id),
     }
 
 
-async def _original(storage: Storage, post: Post, copy_of: UUID | str) -> MessageView:
+async def _original(storage: Storage, copy_of: UUID | str) -> MessageView:
     found = await storage.ledger.find(read_identity(copy_of))
-    if found is None or not post.names.owns(found.topic):
+    if found is None:
         raise BadOption(f"there is no message {copy_of} to copy: it never was, or is over and gone")
     return found
 
 
-async def _check_group(storage: Storage, post: Post, group: str) -> None:
-    stored = post.names.stored(check_group(group))
+async def _check_group(storage: Storage, group: str) -> None:
+    check_group(group)
     known = [each.name for each in (await storage.ledger.roster()).groups]
-    if stored not in known:
-        shown = [post.names.shown(each) for each in known if post.names.owns(each)]
-        raise BadOption(f"there is no group {group!r}.{closest(group, shown)} There are: {', '.join(shown) or 'none'}")
+    if group not in known:
+        raise BadOption(f"there is no group {group!r}.{closest(group, known)} There are: {', '.join(known) or 'none'}")

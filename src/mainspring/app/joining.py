@@ -9,7 +9,6 @@ from typing import Unpack
 from mainspring.app.door import Door
 from mainspring.app.following import Addressed, JoinOptions
 from mainspring.app.joins import Joins
-from mainspring.app.names import Namespace
 from mainspring.app.post import Post
 from mainspring.model.join import JoinReceipt
 
@@ -19,12 +18,11 @@ class Joining:
 
     _post: Post
     _door: Door
-    _names: Namespace
 
     @functools.cached_property
     def joins(self) -> Joins:
         """The joins that are open."""
-        return Joins(self._door, self._names)
+        return Joins(self._door)
 
     async def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
         """Send to each member, a ``(consumer, payload)``, and let one consumer follow, once, when all have ended.

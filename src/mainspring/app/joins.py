@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 from mainspring.app.bulk import BATCH
 from mainspring.app.door import Door
 from mainspring.app.envelope import read_identity
-from mainspring.app.names import Namespace
 from mainspring.app.paging import Deliveries
 from mainspring.app.post import REASON
 from mainspring.model.errors import BadOption
-from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, Follower, JoinReceipt, JoinView
+from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, JoinReceipt, JoinView, follower_id
 from mainspring.model.message import Cancelled
 from mainspring.storage.contract import Storage
 
@@ -26,22 +24,13 @@ JoinViews = list[JoinView]
 class Joins:
     """A join is open until all of its members have ended and what follows is published; then it is no more."""
 
-    def __init__(self, door: Door, names: Namespace) -> None:
+    def __init__(self, door: Door) -> None:
         self._door = door
-        self._names = names
 
     async def list(self, *, after: UUID | str | None = None, limit: int = 50) -> JoinViews:
         """The open joins, oldest first; ``after`` is the id of the last row of the page before."""
         ledger = (await self._door.storage("app.joins.list()")).ledger
-        last = None if after is None else read_identity(after, "after")
-        found: JoinViews = []
-        while len(found) < limit:
-            rows = await ledger.joins(last, limit)
-            found += [self._shown(row) for row in rows if self._owns(row)]
-            if len(rows) < limit:
-                break
-            last = rows[-1].id
-        return found[:limit]
+        return await ledger.joins(None if after is None else read_identity(after, "after"), limit)
 
     async def get(self, join: Which) -> JoinView | None:
         """One open join; None when there is no such join, or no more."""
@@ -52,7 +41,7 @@ class Joins:
         storage, id = await self._door.storage("app.joins.members()"), _identity(join)
         if await self._find(storage, id) is None:
             raise await self._unknown(storage, id)
-        return [self._names.delivery(each) for each in await storage.ledger.members(id, after, limit)]
+        return await storage.ledger.members(id, after, limit)
 
     async def cancel(self, join: Which, *, reason: str = REASON) -> Cancelled:
         """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always."""
@@ -73,31 +62,20 @@ class Joins:
         return await self._unknown(await self._door.storage("app.joins.get()"), _identity(join))
 
     async def _find(self, storage: Storage, id: UUID) -> JoinView | None:
-        view = await storage.ledger.find_join(id)
-        return self._shown(view) if view is not None and self._owns(view) else None
+        return await storage.ledger.find_join(id)
 
     async def _unknown(self, storage: Storage, id: UUID) -> BadOption:
+        follows = follower_id(id)
+        if await storage.ledger.find(follows) is not None:
+            return BadOption(f"the join {id} is over: what followed is the message {follows}")
         message = await storage.ledger.find(id)
-        if message is None or not self._names.owns(message.topic):
+        if message is None:
             return BadOption(f"there is no open join {id}: it never was, or is over")
-        if JOIN_HEADER in message.headers:
-            return BadOption(f"the join {id} is over: what followed is the message of the same id")
+        if (over := message.headers.get(JOIN_HEADER)) is not None:
+            return BadOption(f"the join {over} is over: what followed is the message {id}")
         if (whose := message.headers.get(MEMBER_HEADER)) is not None:
             return BadOption(f"{id} is no join, but a member of the join {whose}: give that id")
-        return BadOption(f"{id} is no join, but a message on the topic {self._names.shown(message.topic)}")
-
-    def _owns(self, view: JoinView) -> bool:
-        return any(each is not None and self._names.owns(each.group) for each in (view.then, view.otherwise))
-
-    def _shown(self, view: JoinView) -> JoinView:
-        names = self._names
-        if not names.prefix:
-            return view
-        then, otherwise = (
-            each and Follower(names.shown(each.topic), names.shown(each.group)) for each in (view.then, view.otherwise)
-        )
-        oldest = view.oldest and names.delivery(view.oldest)
-        return replace(view, then=then, otherwise=otherwise, oldest=oldest)
+        return BadOption(f"{id} is no join, but a message on the topic {message.topic}")
 
 
 def _identity(join: Which) -> UUID:

@@ -41,12 +41,12 @@ class Keeping:
         """Have it released by and by. It may be held for longer there than it was certain here."""
         if self._here is not None:
             until = self._clock.elapsed() + holding.renewal.ttl.total_seconds()
-            self._here.give_back(Return(holding.hold.name, until, holding.hold.epoch))
+            self._here.give_back(Return(holding.hold.name, holding.hold.holder, until, holding.hold.epoch))
 
     def forget(self, name: str, holder: str, until: float, storage: Storage) -> None:
         """Have it released by and by, if it was acquired: nobody knows."""
         if self._door.stand_in is None:
-            self._of(storage).give_back(Return(name, until, holder=holder))
+            self._of(storage).give_back(Return(name, holder, until))
 
     @property
     def held(self) -> int:

@@ -16,7 +16,7 @@ from typing import Literal
 from mainspring.app.door import Door
 from mainspring.app.lease import AnyLease, Guard, Lease, held
 from mainspring.app.lease_keeping import Keeping
-from mainspring.app.names import Namespace, check_group
+from mainspring.app.names import check_group
 from mainspring.app.options import length, whole
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadOption, LeaseHeld, LeaseLost, MainspringError, NotOpen, StorageUnavailable
@@ -44,7 +44,6 @@ class Asked:
     """What somebody wants, as read."""
 
     name: str
-    stored: str
     ttl: timedelta
     wait: timedelta | None = None
     for_ever: bool = False
@@ -54,10 +53,9 @@ class Asked:
 class Leases:
     """The leases of the database, whoever holds them."""
 
-    def __init__(self, door: Door, transactions: Transactions, names: Namespace, clock: Clock) -> None:
+    def __init__(self, door: Door, transactions: Transactions, clock: Clock) -> None:
         self._door = door
         self._transactions = transactions
-        self._names = names
         self._clock = clock
         self._keeping = Keeping(door, clock)
 
@@ -86,22 +84,12 @@ class Leases:
         """
         whole(limit, "limit", least=1, most=_PAGE_MOST)
         storage = await self._door.storage("app.leases.list()")
-        prefix, found = self._names.prefix, Views()
-        last = prefix + (after or "") or None
-        while len(found) < limit:
-            rows = await storage.leases.browse(last, limit)
-            # Other namespaces stand before, between and behind: a slash is in no name of our own.
-            found += [self._shown(row) for row in rows if self._names.owns(row.name)]
-            if len(rows) < limit or not rows[-1].name.startswith(prefix):
-                break
-            last = rows[-1].name
-        return found[:limit]
+        return await storage.leases.browse(after or None, limit)
 
     async def get(self, name: str) -> LeaseView | None:
         """One lease; None when nobody has held it lately."""
         storage = await self._door.storage("app.leases.get()")
-        found = await storage.leases.find(self._names.stored(check_lease(name)))
-        return None if found is None else self._shown(found)
+        return await storage.leases.find(check_lease(name))
 
     async def release(self, name: str, *, by: str = "app", reason: str = "") -> bool:
         """Release a lease on its holder's behalf, audited with ``by``. False: nobody holds it.
@@ -109,10 +97,7 @@ class Leases:
         Its holder learns of it at its next renewal; what it does until then only its epoch can fence.
         """
         storage = await self._door.storage("app.leases.release()")
-        return await storage.leases.revoke(self._names.stored(check_lease(name)), by, reason)
-
-    def _shown(self, view: LeaseView) -> LeaseView:
-        return replace(view, name=self._names.shown(view.name))
+        return await storage.leases.revoke(check_lease(name), by, reason)
 
     # --- what a lease asks for -----------------------------------------------------------------------------
 
@@ -121,7 +106,7 @@ class Leases:
         checked = check_lease(name)
         span = length(ttl, "ttl", least=_LEAST)
         patience = None if wait is None or isinstance(wait, bool) else length(wait, "wait")
-        return Asked(checked, self._names.stored(checked), span, patience, wait is True, _holder())
+        return Asked(checked, span, patience, wait is True, _holder())
 
     async def take(self, asked: Asked, call: str) -> tuple[str, Holding]:
         """Acquire it, waiting as long as was said. Raises LeaseHeld."""
@@ -231,14 +216,14 @@ class Leases:
         storage = await self._door.storage(call)
         sent = self._clock.elapsed()
         try:
-            granted = await storage.leases.acquire(asked.stored, asked.holder, asked.ttl)
+            granted = await storage.leases.acquire(asked.name, asked.holder, asked.ttl)
         except (asyncio.CancelledError, StorageUnavailable) as error:
             if last or isinstance(error, asyncio.CancelledError):
                 self._forget(asked, storage)
             raise
         if granted is None:
             return None
-        holding = Holding(Hold(asked.stored, granted.epoch), asked.ttl, sent, self._clock)
+        holding = Holding(Hold(asked.name, granted.epoch, asked.holder), asked.ttl, sent, self._clock)
         self._keeping.keep(holding, storage)
         return holding
 
@@ -252,12 +237,12 @@ class Leases:
             raise
 
     def _forget(self, asked: Asked, storage: Storage) -> None:
-        self._keeping.forget(asked.stored, asked.holder, self._clock.elapsed() + asked.ttl.total_seconds(), storage)
+        self._keeping.forget(asked.name, asked.holder, self._clock.elapsed() + asked.ttl.total_seconds(), storage)
 
     async def _held(self, asked: Asked) -> LeaseHeld:
         found = None
         try:
-            found = await (await self._door.storage("app.leases.hold()")).leases.find(asked.stored)
+            found = await (await self._door.storage("app.leases.hold()")).leases.find(asked.name)
         except StorageUnavailable as error:
             _logger.debug("who holds the lease %r is not known: %s", asked.name, error)
         holder = found.holder if found is not None and found.state == "held" else None

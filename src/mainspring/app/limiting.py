@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, cast
 
-from mainspring.app.names import Namespace
 from mainspring.app.options import choice, flag, whole
 from mainspring.model.errors import BadOption
 from mainspring.model.limits import Limits, OnFailure, Rate
@@ -59,24 +58,23 @@ def shown(limits: Limits | None) -> dict[str, str]:
 
 
 class Orders:
-    """The ordered groups of an app, by their stored names, and what they subscribe to."""
+    """The ordered groups of an app, by their names, and what they subscribe to."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._groups: dict[str, tuple[str, ...]] = {}
 
-    def note(self, names: Namespace, group: str, patterns: Iterable[str], limits: Limits | None) -> None:
-        """Let this group be ordered, or no longer. Names as the user wrote them."""
-        stored = names.stored(group)
-        self._groups.pop(stored, None)
+    def note(self, group: str, patterns: Iterable[str], limits: Limits | None) -> None:
+        """Let this group be ordered, or no longer."""
+        self._groups.pop(group, None)
         if limits is not None and limits.ordered:
-            self._groups[stored] = (group, tuple(map(names.stored, patterns)))
+            self._groups[group] = tuple(patterns)
 
     def refuse_later(self, draft: Draft, call: str) -> None:
         """Raise BadOption for a message of a key that is due later than those behind it."""
         if draft.key is None or not (draft.delay or draft.at):
             return
-        for stored, (group, patterns) in self._groups.items():
-            if draft.group == stored or (draft.group is None and any(matches(each, draft.topic) for each in patterns)):
+        for group, patterns in self._groups.items():
+            if draft.group == group or (draft.group is None and any(matches(each, draft.topic) for each in patterns)):
                 raise BadOption(
                     f"{call} with key={draft.key!r} is for later, and consumer {group!r} is ordered: all that is "
                     "published under this key afterwards would wait for it. Leave out the key, or delay=, at= or "

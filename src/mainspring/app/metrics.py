@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -14,16 +15,16 @@ from typing import get_args
 from mainspring.app.background import in_loop
 from mainspring.app.door import Door
 from mainspring.app.gauges import LEASE, look
-from mainspring.app.names import Namespace
 from mainspring.model.errors import MainspringError, NotOpen
 from mainspring.storage.contract import BellMode, Storage
 from mainspring.telemetry import metrics as told
-from mainspring.telemetry.measures import OTHER, Meters
+from mainspring.telemetry.measures import Meters
 from mainspring.telemetry.metrics import Distribution, Family, Metric
 from mainspring.telemetry.prometheus import CONTENT_TYPE, exposition
 
 __all__ = ["CONTENT_TYPE", "LEASE", "Metrics"]
 
+_logger = logging.getLogger("mainspring.app")
 TTL = timedelta(seconds=60)
 _PATIENCE = 5.0
 """Seconds that the database has to answer: whoever asks for metrics does not wait for long."""
@@ -34,11 +35,10 @@ _FAREWELL = 0.5
 class Metrics:
     """Gathers the metrics of one app in this process."""
 
-    def __init__(self, names: Namespace, meters: Meters, leases_held: Callable[[], int]) -> None:
-        self._names = names
+    def __init__(self, meters: Meters, leases_held: Callable[[], int]) -> None:
         self._meters = meters
         self._leases_held = leases_held
-        self._turn = Turn(names.stored(LEASE))
+        self._turn = Turn(LEASE)
 
     async def text(self, door: Door, call: str) -> str:
         """All that there is to tell, for Prometheus; without the database where that is away."""
@@ -46,12 +46,12 @@ class Metrics:
 
     def of_process(self, door: Door) -> list[Family]:
         """What this process knows by itself. From any thread."""
-        groups = {self._names.shown(group): counted for group, counted in sorted(self._meters.groups().items())}
+        groups = dict(sorted(self._meters.groups().items()))
         workers, loops = self._meters.workers(), self._meters.loops()
-        tripped = {self._names.shown(group) for worker in workers for group in worker.pauses()}
+        tripped = {group for worker in workers for group in worker.pauses()}
         mode = door.bell
         return [
-            _family(told.PUBLISHED, ((self._topic(topic), count) for topic, count in self._meters.topics().items())),
+            _family(told.PUBLISHED, self._meters.topics().items()),
             Family(
                 told.SETTLED,
                 [
@@ -77,15 +77,15 @@ class Metrics:
         try:
             async with _patience():
                 if await self._turn.ours(door, storage):
-                    found = await look(storage, self._names)
+                    found = await look(storage)
         except NotOpen:
             raise
-        except (MainspringError, TimeoutError):
-            return [Family(told.UP, [((), 0)])]
+        except (MainspringError, TimeoutError) as error:
+            up = await _answers(storage)
+            if up:
+                _logger.warning("the metrics of the database are not known: %s", error)
+            return [Family(told.UP, [((), int(up))])]
         return [Family(told.UP, [((), 1)]), *found]
-
-    def _topic(self, topic: str) -> str:
-        return topic if topic == OTHER else self._names.shown(topic)
 
 
 class Turn:
@@ -125,9 +125,19 @@ class Turn:
         try:
             # Whoever closes has others to wait for, and what is not given back runs out by itself.
             async with _patience(_FAREWELL):
-                await storage.leases.release(self._name, epoch)
+                await storage.leases.release(self._name, epoch, self._holder[0])
         except (MainspringError, TimeoutError):
             return
+
+
+async def _answers(storage: Storage) -> bool:
+    """Whether the database answers at all, whatever it has refused."""
+    try:
+        async with _patience(_FAREWELL):
+            await storage.ping()
+    except (MainspringError, TimeoutError):
+        return False
+    return True
 
 
 def _family(metric: Metric, samples: Iterable[tuple[str, float]]) -> Family:

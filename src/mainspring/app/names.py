@@ -1,19 +1,19 @@
-"""Names of topics, groups and keys: what is allowed, and how a namespace goes before them in the database."""
+"""Names of topics, groups, keys and tables: what is allowed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mainspring.model.errors import BadOption
+from mainspring.model.headers import RESERVED, is_reserved
 from mainspring.model.redaction import redacted
-from mainspring.model.roster import seated
-from mainspring.model.views import DeliveryView, GroupView, MessageView, Retention, RunView, WorkerView
 
 TOPIC_LIMIT = 255
 NAME_LIMIT = 200
+TABLES_LIMIT = 52
+"""PostgreSQL cuts names at 63 bytes, and the channel of a schema has ``mainspring_`` before it."""
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -58,7 +58,7 @@ def check_group(name: object) -> str:
     """``name`` if a group may be called that."""
     checked = check_name(name, "group")
     if "/" in checked:
-        raise BadOption(f"group={name!r} has a '/': it separates the namespace, use '.', '-' or '_'")
+        raise BadOption(f"group={name!r} has a '/': use '.', '-' or '_'")
     return checked
 
 
@@ -82,13 +82,15 @@ def check_headers(headers: object) -> dict[str, str]:
             raise BadOption(f"header {name!r}: {value!r} must be text to text: write str(…) around it")
         if "\x00" in name or "\x00" in value or not name:
             raise BadOption(f"header {name!r} is empty or has a NUL character, in its name or value: remove it")
+        if is_reserved(name):
+            raise BadOption(f"header {name!r} begins with {RESERVED!r}, which the library keeps for itself: rename it")
         if not (name + value).isascii():
             _check_encodable(name, value)
     return dict(headers)
 
 
 def check_namespace(namespace: object) -> str:
-    """``namespace`` if it can go before stored names."""
+    """``namespace`` if it can be part of a schema's name."""
     if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
         raise BadOption(
             f"namespace={namespace!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
@@ -103,69 +105,17 @@ def check_schema(schema: object) -> str:
     return schema
 
 
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """Puts the namespace before names on their way in, and takes it off on their way out."""
-
-    prefix: str = ""
-
-    @classmethod
-    def of(cls, namespace: str | None) -> Namespace:
-        """The namespace of this name; None for none."""
-        return cls("" if namespace is None else f"{namespace}/")
-
-    def stored(self, name: str) -> str:
-        """The name as it stands in the database."""
-        return self.prefix + name
-
-    def shown(self, name: str) -> str:
-        """The name as the user wrote it."""
-        return name.removeprefix(self.prefix)
-
-    def owns(self, name: str) -> bool:
-        """Whether a stored name is in this namespace. No topic or group holds a slash of its own."""
-        return name.startswith(self.prefix) and "/" not in name[len(self.prefix) :]
-
-    def delivery(self, view: DeliveryView) -> DeliveryView:
-        """The same delivery with names as the user wrote them."""
-        return replace(view, group=self.shown(view.group), topic=self.shown(view.topic)) if self.prefix else view
-
-    def run(self, view: RunView) -> RunView:
-        """The same run with names as the user wrote them."""
-        if not self.prefix:
-            return view
-        schedule = None if view.schedule is None else self.shown(view.schedule)
-        return replace(view, group=self.shown(view.group), topic=self.shown(view.topic), schedule=schedule)
-
-    def message(self, view: MessageView) -> MessageView:
-        """The same message with names as the user wrote them."""
-        if not self.prefix:
-            return view
-        return replace(
-            view,
-            topic=self.shown(view.topic),
-            deliveries=tuple(map(self.delivery, view.deliveries)),
-            runs=tuple(map(self.run, view.runs)),
+def tables(schema: str, namespace: str | None) -> str:
+    """The schema on PostgreSQL, the prefix of tables on SQLite: no two settings share any (invariant 27)."""
+    if namespace is None:
+        return schema
+    if len(schema) + 1 + len(namespace) > TABLES_LIMIT:
+        raise BadOption(
+            f"schema={schema!r} ({len(schema)} characters) and namespace={namespace!r} ({len(namespace)}) name the "
+            f"tables together, with a dash between them: {len(schema) + 1 + len(namespace)} characters, and at most "
+            f"{TABLES_LIMIT} can be; shorten one of them"
         )
-
-    def group(self, view: GroupView) -> GroupView:
-        """The same group with names as the user wrote them."""
-        if not self.prefix:
-            return view
-        patterns = tuple(map(self.shown, view.patterns))
-        return replace(view, name=self.shown(view.name), app=self.shown(view.app), patterns=patterns)
-
-    def worker(self, view: WorkerView) -> WorkerView:
-        """The same worker with names as the user wrote them."""
-        name = seated(view.app, view.name)
-        if not self.prefix:
-            return replace(view, name=name)
-        groups, tripped = (tuple(map(self.shown, each)) for each in (view.groups, view.tripped))
-        return replace(view, name=name, app=self.shown(view.app), groups=groups, tripped=tripped)
-
-    def retention(self, kept: Retention) -> Retention:
-        """The same retention with patterns as they stand in the database."""
-        return replace(kept, topics={self.stored(pattern): ages for pattern, ages in kept.topics.items()})
+    return f"{schema}-{namespace}"
 
 
 def _check_segments(topic: object, what: str) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from mainspring.app.config import Options
 from mainspring.app.counted import Counts
 from mainspring.app.door import Door
-from mainspring.app.names import Namespace
 from mainspring.app.operations import Operations
 from mainspring.model.measures import MeasuresView, PacesView, Window
 from mainspring.model.views import AuditView, Roster, Tally
@@ -31,7 +30,6 @@ class Numbers:
     """The part of an app that counts, and tells what was counted."""
 
     _door: Door
-    _names: Namespace
     _operations: Operations
     _options: Options
     _meters: Meters
@@ -41,7 +39,7 @@ class Numbers:
     def _metrics(self) -> Metrics:
         from mainspring.app.metrics import Metrics
 
-        return Metrics(self._names, self._meters, functools.partial(_leases_held, weakref.ref(self)))
+        return Metrics(self._meters, functools.partial(_leases_held, weakref.ref(self)))
 
     @functools.cached_property
     def _measured(self) -> Measured:
@@ -50,7 +48,7 @@ class Numbers:
     def _measuring(self, door: Door) -> Measured:
         from mainspring.app.measured import Measured
 
-        return Measured(door, self._names, self._metrics)
+        return Measured(door, self._metrics)
 
     @functools.cached_property
     def _observing(self) -> Observing:
@@ -79,8 +77,12 @@ class Numbers:
         return await self._operations.roster()
 
     async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
-        """What operators did, newest first, in every namespace of this database."""
+        """What operators did, newest first."""
         return await self._operations.audit(before, limit)
+
+    async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
+        """Write a line of your own into the audit: what was done, on what, and by whom."""
+        await self._operations.note(action, subject, by, detail)
 
     async def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
         """What became of deliveries within a window, of one group or all, and how long they waited and ran.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mainspring.app.bulk import Progress
@@ -16,8 +16,10 @@ from mainspring.app.names import check_pattern
 from mainspring.app.post import Post
 from mainspring.app.retaining import read_retention
 from mainspring.app.storages import Address
+from mainspring.app.workforce import shown
 from mainspring.model.errors import StorageError
-from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+from mainspring.model.retention import CHORES, COUNTED, KINDS, Pruned, Retention
+from mainspring.model.views import AuditView, Declaration, Roster, Tally
 from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("mainspring.schedules")
 _PRUNE_BATCH = 1000
-_PRUNED = tuple(field.name for field in fields(Pruned))
 
 
 class Operations:
@@ -45,7 +46,6 @@ class Operations:
         self._scheduled = scheduled
         self._door = door
         self._post = post
-        self._names = post.names
         self._consumers = consumers
         self._options = options
         self._address = address
@@ -63,7 +63,8 @@ class Operations:
 
     async def declare(self) -> list[Declaration]:
         """See ``Mainspring.declare``."""
-        declarations = [each.declaration(self._post, self._options.name) for each in self._consumers]
+        name, version = self._options.name, self._options.version
+        declarations = [each.declaration(name, version) for each in self._consumers]
         declarations += self._consumers.reserved.declarations
         await self._door.enter()
         try:
@@ -78,7 +79,7 @@ class Operations:
     async def _reconcile(self, storage: Storage, schedules: Mapping[str, Declared]) -> None:
         from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
 
-        scheduling = Scheduling(self._names.stored(self._options.name), schedules, self._options.version)
+        scheduling = Scheduling(self._options.name, schedules, self._options.version)
         await Timekeeper(storage.timetable, scheduling, _complain).reconcile()
 
     async def health(self, limits: HealthLimits | None) -> Health:
@@ -92,47 +93,55 @@ class Operations:
             return unopened(error)
         try:
             storage = await self._door.storage("app.health()")
-            return await examine(storage, self._names, self._workers, limits or HealthLimits())
+            return await examine(storage, self._workers, limits or HealthLimits())
         finally:
             await self._door.leave()
 
     async def prune(self, retention: Retention | None, topic: str | None, by: str, progress: Progress | None) -> Pruned:
         """See ``Mainspring.prune``."""
-        stored = None if topic is None else self._names.stored(check_pattern(topic))
-        kept = self._names.retention(self._options.retention if retention is None else read_retention(retention))
+        if topic is not None:
+            check_pattern(topic)
+        kept = self._options.retention if retention is None else read_retention(retention)
         storage = await self._door.storage("app.prune()")
         total = Pruned()
         try:
-            while (batch := await storage.upkeep.prune(kept, _PRUNE_BATCH, stored)).total:
-                total = replace(total, **{name: getattr(total, name) + getattr(batch, name) for name in _PRUNED})
-                if progress is not None:
-                    progress(total.total)
+            found = True
+            while found:  # one may free what another has kept: a dead letter its runs
+                found = False
+                for chore in CHORES if topic is None else KINDS:
+                    batch = Pruned(last="")
+                    while batch.total or batch.last is not None:
+                        batch = await storage.upkeep.prune(kept, _PRUNE_BATCH, topic, chore, batch.last)
+                        total += batch
+                        found = found or batch.total > 0
+                        if progress is not None and batch.total:
+                            progress(total.total)
         finally:
             # However it ends: what is gone was removed by somebody.
             if total.total:
-                await storage.controls.noted("purge", stored or "all topics", by, _counted(total))
-        return total
+                await storage.controls.noted("purge", topic or "all topics", by, _counted(total))
+        return replace(total, last=None)
 
     async def tally(self, cap: int) -> Tally:
         """See ``Mainspring.tally``."""
-        tally = await (await self._door.storage("app.tally()")).ledger.tally(cap, self._names.prefix)
-        groups = (each for each in tally.groups if self._names.owns(each.group))
-        return replace(tally, groups=tuple(replace(each, group=self._names.shown(each.group)) for each in groups))
+        return await (await self._door.storage("app.tally()")).ledger.tally(cap)
 
     async def roster(self) -> Roster:
         """See ``Mainspring.roster``."""
         roster = await (await self._door.storage("app.roster()")).ledger.roster()
-        groups = tuple(self._names.group(each) for each in roster.groups if self._names.owns(each.name))
-        workers = tuple(self._names.worker(each) for each in roster.workers if self._names.owns(each.app))
-        return Roster(roster.now, groups, workers)
+        return replace(roster, workers=tuple(map(shown, roster.workers)))
 
     async def audit(self, before: int | None, limit: int) -> list[AuditView]:
         """See ``Mainspring.audit``."""
         return await (await self._door.storage("app.audit()")).ledger.audit(before, limit)
 
+    async def note(self, action: str, subject: str, by: str, detail: str) -> None:
+        """See ``Mainspring.note``."""
+        await (await self._door.storage("app.note()")).controls.noted(action, subject, by, detail)
+
 
 def _counted(removed: Pruned) -> str:
-    counts = ((name, getattr(removed, name)) for name in _PRUNED)
+    counts = ((name, getattr(removed, name)) for name in COUNTED)
     return ", ".join(f"{name} {count}" for name, count in counts if count)
 
 

@@ -1,4 +1,4 @@
-"""Deliveries of one namespace, page by page."""
+"""Deliveries, page by page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, get_args
 
-from mainspring.app.names import Namespace
 from mainspring.app.options import choice, whole
 from mainspring.model.browsing import ALIVE, SCAN, Filter, Page, Sought
 from mainspring.model.errors import BadOption
@@ -29,23 +28,17 @@ _TEXTS = ("group", "topic", "key", "text", "error", "held_by", "fingerprint")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
-def stored(names: Namespace, name: str | None) -> str | None:
-    """A name as it stands in the database; None where there is none."""
-    return None if name is None else names.stored(name)
+async def page(ledger: Ledger, wanted: Filter) -> Page:
+    """One page of deliveries; it may be short."""
+    return await ledger.browse(meant(wanted))
 
 
-async def page(ledger: Ledger, names: Namespace, wanted: Filter) -> Page:
-    """One page of deliveries of this namespace, names as the user wrote them; it may be short."""
-    found = await ledger.browse(meant(names, wanted))
-    return replace(found, rows=tuple(map(names.delivery, found.rows)))
-
-
-async def listed(ledger: Ledger, names: Namespace, wanted: Filter) -> Deliveries:
+async def listed(ledger: Ledger, wanted: Filter) -> Deliveries:
     """The same, looking on until the page is full or the end is reached."""
-    found = await page(ledger, names, wanted)
+    found = await page(ledger, wanted)
     rows = list(found.rows)
     while found.before is not None and len(rows) < wanted.limit:
-        found = await page(ledger, names, replace(wanted, before=found.before, limit=wanted.limit - len(rows)))
+        found = await page(ledger, replace(wanted, before=found.before, limit=wanted.limit - len(rows)))
         rows += found.rows
     return rows
 
@@ -83,16 +76,10 @@ def check_texts(**given: object) -> None:
             raise BadOption(f"{option}={text!r} has a NUL character or a lone surrogate: remove it")
 
 
-def meant(names: Namespace, wanted: Filter) -> Filter:
-    """The filter with names as they stand in the database, for this namespace and no other."""
+def meant(wanted: Filter) -> Filter:
+    """The filter as a page of it is asked for: checked, and with how many rows may be looked at."""
     checked(wanted)
-    return replace(
-        wanted,
-        group=stored(names, wanted.group),
-        topic=stored(names, wanted.topic),
-        prefix=names.prefix,
-        scan=_reach(wanted) if wanted.scan == SCAN else wanted.scan,
-    )
+    return replace(wanted, scan=_reach(wanted) if wanted.scan == SCAN else wanted.scan)
 
 
 def _check_instant(at: object, option: str) -> None:

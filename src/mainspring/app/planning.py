@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,8 @@ from uuid import UUID
 from mainspring.app.context import Context
 from mainspring.app.door import Door
 from mainspring.app.envelope import Envelope
+from mainspring.app.lease import held
 from mainspring.app.leases import Leases, Wait
-from mainspring.app.names import Namespace
 from mainspring.model.errors import BadOption, LeaseLost
 from mainspring.model.fanout import (
     SLICE_HEADER,
@@ -33,11 +34,11 @@ from mainspring.model.fanout import (
     slice_id,
     subject,
 )
-from mainspring.model.lease import Hold
 from mainspring.model.message import Draft
 from mainspring.model.schedule import Note
 from mainspring.runtime.holding import TAKEN
 
+_logger = logging.getLogger("mainspring.publisher")
 T = TypeVar("T")
 Skipped = Literal["planned", "unfinished", "early", "disabled"]
 """Why a shard gets no slice: this window or a later one is planned already; the slice before is on its way; its policy
@@ -104,7 +105,6 @@ class Coordinator:
         door: Door,
         leases: Leases,
         envelope: Envelope,
-        names: Namespace,
         wake: Callable[[], None],
         carried: Callable[[], dict[str, str]],
     ) -> None:
@@ -112,7 +112,6 @@ class Coordinator:
         self._door = door
         self._leases = leases
         self._envelope = envelope
-        self._names = names
         self._wake = wake
 
     async def plan(self, asking: Asking, ctx: Context | None = None, wait: Wait = None) -> PlannedWindow:
@@ -121,20 +120,21 @@ class Coordinator:
         if self._door.stand_in is not None:
             asking = replace(asking, threaded=False)  # in a test a planner may use what belongs to the test's thread
         published, counts, met = 0, Counter[Skipped](), False
-        topic = self._names.stored(asking.topic)
-        consumers = {work: self._names.stored(group) for work, group in asking.consumers.items()}
+        topic = asking.topic
         about = subject(topic, asking.work, asking.shard)
         async with self._leases.hold(asking.lease, asking.ttl, wait=wait) as lease:
-            hold = Hold(self._names.stored(asking.lease), lease.epoch)
+            hold = held(lease).hold
             async with aclosing(_chunks(asking)) as chunks:
                 async for chunk in chunks:
                     note = None if met else asking.note  # once, with the first
                     met = True
-                    drafting = _Drafting(asking, self._envelope, self._names, self._carried())
-                    batch = Batch(topic, asking.window, chunk, hold, consumers, note, about)
+                    drafting = _Drafting(asking, self._envelope, self._carried())
+                    batch = Batch(topic, asking.window, chunk, hold, asking.consumers, note, about)
                     answer = await storage.fanouts.plan(batch, drafting)
                     if answer is None:
                         raise LeaseLost(lease.name, lease.epoch, TAKEN)
+                    for each in answer.conflicting(drafting.drafts):
+                        _logger.warning("%s; it does not run: give that other message another message_id", each)
                     published += len(answer.stored)
                     counts.update(drafting.skipped)
                     self._wake()
@@ -151,12 +151,12 @@ class Coordinator:
 class _Drafting:
     """``Choose`` for one chunk: the slices that are due, and a count of the shards that are not."""
 
-    def __init__(self, asking: Asking, envelope: Envelope, names: Namespace, carried: dict[str, str]) -> None:
+    def __init__(self, asking: Asking, envelope: Envelope, carried: dict[str, str]) -> None:
         self._carried = carried
         self._asking = asking
         self._envelope = envelope
-        self._names = names
         self.skipped: Counter[Skipped] = Counter()
+        self.drafts: list[Draft] = []
 
     def __call__(self, candidates: Sequence[Candidate]) -> list[Planning]:
         asking = self._asking
@@ -168,11 +168,12 @@ class _Drafting:
                 due.append(Planning(each.work, each.shard, self._draft(each)))
             else:
                 self.skipped[why] += 1
+        self.drafts = [each.draft for each in due]
         return due
 
     def _draft(self, each: Candidate) -> Draft:
         asking = self._asking
-        name = identity(CursorKey(self._names.stored(asking.topic), each.work, each.shard), asking.window)
+        name = identity(CursorKey(asking.topic, each.work, each.shard), asking.window)
         id, topic = slice_id(name), slices_topic(asking.topic, each.work)
         jitter = asking.jitter if each.policy.jitter is None else each.policy.jitter
         body, content_type = self._envelope.encode(
@@ -180,7 +181,7 @@ class _Drafting:
         )
         return Draft(
             id,
-            self._names.stored(topic),
+            topic,
             body,
             content_type,
             headers={**self._carried, SLICE_HEADER: name},

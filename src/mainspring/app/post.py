@@ -15,7 +15,7 @@ from mainspring.app.fan_in import Bundle, FanIn, alone, follows
 from mainspring.app.following import JoinOptions, SendOptions
 from mainspring.app.gate import Gate
 from mainspring.app.middleware.chain import Middleware, PublishChain
-from mainspring.app.names import Namespace, check_name, check_topic
+from mainspring.app.names import check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publisher import BATCH
 from mainspring.app.receipts import join_receipt, receipts, sent
@@ -59,7 +59,6 @@ class Post:
         envelope: Envelope,
         catalogue: Catalogue,
         transactions: Transactions,
-        names: Namespace,
         clock: Clock,
         fan_in: FanIn,
         backlogs: Backlogs,
@@ -69,14 +68,13 @@ class Post:
         self._door = door
         self._fan_in = fan_in
         self._limits = backlogs.limits
-        self._gate = Gate(backlogs, door, transactions, names, clock)
+        self._gate = Gate(backlogs, door, transactions, clock)
         self._envelope = envelope
         self._catalogue = catalogue
         self._transactions = transactions
-        self.names = names
         self.clock = clock
         self._blocking = blocking
-        self._chain = PublishChain((), names) if chain is None else chain
+        self._chain = PublishChain(()) if chain is None else chain
 
     async def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
         """See ``Mainspring.publish``."""
@@ -163,7 +161,7 @@ class Post:
             payload,
             MISSING,
             alone(options),
-            group=self.names.stored(consumer.group),
+            group=consumer.group,
             topic=consumer.topic,
             call=f"{consumer.group}.send(…)",
         )
@@ -279,7 +277,7 @@ class Post:
             topic = which if isinstance(which, str) else self._catalogue.topic_of(which)
             if topic is None:
                 raise BadOption(f"cancel({which!r}, key=…): name a topic, or a type with @app.message(topic)")
-            return Keyed(self.names.stored(check_topic(topic)), check_name(key, "key"))
+            return Keyed(check_topic(topic), check_name(key, "key"))
         try:
             return read_identity(which)
         except BadOption:

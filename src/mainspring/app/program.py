@@ -61,7 +61,7 @@ def check_place(function: Any, name: str, missed: Sequence[str]) -> None:
         )
 
 
-def program(function: Callable[..., Any], name: str, group: str, prefix: str) -> Program:
+def program(function: Callable[..., Any], name: str, group: str) -> Program:
     """What the processes of this consumer run; raises Misuse when they would not find it."""
     inner: Any = inspect.unwrap(function)
     module, qualname = inner.__module__, inner.__qualname__
@@ -75,7 +75,7 @@ def program(function: Callable[..., Any], name: str, group: str, prefix: str) ->
             f"{name} has cpu=True, and {qualname!r} in module {module} is something else now: {_WHY}. Give it a name "
             "of its own"
         )
-    return Program(ENTRY, group, module, qualname, source[0], is_script=source[1], prefix=prefix)
+    return Program(ENTRY, group, module, qualname, source[0], is_script=source[1])
 
 
 def locate(module: ModuleType, qualname: str) -> Any:

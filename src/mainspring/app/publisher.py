@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from mainspring.app.counted import Count, nobody
+from mainspring.app.receipts import receipts
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
@@ -104,6 +105,7 @@ class Publisher:
             await asyncio.wait([self._flushing])
 
     async def _flush(self) -> None:
+        batch: list[Waiting] = []
         try:
             while self._queue:
                 batch = self._next_batch()
@@ -111,8 +113,8 @@ class Publisher:
                     await self._answer(batch)
         finally:
             self._flushing = None
-            for waiting in self._queue:
-                waiting.answer.cancel()
+            for waiting in (*batch, *self._queue):
+                waiting.answer.cancel()  # which does nothing to those that have their answer
             self._queue.clear()
 
     def _next_batch(self) -> list[Waiting]:
@@ -125,7 +127,8 @@ class Publisher:
 
     async def _answer(self, batch: list[Waiting]) -> None:
         try:
-            stored = await self._store([each.draft for each in batch], batch[0].until)
+            drafts = [each.draft for each in batch]
+            published = await self._store(drafts, batch[0].until)
         except StorageUnavailable as error:
             self._refuse(batch, error)
             self._refuse_expired(error)
@@ -137,14 +140,14 @@ class Publisher:
             self._refuse(batch, error)
         else:
             new: list[Draft] = []
-            for each in batch:
+            for each, receipt in zip(batch, receipts(drafts, published), strict=True):
                 # An id made here that "was there already" was put there by our own lost attempt.
-                was_new = each.draft.id in stored or each.fresh
-                if was_new:
+                if each.fresh and receipt.status == "duplicate":
+                    receipt = Receipt(receipt.id, "stored")  # noqa: PLW2901
+                if receipt.status == "stored":
                     new.append(each.draft)
                 if not each.answer.done():
-                    each.answer.set_result(Receipt(each.draft.id, "stored" if was_new else "duplicate"))
-                stored.discard(each.draft.id)
+                    each.answer.set_result(receipt)
             self._published(new)
 
     async def _answer_singly(self, batch: list[Waiting], error: StorageError) -> None:
@@ -155,8 +158,8 @@ class Publisher:
         for each in batch:
             await self._answer([each])
 
-    async def _store(self, drafts: Sequence[Draft], until: float) -> set[object]:
-        return set((await self._persist(lambda: self._storage.mailbox.publish(drafts), len(drafts), until)).stored)
+    async def _store(self, drafts: Sequence[Draft], until: float) -> Published:
+        return await self._persist(lambda: self._storage.mailbox.publish(drafts), len(drafts), until)
 
     async def _persist(self, store: Callable[[], Awaitable[Published]], count: int, until: float) -> Published:
         published = await self._tried(store, count, until)

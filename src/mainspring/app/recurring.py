@@ -12,7 +12,7 @@ from typing import Any
 from mainspring.app.consumers import ConsumerOptions
 from mainspring.app.envelope import Envelope
 from mainspring.app.functions import is_reloaded
-from mainspring.app.names import Namespace, check_schedule, check_topic
+from mainspring.app.names import check_schedule, check_topic
 from mainspring.app.options import Setting, choice, flag, refuse_unknown
 from mainspring.app.overrides import Ignored, Overrides
 from mainspring.app.registration import Registration
@@ -55,9 +55,8 @@ class Recurring:
 class Recurrences:
     """The schedules of an app's code, by name."""
 
-    def __init__(self, envelope: Envelope, names: Namespace, overrides: Mapping[str, Setting]) -> None:
+    def __init__(self, envelope: Envelope, overrides: Mapping[str, Setting]) -> None:
         self._envelope = envelope
-        self._names = names
         self.overrides: Overrides = Overrides(overrides)
         self._known: dict[str, Recurring] = {}
 
@@ -105,8 +104,8 @@ class Recurrences:
         definition = {
             **fields,
             "mode": mode,
-            "topic": self._names.stored(topic),
-            "group": self._names.stored(registration.group),
+            "topic": topic,
+            "group": registration.group,
             "payload": b64encode(body).decode(),
             "content_type": content_type,
         }
@@ -144,11 +143,11 @@ class Recurrences:
         return None if known is None else known.declared.code
 
     def declared(self) -> dict[str, Declared]:
-        """Every schedule by its stored name, with what configuration says of it."""
+        """Every schedule by its name, with what configuration says of it."""
         found, ignored = self.configured()
         for each in ignored:
             _logger.log(each.level, "%s", each)
-        return {self._names.stored(name): each for name, each in found.items()}
+        return found
 
     def configured(self) -> tuple[dict[str, Declared], list[Ignored]]:
         """Every schedule by its name, with what configuration says of it; and what of that is not followed."""

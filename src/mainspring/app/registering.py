@@ -16,7 +16,6 @@ from mainspring.app.consumed import ClassSender, Consumed, Registrar
 from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
 from mainspring.app.envelope import Envelope
 from mainspring.app.hooks import EventName, F, kind_of, subscribe
-from mainspring.app.names import Namespace
 from mainspring.app.post import Post
 from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, Misuse
@@ -34,7 +33,6 @@ M = TypeVar("M")
 class Registering:
     """The half of an app that is written down at import: it connects to nothing and decides everything once."""
 
-    _names: Namespace
     _catalogue: Catalogue
     _consumers: Consumers
     _workers: list[Worker]
@@ -48,7 +46,7 @@ class Registering:
         # Only who has schedules pays for what reads them.
         from mainspring.app.recurring import Recurrences
 
-        return Recurrences(self._envelope, self._names, self._options.schedules)
+        return Recurrences(self._envelope, self._options.schedules)
 
     def _scheduled(self) -> dict[str, Declared]:
         """What code and configuration say of schedules, by their stored names."""
@@ -158,5 +156,5 @@ class Registering:
         """
         kind_of(event)  # here, not where the function is given
         if hook is None:
-            return lambda hook: subscribe(self._bus, self._names, event, hook)
-        return subscribe(self._bus, self._names, event, hook)
+            return lambda hook: subscribe(self._bus, event, hook)
+        return subscribe(self._bus, event, hook)

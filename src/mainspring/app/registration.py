@@ -68,7 +68,7 @@ class Registration:
             )
             call = within(bare, around_it, threaded=self.threaded)
         return Handler(
-            group=app.names.stored(self.group),
+            group=self.group,
             call=call,
             retry=self.retry,
             threaded=self.threaded,
@@ -78,7 +78,7 @@ class Registration:
             keep_scheduled=self.keep_scheduled,
             around=(around if self.batching is None else around_batch)((*outermost, *self.middleware), app),
             breaker=self.breaker,
-            program=program(self.function, self.name, self.group, app.names.prefix) if self.cpu else None,
+            program=program(self.function, self.name, self.group) if self.cpu else None,
             bare=None if self.transactional is None else bare,
             ended=None if self.transactional is None or lending is None else lending.lender.close,
             batching=self.batching,
@@ -91,18 +91,18 @@ class Registration:
         else:
             call = signature.compile_call(self.shape, self.decode, app)
         if self.pending_limit is not None and self.pending_limit.when_full == "wait" and not self.cpu:
-            call = serving(app.names.stored(self.group), call, threaded=self.threaded)
+            call = serving(self.group, call, threaded=self.threaded)
         if self.cpu:
             return call
         goes_with_it = inside if self.batching is None else inside_batch
         return goes_with_it(self.middleware, app, call, threaded=self.threaded)
 
-    def declaration(self, app: Publishing, owner: str) -> Declaration:
+    def declaration(self, owner: str, version: int = 0) -> Declaration:
         """What the database is told."""
         return Declaration(
-            group=app.names.stored(self.group),
-            app=app.names.stored(owner),
-            patterns=tuple(map(app.names.stored, self.topics)),
+            group=self.group,
+            app=owner,
+            patterns=self.topics,
             handler=self.name,
             options={
                 "retry": self.retry.name,
@@ -116,4 +116,5 @@ class Registration:
                 **({} if self.transactional is None else {"transactional": self.transactional.shown}),
                 "kind": "process" if self.cpu else "thread" if self.threaded else "async",
             },
+            version=version,
         )

@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 from mainspring.app.names import check_pattern
 from mainspring.app.options import closest, length
 from mainspring.model.errors import BadOption
-from mainspring.model.views import Kind, Retention
+from mainspring.model.retention import Kind, Retention
 from mainspring.timing.duration import spell
 
 Topics = Mapping[str, Mapping[Kind, timedelta | None]]

@@ -52,7 +52,7 @@ class Rooms(Registering):
         """Who is at work: to look at, and to drain."""
         from mainspring.app.workforce import Workers
 
-        return Workers(self._door, self._names)
+        return Workers(self._door)
 
     @functools.cached_property
     def inbox(self) -> Inbox:
@@ -141,7 +141,7 @@ class Rooms(Registering):
     def _coordinating(self, door: Door, leases: Leases) -> Coordinator:
         from mainspring.app.planning import Coordinator
 
-        return Coordinator(door, leases, self._envelope, self._names, self._wake, self._chain.carried)
+        return Coordinator(door, leases, self._envelope, self._wake, self._chain.carried)
 
     def _fanning(self, door: Door) -> Fanouts:
         from mainspring.app.fanouts import Fanouts
@@ -155,20 +155,20 @@ class Rooms(Registering):
     def _leasing(self, door: Door) -> Leases:
         from mainspring.app.leases import Leases
 
-        return Leases(door, self._transactions, self._names, self._clock)
+        return Leases(door, self._transactions, self._clock)
 
     def _scheduling(self, door: Door) -> tuple[Schedules, Wishes]:
         from mainspring.app.schedules import Schedules
         from mainspring.app.wishes import Wishes
 
-        name, names, recurrences = self._options.name, self._names, self._recurrences
-        wishes = Wishes(self._envelope, self._consumers, recurrences, names, name)
-        return Schedules(door, self._transactions, wishes, recurrences, names, name, self._workers), wishes
+        name, recurrences = self._options.name, self._recurrences
+        wishes = Wishes(self._envelope, self._consumers, recurrences, name)
+        return Schedules(door, self._transactions, wishes, recurrences, name, self._workers), wishes
 
     def _receiving(self, door: Door) -> Inbox:
         from mainspring.app.inbox import Inbox
 
-        return Inbox(door, self._transactions, self._names, self._options.name, self._bus)
+        return Inbox(door, self._transactions, self._options.name, self._bus)
 
     def _queueing(self, door: Door) -> Queues:
         from mainspring.app.queues.queues import Queues

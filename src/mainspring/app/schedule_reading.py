@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mainspring.app.door import Door
-from mainspring.app.names import Namespace
 from mainspring.app.options import whole
 from mainspring.app.preview import upcoming
 from mainspring.app.schedule_view import ScheduleView, viewed
@@ -36,7 +35,6 @@ class ScheduleReading:
         transactions: Transactions,
         wishes: Wishes,
         recurrences: Recurrences,
-        names: Namespace,
         app: str,
         workers: Sequence[Worker],
     ) -> None:
@@ -44,34 +42,32 @@ class ScheduleReading:
         self._transactions = transactions
         self._wishes = wishes
         self._recurrences = recurrences
-        self._names = names
         self._app = app
         self._workers = workers
 
     async def list(self, *, app: str | None = None) -> Views:
         """Every schedule of this namespace, or those of one app, by name."""
         storage = await self._door.storage("app.schedules.list()")
-        sheet = await storage.timetable.read(app=None if app is None else self._names.stored(app))
-        rows = [row for row in sheet.schedules if self._names.owns(row.name)]
+        sheet = await storage.timetable.read(app=app)
+        rows = sheet.schedules
         latest = await storage.ledger.recent([row.name for row in rows], 1)
         return [self._view(row, sheet, *latest.get(row.name, (None,))) for row in rows]
 
     async def get(self, name: str) -> ScheduleView | None:
         """One schedule; None when there is no such schedule."""
         storage = await self._door.storage("app.schedules.get()")
-        stored = self._names.stored(name)
-        sheet = await storage.timetable.read([stored])
+        sheet = await storage.timetable.read([name])
         if not sheet.schedules:
             return None
-        latest = await storage.ledger.recent([stored], 1)
-        return self._view(sheet.schedules[0], sheet, *latest.get(stored, (None,)))
+        latest = await storage.ledger.recent([name], 1)
+        return self._view(sheet.schedules[0], sheet, *latest.get(name, (None,)))
 
     async def recent(self, limit: int = 20) -> RunsByName:
         """The latest kept runs of every schedule of this namespace, newest first; one without any is left out."""
         storage = await self._door.storage("app.schedules.recent()")
         sheet = await storage.timetable.read()
-        found = await storage.ledger.recent([row.name for row in sheet.schedules if self._names.owns(row.name)], limit)
-        return {self._names.shown(name): tuple(map(self._names.run, runs)) for name, runs in found.items()}
+        found = await storage.ledger.recent([row.name for row in sheet.schedules], limit)
+        return {name: tuple(runs) for name, runs in found.items()}
 
     async def next(self, name: str, n: int = 5) -> Instants:
         """The next ``n`` times at which it is due, in its own zone; for a paused one those it would have."""
@@ -88,16 +84,14 @@ class ScheduleReading:
     async def runs(self, name: str, *, before: int | None = None, limit: int = 50) -> Runs:
         """Its kept runs, newest first; ``before`` is the id of the last row of the page before."""
         storage = await self._door.storage("app.schedules.runs()")
-        rows = await storage.ledger.runs(None, before, limit, self._names.stored(name))
-        return [self._names.run(row) for row in rows]
+        return await storage.ledger.runs(None, before, limit, name)
 
     def _view(self, row: Schedule, sheet: Timesheet | None, last_run: RunView | None) -> ScheduleView:
-        shown = None if last_run is None else self._names.run(last_run)
         freezes = () if sheet is None else sheet.freezes
-        return viewed(row, self._names, freezes, shown, self._recurrences.code(self._names.shown(row.name)))
+        return viewed(row, freezes, last_run, self._recurrences.code(row.name))
 
     async def _sheet(self, name: str, tx: object, call: str) -> Timesheet:
-        sheet = await self._read([self._names.stored(name)], tx, call)
+        sheet = await self._read([name], tx, call)
         if not sheet.schedules:
             raise self._wishes.unknown(name, await self._read(None, tx, call))
         return sheet

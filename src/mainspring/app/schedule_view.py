@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from mainspring.app.names import Namespace
 from mainspring.model.schedule import Freeze, Layer, Misfire, Mode, Origin, Overlap, Schedule
 from mainspring.model.views import RunView
 from mainspring.runtime.schedules.calendars import CODE
@@ -80,9 +79,7 @@ class ScheduleView:
         return self.last_run is None and self.fired == 0
 
 
-def viewed(
-    row: Schedule, names: Namespace, freezes: Collection[Freeze], last_run: RunView | None, code: Code | None
-) -> ScheduleView:
+def viewed(row: Schedule, freezes: Collection[Freeze], last_run: RunView | None, code: Code | None) -> ScheduleView:
     """The row as it is shown."""
     layers = row.layers
     plan, problem = _read(layers, code)
@@ -90,8 +87,8 @@ def viewed(
     group = layers.get("group")
     freeze = next((each for each in freezes if each.app in ("", row.app)), None)
     return ScheduleView(
-        name=names.shown(row.name),
-        app=names.shown(row.app),
+        name=row.name,
+        app=row.app,
         state=_state(row, freeze, broken=plan is None),
         rhythm=str(layers.get("rhythm", "")),
         description="" if plan is None else plan.rhythm.describe(),
@@ -101,8 +98,8 @@ def viewed(
         next_at=row.next_at,
         last_run=last_run,
         mode=fields.mode,
-        topic=names.shown(str(layers.get("topic", ""))),
-        group=None if group is None or fields.mode == "publish" else names.shown(str(group)),
+        topic=str(layers.get("topic", "")),
+        group=None if group is None or fields.mode == "publish" else str(group),
         misfire=fields.misfire,
         misfire_after=timedelta(seconds=fields.misfire_after),
         catch_up=fields.catch_up,

@@ -118,7 +118,7 @@ class Schedules(ScheduleReading):
         worker = next((each for each in self._workers if group is not None and each.serves(group)), None)
         if worker is None or group is None:
             raise BadOption(
-                f"no worker of this process serves {self._names.shown(group or draft.topic)!r}: leave out local=True, "
+                f"no worker of this process serves {group or draft.topic!r}: leave out local=True, "
                 "and any worker that does will run it"
             )
         # Due a little later, so that it is ours to take; and still due, should this process end before it has.
@@ -152,7 +152,7 @@ class Schedules(ScheduleReading):
     def _frozen(self, app: str | None, *, everywhere: bool) -> str:
         if everywhere and app is not None:
             raise BadOption(f"everywhere=True and app={app!r} were both given: pass one of them")
-        return "" if everywhere else self._names.stored(app or self._app)
+        return "" if everywhere else app or self._app
 
     # --- the same in a transaction of somebody who blocks --------------------------------------------------
 
@@ -169,7 +169,7 @@ class Schedules(ScheduleReading):
 
     def join_sheet(self, name: str, tx: object) -> Timesheet:
         """Read the schedule in it."""
-        sheet = self._join_read([self._names.stored(name)], tx)
+        sheet = self._join_read([name], tx)
         if not sheet.schedules:
             raise self._wishes.unknown(name, self._join_read(None, tx))
         return sheet
@@ -196,7 +196,7 @@ class Schedules(ScheduleReading):
     async def _shown(self, change: Change, tx: object, call: str) -> ScheduleView:
         row = await self._write(change, tx, call)
         assert row is not None, "only a deletion leaves no row"
-        if tx is None and (whole := await self.get(self._names.shown(row.name))) is not None:
+        if tx is None and (whole := await self.get(row.name)) is not None:
             return whole
         return self._view(row, None, None)
 

@@ -16,7 +16,7 @@ from mainspring.app.retaining import Topics, pieces
 from mainspring.app.toml import OWN, Keys, TomlFile, find_files, read_file
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
-from mainspring.model.views import Kind
+from mainspring.model.retention import Kind
 
 PREFIX = "MAINSPRING_"
 URL = PREFIX + "URL"

@@ -7,11 +7,13 @@ import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 from mainspring.app.config import Options
 from mainspring.app.options import closest
+from mainspring.app.url_function import UrlFunction, told
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Storage
 from mainspring.storage.script import AsyncConnection, Connection
@@ -92,12 +94,13 @@ def open_storage(address: Address, options: Options) -> Opened:
 
 
 def opener(
-    address: Address, options: Options, storage: Storage, url: Callable[[], str] | None = None
+    address: Address, options: Options, storage: Storage, url: UrlFunction | None = None
 ) -> Callable[[], Storage]:
     """What builds a storage for each time the app is opened: nothing is left of the last loop, or of a parent process.
 
     Memory is all there is of itself, so there it is another door to the same rows. A SQLite file has one writer in
-    a process, whoever opens it. Where ``url`` is a function, it is asked each time which database of its engine it is.
+    a process, however often it is opened. Where ``url`` is a function, it is asked each time which database of its
+    engine it is, and on PostgreSQL also before every connection, since credentials may change.
     """
     if url is not None:
         return _asking(address, options, storage, url)
@@ -116,18 +119,33 @@ def opener(
     return build
 
 
-def _asking(address: Address, options: Options, storage: Storage, url: Callable[[], str]) -> Callable[[], Storage]:
+def _asking(address: Address, options: Options, storage: Storage, url: UrlFunction) -> Callable[[], Storage]:
     openers = {address: opener(address, options, storage)}
 
-    def build() -> Storage:
-        now = read_url(url())
+    def ask() -> Address:
+        now = read_url(told(url))
         if now.engine != address.engine:
             raise BadOption(f"the database was {address.engine} and is now {now.engine}: an app stays with one engine")
+        return now
+
+    def build() -> Storage:
+        now = ask()
+        if now.engine == "postgresql":
+            return _postgresql(now, options, lambda: ask().target)[0]
         if now not in openers:
             openers[now] = opener(now, options, open_storage(now, options)[0])
         return openers[now]()
 
     return build
+
+
+def mend_clock(address: Address, options: Options) -> timedelta:
+    """Set the clock of a file right, where it is ahead of this host's. Returns by how much it was."""
+    if address.engine != "sqlite":
+        raise BadOption("only a SQLite file has a clock that can be mended: set the clock of the database's host")
+    from mainspring.storage.sqlite.mending import mend
+
+    return timedelta() if address.missing else mend(address.target, options.tables)
 
 
 def hand_turned(clock: Clock) -> Storage:
@@ -137,15 +155,22 @@ def hand_turned(clock: Clock) -> Storage:
     return MemoryStorage(clock)
 
 
-def ddl(engine: Literal["sqlite", "postgresql"], schema: str) -> str:
+def ddl(engine: Literal["sqlite", "postgresql"], tables: str) -> str:
     """Every table as one SQL script, with what lets ``migrate`` recognise them. Connects to nothing."""
     if engine == "sqlite":
         from mainspring.storage.sqlite import SqliteStorage
 
-        return SqliteStorage.ddl(schema)
+        return SqliteStorage.ddl(tables)
     from mainspring.storage.postgres import PostgresStorage
 
-    return PostgresStorage.ddl(schema)
+    return PostgresStorage.ddl(tables)
+
+
+def migration_table(tables: str) -> str:
+    """The table that says what has been applied, on SQLite."""
+    from mainspring.storage.sqlite.dialect import prefix
+
+    return f"{prefix(tables)}_migration"
 
 
 def caveat(address: Address) -> str | None:
@@ -249,14 +274,16 @@ def _sqlite_path(rest: str) -> str:
 def _sqlite(address: Address, options: Options) -> Opened:
     from mainspring.storage.sqlite import SqliteStorage
 
-    storage = SqliteStorage(address.target, prefix=options.schema, durable=options.durable)
+    storage = SqliteStorage(address.target, prefix=options.tables, durable=options.durable)
     return storage, storage.operations
 
 
-def _postgresql(address: Address, options: Options) -> Opened:
+def _postgresql(address: Address, options: Options, ask: Callable[[], str] | None = None) -> Opened:
     from mainspring.storage.postgres import PostgresStorage
 
-    storage = PostgresStorage(address.target, schema=options.schema, pool_size=options.pool_size, driver=address.driver)
+    storage = PostgresStorage(
+        address.target, schema=options.tables, pool_size=options.pool_size, driver=address.driver, ask=ask
+    )
     return storage, storage.operations
 
 

@@ -24,7 +24,8 @@ from mainspring.app.workforce import Workers
 from mainspring.model.join import JoinReceipt
 from mainspring.model.measures import MeasuresView, PacesView, Window
 from mainspring.model.message import Cancelled, Keep, Receipt
-from mainspring.model.views import AuditView, Declaration, Pruned, Retention, Roster, Tally
+from mainspring.model.retention import Pruned, Retention
+from mainspring.model.views import AuditView, Declaration, Roster, Tally
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.duration import Duration
 
@@ -83,9 +84,9 @@ class Sync:
         """The dead letters."""
         self.groups: SyncGroups = SyncGroups(offices.groups, run)
         """The declared groups."""
-        self.workers: SyncWorkers = SyncWorkers(Workers(offices.door, offices.post.names), run)
+        self.workers: SyncWorkers = SyncWorkers(Workers(offices.door), run)
         """Who is at work."""
-        self.joins: SyncJoins = SyncJoins(Joins(offices.door, offices.post.names), run)
+        self.joins: SyncJoins = SyncJoins(Joins(offices.door), run)
         """The joins that are open."""
 
     @functools.cached_property
@@ -216,8 +217,12 @@ class Sync:
         return self._background.run(self._operations.roster, "roster()")
 
     def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
-        """What operators did, newest first, in every namespace of this database."""
+        """What operators did, newest first."""
         return self._background.run(lambda: self._operations.audit(before, limit), "audit()")
+
+    def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
+        """Write a line of your own into the audit: what was done, on what, and by whom."""
+        self._background.run(lambda: self._operations.note(action, subject, by, detail), "note()")
 
     def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
         """What became of deliveries within a window. See ``Mainspring.measures``."""

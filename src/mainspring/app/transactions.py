@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
@@ -55,7 +55,7 @@ class Posting(Protocol):
         """See ``Mailbox.cancel``."""
         ...
 
-    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+    def settle(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[Settled]:
         """See ``Mailbox.settle``."""
         ...
 
@@ -85,7 +85,9 @@ class Admitting(Protocol):
         """See ``Inbox.admit``."""
         ...
 
-    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, now: Now) -> Script[bool]:
+    def mark(
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None, now: Now
+    ) -> Script[bool]:
         """See ``Inbox.mark``."""
         ...
 
@@ -93,7 +95,7 @@ class Admitting(Protocol):
 class Confirming(Protocol):
     """What a caller's transaction may do with leases."""
 
-    def confirm(self, name: str, epoch: int, now: Now) -> Script[bool]:
+    def confirm(self, name: str, epoch: int, holder: str, now: Now) -> Script[bool]:
         """See ``Leases.confirm``."""
         ...
 

@@ -11,7 +11,7 @@ from mainspring.app.changes import Change, Changes, NoSchedule, Target, refuse_c
 from mainspring.app.consumed import registration_of
 from mainspring.app.consumers import Consumers
 from mainspring.app.envelope import MISSING, Envelope, instant
-from mainspring.app.names import Namespace, check_schedule, check_topic
+from mainspring.app.names import check_schedule, check_topic
 from mainspring.app.options import choice, closest, refuse_unknown
 from mainspring.app.registration import Registration
 from mainspring.app.timings import TIMING, read_timing
@@ -37,14 +37,12 @@ class Wishes:
         envelope: Envelope,
         consumers: Consumers,
         recurrences: Recurrences,
-        names: Namespace,
         app: str,
     ) -> None:
-        self.changes: Changes = Changes(names, app, recurrences.code)
+        self.changes: Changes = Changes(app, recurrences.code)
         self._envelope = envelope
         self._consumers = consumers
         self._recurrences = recurrences
-        self._names = names
 
     def putting(
         self,
@@ -85,10 +83,10 @@ class Wishes:
     def triggered(self, name: str, sheet: Timesheet, payload: object) -> Draft:
         """The message of a run by hand."""
         plan = self.plan(name, sheet, holidays=(), workdays=())  # whatever day it is
-        draft = message(plan, self._names.stored(name), None, self._envelope.identity(), manual=True)
+        draft = message(plan, name, None, self._envelope.identity(), manual=True)
         if payload is MISSING:
             return draft
-        body, content_type = self._envelope.encode(payload, self._names.shown(draft.topic))
+        body, content_type = self._envelope.encode(payload, draft.topic)
         return replace(draft, payload=body, content_type=content_type)
 
     def backfilled(self, name: str, sheet: Timesheet, start: datetime, end: datetime) -> list[Occurrence]:
@@ -96,7 +94,7 @@ class Wishes:
         plan = self.plan(name, sheet)
         waits = None if plan.fields.overlap == "allow" else NEVER
         times = self.times(name, sheet, start, end)
-        drafts = (message(plan, self._names.stored(name), at, self._envelope.identity(), manual=True) for at in times)
+        drafts = (message(plan, name, at, self._envelope.identity(), manual=True) for at in times)
         return [Occurrence(draft, waits) for draft in drafts]
 
     def times(self, name: str, sheet: Timesheet, start: datetime, end: datetime) -> list[datetime]:
@@ -128,7 +126,7 @@ class Wishes:
 
     def unknown(self, name: str, everything: Timesheet) -> BadOption:
         """There is no such schedule among all that were read, nor perhaps in the code."""
-        stored = [self._names.shown(row.name) for row in everything.schedules if self._names.owns(row.name)]
+        stored = [row.name for row in everything.schedules]
         return unknown(name, stored, [each.name for each in self._recurrences])
 
     def _target(self, name: str, consumer: object, payload: object, topic: str | None) -> Target:
@@ -136,7 +134,7 @@ class Wishes:
             raise BadOption(f"the schedule {name!r} needs a consumer, or topic=…, and not both")
         if topic is not None:
             body, content_type = self._envelope.encode(payload, check_topic(topic))
-            return Target(self._names.stored(topic), None, body, content_type)
+            return Target(topic, None, body, content_type)
         registration = self._registration(consumer)
         body, content_type = self._envelope.encode(payload, name)
         if registration.decode is not None:
@@ -146,7 +144,7 @@ class Wishes:
                 raise BadOption(
                     f"the schedule {name!r} of {registration.name}, payload={payload!r}: {error}"
                 ) from error
-        return Target(self._names.stored(name), self._names.stored(registration.group), body, content_type)
+        return Target(name, registration.group, body, content_type)
 
     def _registration(self, consumer: object) -> Registration:
         """By name it must be one that this process has: nothing but the registry says what may run (invariant 9)."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 from mainspring.app.door import Door
-from mainspring.app.names import Namespace
 from mainspring.app.options import closest
 from mainspring.model.errors import BadOption, StorageUnavailable
-from mainspring.model.roster import seat
+from mainspring.model.roster import seat, seated
 from mainspring.model.views import WorkerView
 from mainspring.storage.contract import Storage
 
@@ -19,9 +19,8 @@ WorkerViews = list[WorkerView]
 class Workers:
     """``app.workers``: who is at work. Every change is audited with ``by``."""
 
-    def __init__(self, door: Door, names: Namespace) -> None:
+    def __init__(self, door: Door) -> None:
         self._door = door
-        self._names = names
 
     async def list(self) -> WorkerViews:
         """Every worker of this namespace as it last reported itself, whichever app it serves."""
@@ -46,14 +45,10 @@ class Workers:
         await _call(storage)
 
     async def _there(self, storage: Storage) -> WorkerViews:
-        return [self._names.worker(each) for each in await self._mine(storage)]
-
-    async def _mine(self, storage: Storage) -> WorkerViews:
-        # As they are stored: nobody reaches into another namespace by a worker's name.
-        return [each for each in (await storage.ledger.roster()).workers if self._names.owns(each.app)]
+        return list(map(shown, (await storage.ledger.roster()).workers))
 
     async def _seat(self, storage: Storage, name: str) -> str:
-        mine = [(each.name, self._names.worker(each)) for each in await self._mine(storage)]
+        mine = [(each.name, shown(each)) for each in (await storage.ledger.roster()).workers]
         found = [(stored, view) for stored, view in mine if view.name == name]
         found = found or [(stored, view) for stored, view in mine if seat(view.app, view.name) == name]
         if not found:
@@ -66,6 +61,11 @@ class Workers:
     async def _unknown(self, storage: Storage, name: str) -> BadOption:
         names = [each.name for each in await self._there(storage)]
         return BadOption(f"there is no worker {name!r}.{closest(name, names)} There are: {', '.join(names) or 'none'}")
+
+
+def shown(worker: WorkerView) -> WorkerView:
+    """The same worker by the name that it was given, without the seat of its app."""
+    return replace(worker, name=seated(worker.app, worker.name))
 
 
 async def _call(storage: Storage) -> None:

@@ -37,8 +37,8 @@ def dashboard(
 ) -> int:
     """Serve the dashboard, and print its address.
 
-    Who logs in is said by MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or by files that
-    hold them: the same names with _FILE. Without any, a token is made for this run and is part of the printed address.
+    The tokens are those of MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or of files: the
+    same names with _FILE. Without any, a token is made for this run and is part of the printed address.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def dashboard(
     port
         The port [8321, or where that is taken one that is free]; 0 takes one that is free.
     read_only
-        Serve without a login, on this machine only, and change nothing.
+        Change nothing: only viewers log in.
     allow_host
         A name under which it is reached, as through a proxy; may be given several times.
     root_path
@@ -57,22 +57,31 @@ def dashboard(
     """
     from mainspring.dashboard import Dashboard
     from mainspring.dashboard.security.origins import is_loopback
-    from mainspring.dashboard.security.tokens import tokens_around
+    from mainspring.dashboard.security.tokens import MAKING, tokens_around
     from mainspring.dashboard.server import Server, address_of, bound
 
     if app is not None and target.app not in (None, app):
         raise Refused(f"{app} and --app {target.app} are two applications: give one of them")
     if port is not None and not 0 <= port <= 65535:  # noqa: PLR2004
         raise Refused(f"--port {port} must be between 0 and 65535")
-    here = is_loopback(host)
-    tokens, made = ({}, None) if read_only else _tokens(tokens_around(), here=here)
-    if not here and not tokens:
-        raise Refused(
-            f"--host {host} is reached by other machines, and nobody would have to log in: set "
-            "MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or one of them"
-            + (", and leave out --read-only: viewers only look" if read_only else "")
-        )
+    role: Role = "viewer" if read_only else "operator"
+    tokens = {each: token for each, token in tokens_around().items() if each == "viewer" or not read_only}
     found: Mainspring = replace(target, app=app or target.app).find()
+    listening = _bound(host) if port is None else bound(host, port)
+    # Of a name, only the socket tells which address it is.
+    here = is_loopback(listening.getsockname()[0])
+    address = f"http://{address_of(listening)}{(root_path or '').rstrip('/')}"
+    told = f"mainspring dashboard: {address}/"
+    if not tokens and here:
+        tokens = {role: secrets.token_urlsafe(24)}
+        told = f"mainspring dashboard, as {role}: {address}/login#token={tokens[role]}"
+    if not tokens:
+        listening.close()
+        raise Refused(
+            f"--host {host} is reached by other machines, and has no authentication: set "
+            f"MAINSPRING_DASHBOARD_{role.upper()}_TOKEN "
+            f"({MAKING})"
+        )
     log_to_stderr("warning")
     served = Dashboard(
         found,
@@ -81,11 +90,6 @@ def dashboard(
         root_path=root_path,
         trust_proxy=trust_proxy,
     )
-    listening = _bound(host) if port is None else bound(host, port)
-    address = f"http://{address_of(listening)}{(root_path or '').rstrip('/')}"
-    told = f"mainspring dashboard: {address}/"
-    if made is not None:
-        told = f"mainspring dashboard, as operator: {address}/login#token={made}"
     server = Server(served, lifespan=True, closing=served.end_streams)
     server.started_up = lambda: say(told)
     asyncio.run(server.serve([listening]))
@@ -100,11 +104,3 @@ def _bound(host: str) -> socket.socket:
         return bound(host, PORT)
     except BadOption:
         return bound(host, 0)
-
-
-def _tokens(around: dict[Role, str], *, here: bool) -> tuple[dict[Role, str], str | None]:
-    """The tokens to serve with, and the one that was made for this run."""
-    if around or not here:
-        return around, None
-    made = secrets.token_urlsafe(24)
-    return {"operator": made}, made

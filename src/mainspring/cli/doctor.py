@@ -6,10 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
-from mainspring.app.diagnosis import Finding, Value, of_app, of_installation, of_surroundings, values
+from mainspring.app.diagnosis import Finding, Value, mended, of_app, of_installation, of_surroundings, values
 from mainspring.app.options import Setting
 from mainspring.app.schedule_diagnosis import of_schedules, of_schedules_unseen
 from mainspring.app.sources import Surroundings, look_around
@@ -31,12 +34,19 @@ async def doctor(
     *,
     target: Target = UNNAMED,
     json: Json = False,
+    mend_clock: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Check the configuration and the database, and say what to change. Changes nothing.
+    """Check the configuration and the database, and say what to change. Changes nothing unless it is told to.
 
     The exit code is 1 when there is an error, something that keeps work from being done.
 
     Without an application, only the environment, the file and the database are looked at.
+
+    Parameters
+    ----------
+    mend_clock
+        Set the clock of a SQLite file back to this host's, and with it what was reckoned from it. Nothing else may have
+        the file open.
     """
     if app is not None and target.app not in (None, app):
         raise Refused(f"{app} and --app {target.app} are two applications: give one of them")
@@ -56,6 +66,7 @@ async def doctor(
     except MainspringError as error:
         findings.append(Finding("application", "error", str(error)))
     if found is not None:
+        findings += [mended(found)] if mend_clock else []
         findings += await of_app(found, target.app, target.typed)
     if found is not None and target.app is not None:
         findings += of_schedules(found, target.app)

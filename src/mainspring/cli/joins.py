@@ -163,7 +163,7 @@ def _print_members(open_members: list[DeliveryView], *, later: bool) -> None:
 
 
 def _member(each: DeliveryView) -> tuple[str, ...]:
-    note = "lapsed" if each.lapsed else each.held_by or ""
+    note = each.held_by or ""
     return (
         str(each.message_id),
         each.group,

@@ -16,7 +16,7 @@ from mainspring.model.views import DeliveryView
 
 app: App = App(name="messages", help="List, show and cancel messages.")
 
-States = Literal["live", "scheduled", "ready", "running", "retrying", "done", "dead", "cancelled", "parked"]
+States = Literal["live", "scheduled", "ready", "running", "lapsed", "retrying", "done", "dead", "cancelled", "parked"]
 Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="How many at the most.")]
 Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones: the next page.")]
 
@@ -50,7 +50,8 @@ async def list_(
     Parameters
     ----------
     state
-        Which ones; live is scheduled, ready and running together, retrying what has failed and waits for its next try.
+        Which ones; live is scheduled, ready, running and lapsed together, retrying what has failed and waits to be
+        tried again.
     group
         Only of this group.
     topic
@@ -143,8 +144,7 @@ def check_limit(limit: int) -> None:
 
 
 def _row(each: DeliveryView) -> tuple[str, ...]:
-    runs = ", ".join(filter(None, ("lapsed" if each.lapsed else "", progress_of(each))))
-    note = first_line(each.error) or runs or each.held_by or ""
+    note = first_line(each.error) or progress_of(each) or each.held_by or ""
     due = each.buried_at if each.state == "dead" else each.due_at
     return (
         str(each.message_id),

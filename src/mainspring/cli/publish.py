@@ -68,7 +68,7 @@ async def publish(
     correlation_id
         What this message belongs to.
     message_id
-        The id; the same one again stores nothing.
+        The id; the same one again stores nothing, and with another topic or payload it is a conflict: exit code 1.
     expires
         Cancel it instead, when it was not delivered after this long.
     """
@@ -87,16 +87,18 @@ async def publish(
             expires=expires,
         )
         stored = await app.messages.show(receipt.id)
+    refused = receipt.status == "conflict"
     if json:
         print_json(receipt)
-        return 0
-    say(f"{receipt.status} {receipt.id}")
+        return int(refused)
+    known = f": its id is known as a message on {stored.topic}" if refused and stored is not None else ""
+    say(f"{receipt.status} {receipt.id}{known}")
     for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
         if each.state == "parked":
             say(f"parked: no group subscribes to {topic} yet; it waits until a worker does, or `mainspring declare`")
         elif each.state == "scheduled":
             say(f"{each.group} receives it {when(each.due_at)}")
-    return 0
+    return int(refused)
 
 
 def read_json(text: str) -> Any:

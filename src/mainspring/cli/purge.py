@@ -16,7 +16,7 @@ from mainspring.cli.dead import Yes
 from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.measures import SPANS
-from mainspring.model.views import Pruned, Retention
+from mainspring.model.retention import Pruned, Retention
 
 _KINDS = {
     "done": "runs that ended well",
@@ -42,7 +42,7 @@ async def purge(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Remove for good what is over and older than it is to be kept, in every namespace of the database.
+    """Remove for good what is over and older than it is to be kept, in this namespace.
 
     Workers do the same by themselves, by the retention of their app. What is not given here is kept as that says.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from mainspring.app.names import check_schema
+from mainspring.app.names import check_namespace, check_schema, tables
 from mainspring.app.storages import ddl
 from mainspring.cli.tables import print_json, say
 from mainspring.cli.target import UNNAMED, Json, Target
@@ -29,6 +29,7 @@ def sql(
     *,
     dialect: Literal["postgres", "sqlite"] = "postgres",
     schema: Annotated[str, Parameter(name=["--schema", "--prefix"], metavar="NAME")] = "mainspring",
+    namespace: Annotated[str | None, Parameter(metavar="NAME")] = None,
 ) -> int:
     """Print the tables and functions as one SQL script, to be reviewed and run by hand. Connects to nothing.
 
@@ -38,6 +39,9 @@ def sql(
         The database the script is for.
     schema
         The schema on PostgreSQL, the prefix of the tables on SQLite.
+    namespace
+        The namespace whose tables they are.
     """
-    sys.stdout.write(ddl("postgresql" if dialect == "postgres" else "sqlite", check_schema(schema)))
+    named = tables(check_schema(schema), None if namespace is None else check_namespace(namespace))
+    sys.stdout.write(ddl("postgresql" if dialect == "postgres" else "sqlite", named))
     return 0

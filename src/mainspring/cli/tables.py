@@ -23,6 +23,7 @@ STATE_STYLES = {
     "scheduled": "cyan",
     "ready": "yellow",
     "running": "bold blue",
+    "lapsed": "bold yellow",
     "done": "green",
     "failed": "red",
     "snoozed": "yellow",

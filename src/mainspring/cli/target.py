@@ -32,11 +32,13 @@ Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print on
 @Parameter(name="*", group=_DATABASE)
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The database that is meant, and how names and tables are prefixed in it."""
+    """The database that is meant, and which tables of it."""
 
     app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="The application whose database is meant.")] = None
     url: Annotated[str | None, Parameter(metavar="URL", help=f"Its address [{VARIABLE}, or url in {OWN}].")] = None
-    namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of topics and groups.")] = None
+    namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace, which has tables of its own.")] = (
+        None
+    )
     schema: Annotated[
         str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the prefix of the tables on SQLite.")
     ] = None

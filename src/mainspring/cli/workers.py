@@ -57,7 +57,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     async with target.opened() as opened:
         roster = await opened.roster()
         found = _of(roster.workers, name)
-        held = await opened.messages.search("running", held_by=found.name, limit=_MOST)
+        held = await opened.messages.search("live", held_by=found.name, limit=_MOST)
     # A worker of another app may be called the same; a group is of one app only.
     hands = [each for each in held.rows if each.group in found.groups]
     if json:
@@ -148,5 +148,5 @@ def _row(each: WorkerView, now: datetime) -> tuple[str, ...]:
 
 
 def _hand(each: DeliveryView) -> tuple[str, ...]:
-    note = "asked to stop" if each.cancel_asked else "lapsed" if each.lapsed else progress_of(each)
+    note = "asked to stop" if each.cancel_asked else "lapsed" if each.state == "lapsed" else progress_of(each)
     return str(each.message_id), each.group, each.topic, str(each.attempt), when(each.due_at), note

@@ -49,17 +49,23 @@ class Refusal(Struct, frozen=True):
 class Problem(Exception):
     """A request that is not fulfilled: the status, a word for programs, and a sentence that says what to change."""
 
-    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None, *, quotes: bool = True
+    ) -> None:
+        """Make it; a message that ``quotes`` nothing may speak of headers and tokens without being masked."""
         super().__init__(message)
         self.status = status
         self.code = code
-        self.message: str = redacted(message)
+        self.message: str = redacted(message) if quotes else message
         self.headers: dict[str, str] = dict(headers or {})
+        self.by: str | None = None
+        """The name of the sender, where it is known."""
 
-    def response(self) -> Response:
-        """As it is sent."""
+    def response(self, *, ending: bool = False) -> Response:
+        """As it is sent; with ``ending`` the connection ends with it, whatever of the request is still on its way."""
         body = encode(Refusal(Fault(self.code, self.message)))
-        return Response(body, self.status, self.headers, media_type=JSON)
+        headers = {**self.headers, "Connection": "close"} if ending else self.headers
+        return Response(body, self.status, headers, media_type=JSON)
 
 
 def encode(value: object) -> bytes:

@@ -25,27 +25,38 @@ from mainspring.dashboard.paths import path_of, prefix_of
 from mainspring.dashboard.probes import live_response, metrics_response, ready_response
 from mainspring.dashboard.pulse import Pulse
 from mainspring.dashboard.route import House, Route
+from mainspring.dashboard.security.access_log import UNKNOWN, AccessLog, Refused
 from mainspring.dashboard.security.attempts import Attempts
-from mainspring.dashboard.security.gate import Gate
+from mainspring.dashboard.security.gate import ROOT, Gate
 from mainspring.dashboard.security.headers import guarded
 from mainspring.dashboard.security.identity import Authenticate, Role
 from mainspring.dashboard.security.redaction import REDACTED, Redaction
 from mainspring.dashboard.security.sessions import Sessions
-from mainspring.dashboard.security.tokens import Tokens, tokens_around
+from mainspring.dashboard.security.tokens import MAKING, Tokens, tokens_around
 from mainspring.dashboard.serving import Serving
 from mainspring.dashboard.table import TABLE
 from mainspring.dashboard.watching import Watchable
 from mainspring.model.errors import BadOption
 
+_NO_AUTHENTICATION = (
+    "Dashboard(app) has no authentication, and behind a proxy it would be shown to anyone: set "
+    f"MAINSPRING_DASHBOARD_OPERATOR_TOKEN ({MAKING}), "
+    "or write Dashboard(app, tokens={'operator': '…', 'viewer': '…'}) or Dashboard(app, authenticate=…). On your own "
+    "machine, `mainspring dashboard` makes a token for each run"
+)
+_TOKEN_REFUSALS = {"wrong_token": "log in failed", "too_many_attempts": "log in refused"}
+_WHY = {"wrong_token": "the token is wrong", "too_many_attempts": "too many wrong tokens", "not_logged_in": "no login"}
+"""What the audit says, where the answer says what to do instead."""
+_REFUSALS = (401, 403)
+_BODILESS = ("GET", "HEAD")
 _SECRET = "MAINSPRING_DASHBOARD_SECRET"  # noqa: S105 - the name of a variable
-_ROOT = "mainspring.root"
 Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Dashboard:
     """The dashboard of one app: mount it in any ASGI application, or serve it by itself.
 
-    Without ``tokens`` and without ``authenticate`` it only answers on its own machine, and changes nothing.
+    It needs ``tokens`` or ``authenticate``: whether a request comes from this machine cannot be told behind a proxy.
     """
 
     def __init__(
@@ -79,6 +90,8 @@ class Dashboard:
         if authenticate is not None:
             tokens = {}
         known = Tokens(tokens_around() if tokens is None else tokens)
+        if authenticate is None and not known:
+            raise BadOption(_NO_AUTHENTICATION)
         sessions = Sessions(known, secret or os.environ.get(_SECRET))
         allowed = None if hosts is None else tuple(hosts)
         self._gate = Gate(known, sessions, Attempts(), authenticate, allowed, trust_proxy)
@@ -86,7 +99,9 @@ class Dashboard:
         self._trust_proxy = trust_proxy
         self._opening = Opening(app)
         self._live = Live()
-        self._house = House(app, self._gate, Redaction(redact), Bulks(), Pulse(app, limits))
+        self._access_log = AccessLog(self._note)
+        self._app = app
+        self._house = House(app, self._gate, Redaction(redact), Bulks(), Pulse(app, limits), self._access_log)
         self._serving = Serving(self._house, self._opening, self._live, Watchable(TABLE))
         self._router = Router(routes=[*self._paths()])
 
@@ -98,7 +113,7 @@ class Dashboard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            placed = {**scope, "path": path_of(scope), "root_path": "", _ROOT: self._prefix(scope)}
+            placed = {**scope, "path": path_of(scope), "root_path": "", ROOT: self._prefix(scope)}
             await self._router(placed, receive, guarded(send))
 
     async def end_streams(self) -> None:
@@ -109,6 +124,7 @@ class Dashboard:
         """End streams and bulk actions, and close the app if it was the dashboard that opened it."""
         await self.end_streams()
         await self._house.bulks.aclose()
+        await self._access_log.aclose()
         await self._opening.aclose()
 
     # --- routing -------------------------------------------------------------------------------------------
@@ -131,9 +147,26 @@ class Dashboard:
                     self._gate.admit(request)
                 return await _chosen(request, methods)(request)
             except Exception as error:  # noqa: BLE001 - every problem has an answer
-                return problem_of(error).response()
+                problem = problem_of(error)
+                self._refused(request, path, problem)
+                # A body that was not read would go on coming in. Later versions of HTTP have no such header.
+                ending = request.method not in _BODILESS and request.scope.get("http_version", "1.1") < "2"
+                return problem.response(ending=ending)
 
         return Path(path, _Endpoint(answer))
+
+    def _refused(self, request: Request, path: str, problem: Problem) -> None:
+        """Write it down: tokens that were wrong or too many, and whatever was to change something and may not."""
+        action = _TOKEN_REFUSALS.get(problem.code)
+        if action is None and problem.status in _REFUSALS and request.method not in _BODILESS:
+            action = "refused"
+        if action is not None:
+            subject = f"{request.method} {path}"
+            why = _WHY.get(problem.code, problem.message)
+            self._access_log.refused(Refused(action, problem.by or UNKNOWN, subject, why, self._gate.peer(request)))
+
+    async def _note(self, action: str, subject: str, by: str, detail: str) -> None:
+        await self._opening.around(lambda: self._app.note(action, subject, by=by, detail=detail))
 
     def _served(self, route: Route) -> Answer:
         async def answer(request: Request) -> Response:
@@ -144,8 +177,9 @@ class Dashboard:
     async def _ready(self, request: Request) -> Response:
         try:
             self._gate.admit(request)
-            known = (await self._gate.access(request)).may("viewer")
-        except Problem:
+            known = (await self._gate.access(request, held=False)).may("viewer")
+        except Problem as problem:
+            self._refused(request, "/health/ready", problem)
             known = False
         return await ready_response(self._house.pulse, detailed=known)
 
@@ -155,10 +189,10 @@ class Dashboard:
 
     async def _document(self, request: Request) -> Response:
         self._gate.allow(await self._gate.access(request), "viewer")
-        return Response(encode(document(TABLE, installed_version(), request.scope[_ROOT])), media_type=JSON)
+        return Response(encode(document(TABLE, installed_version(), request.scope[ROOT])), media_type=JSON)
 
     async def _page(self, request: Request) -> Response:
-        return page_response(request, request.scope[_ROOT])
+        return page_response(request, request.scope[ROOT])
 
     def _prefix(self, scope: Scope) -> str:
         if self._root is not None:

@@ -30,8 +30,8 @@ _GLANCE = 0.5
 """Seconds between two glances whether the server goes down."""
 _PATIENCE, _LAST_WORDS = 10.0, 1.0
 """Seconds for a reader to take what it is sent; and where the server goes down."""
-_ALLOWED = 3.0
-"""Seconds between two questions whether this is still allowed."""
+ALLOWED = 3.0
+"""Seconds between two questions to a host application whether this is still allowed."""
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -57,6 +57,8 @@ class Audience:
     watched: tuple[Watched, ...]
     allowed: Callable[[], Awaitable[None]]
     """Raises Problem when it is not allowed any more."""
+    pause: float
+    """Seconds between two questions whether it is."""
     numbered: bool = False
 
 
@@ -229,7 +231,7 @@ class _Stream(Response):
         began = said = asked = time.monotonic()
         while not gone.done() and not self._live.is_over and time.monotonic() - began < LONGEST:
             now = time.monotonic()
-            if now - asked >= _ALLOWED:
+            if now - asked >= self._audience.pause:
                 asked = now
                 try:
                     await self._audience.allowed()

@@ -9,6 +9,7 @@ import msgspec
 
 from mainspring.dashboard.answers import JSON, Refusal
 from mainspring.dashboard.route import Nothing, Route
+from mainspring.dashboard.security.gate import cookie_name
 
 _TEMPLATE = "#/components/schemas/{name}"
 _STREAM = "text/event-stream"
@@ -47,7 +48,7 @@ def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, 
             "schemas": {name: schema for name, schema in schemas.items() if name not in asked},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "__Host-mainspring"},
+                "session": {"type": "apiKey", "in": "cookie", "name": f"__Host-{cookie_name(root)}"},
             },
         },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -16,8 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from mainspring.dashboard.answers import Problem
 from mainspring.dashboard.route import Route
 
-BODY_LIMIT = 1024 * 1024
+BODY_PATIENCE = 10.0
+"""Seconds within which a whole body has to arrive."""
 _QUERY_LIMIT = 8192
+_DIGITS = 10
 _FIRST, _LAST = 1970, 9000
 _PLACE, _UNKNOWN = " - at `$", "unknown field "
 _NAMED, _SAID = 50, 300
@@ -43,7 +46,7 @@ async def read(request: Request, route: Route) -> Struct:
         return asked_by(route, given, request.url.query)
     if request.url.query:
         raise Problem(422, "invalid", "what a POST says stands in its body: leave the query out")
-    said = await _body(request)
+    said = await _body(request, route.largest)
     if doubled := given.keys() & said.keys():
         raise Problem(422, "invalid", f"{', '.join(sorted(doubled))} stands in the path: leave it out of the body")
     return _converted(given | said, route, strict=True)
@@ -76,8 +79,8 @@ def _lists(asks: type[Struct]) -> frozenset[str]:
     return frozenset(each.name for each in fields if isinstance(each.type, msgspec.inspect.ListType))
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    raw = await body_of(request)
+async def _body(request: Request, largest: int) -> dict[str, Any]:
+    raw = await body_of(request, largest)
     if not raw.strip():
         return {}
     try:
@@ -89,20 +92,24 @@ async def _body(request: Request) -> dict[str, Any]:
     return said
 
 
-async def body_of(request: Request) -> bytes:
-    """The body, if it is not too large: it is read no further than that."""
-    too_large = Problem(413, "too_large", f"the body is over {BODY_LIMIT:,} bytes: send less")
+async def body_of(request: Request, largest: int) -> bytes:
+    """The body, if it is not too large and does not trickle in: it is read no further than that."""
+    too_large = Problem(413, "too_large", f"the body is over {largest:,} bytes: send less")
     announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > BODY_LIMIT:
+    if announced.isdigit() and (len(announced) > _DIGITS or int(announced) > largest):
         raise too_large
     parts = bytearray()
     try:
-        async for part in request.stream():
-            parts += part
-            if len(parts) > BODY_LIMIT:
-                raise too_large
+        async with asyncio.timeout(BODY_PATIENCE):
+            async for part in request.stream():
+                parts += part
+                if len(parts) > largest:
+                    raise too_large
     except ClientDisconnect:
         raise Problem(400, "gone", "the request ended before its body did") from None
+    except TimeoutError:
+        told = f"the body did not arrive within {BODY_PATIENCE:.0f} s: send it faster, or send less"
+        raise Problem(408, "slow_body", told) from None
     return bytes(parts)
 
 

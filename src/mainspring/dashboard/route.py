@@ -13,11 +13,14 @@ from starlette.requests import Request
 from mainspring.app.app import Mainspring
 from mainspring.dashboard.bulk import Bulks
 from mainspring.dashboard.pulse import Pulse
+from mainspring.dashboard.security.access_log import AccessLog
 from mainspring.dashboard.security.gate import Gate
 from mainspring.dashboard.security.identity import Access, Role
 from mainspring.dashboard.security.redaction import Redaction
 
 Method = Literal["GET", "POST"]
+SMALL, LARGE = 64 * 1024, 1024 * 1024
+"""Bytes that a body may have: without a payload in it, and with one."""
 _IN_PATH = re.compile(r"{(\w+)}")
 
 
@@ -34,6 +37,7 @@ class House:
     redaction: Redaction
     bulks: Bulks
     pulse: Pulse
+    access_log: AccessLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class Route:
     """Whether the answer depends on who asks, beyond their role."""
     only_streams: bool = False
     """Whether there is no answer that ends."""
+    largest: int = SMALL
+    """Bytes that the body may have."""
 
     @property
     def in_path(self) -> frozenset[str]:
@@ -123,4 +129,5 @@ def acting(
 ) -> Route:
     """A route that changes something, for operators."""
     success = status or (204 if answers is None else 200)
-    return Route("POST", path, does, summary, answers, asks, "operator", success)
+    largest = LARGE if "payload" in asks.__struct_fields__ else SMALL
+    return Route("POST", path, does, summary, answers, asks, "operator", success, largest=largest)

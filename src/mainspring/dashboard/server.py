@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -14,11 +15,55 @@ from mainspring.model.errors import BadOption, MissingExtra
 
 try:
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as _error:
     raise MissingExtra("uvicorn", "web", "serving HTTP") from _error
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _GRACE = 5
+HEAD_PATIENCE = 10.0
+"""Seconds within which a request has to say what it asks for."""
+
+
+class Protocol(H11Protocol):
+    """Ends a connection on which the head of a request trickles in, or none comes at all."""
+
+    _due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait no more where it is whole; or begin to, where another one begins."""
+        super().data_received(data)
+        if not self._is_waiting:
+            self._forget()
+        elif self._due is None:
+            self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _expect(self) -> None:
+        self._due = self.loop.call_later(HEAD_PATIENCE, self._late)
+
+    def _forget(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _late(self) -> None:
+        self._due = None
+        if self._is_waiting:
+            self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -28,6 +73,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=Protocol,
                 lifespan="on" if lifespan else "off",
                 ws="none",
                 proxy_headers=False,  # whom to trust is said to the dashboard, which reads them itself

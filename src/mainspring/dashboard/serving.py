@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from mainspring.dashboard.answers import JSON, Problem, encode
 from mainspring.dashboard.api.watch import WatchQuery
-from mainspring.dashboard.live import Audience, Live, Watched, wants_stream
+from mainspring.dashboard.live import ALLOWED, Audience, Live, Watched, wants_stream
 from mainspring.dashboard.opening import Opening
 from mainspring.dashboard.reading import read
 from mainspring.dashboard.route import House, Route, Visit
@@ -63,9 +63,14 @@ class Serving:
             gate.check_sender(request, ambient=False)
             return NOBODY
         access = await gate.access(request)
-        gate.allow(access, route.role)
-        if route.changes:
-            gate.check_changing(request, access)  # invariant 20: none is reached before
+        try:
+            gate.allow(access, route.role)
+            gate.check_reader(request, access)
+            if route.changes:
+                gate.check_changing(request, access)  # invariant 20: none is reached before
+        except Problem as problem:
+            problem.by = None if access.identity is None else access.by
+            raise
         return access
 
     def _audience(self, visit: Visit, inner: list[tuple[Route, Struct]], *, numbered: bool) -> Audience:
@@ -76,14 +81,16 @@ class Serving:
                 gate.allow(access, route.role)
 
         async def allowed() -> None:
-            now = await gate.access(visit.request)
+            now = await gate.still(visit.request, visit.access)
             check(now)
             if now.role != visit.access.role:
-                raise Problem(401, "role_changed", "the role has changed meanwhile: ask anew")
+                raise Problem(401, "role_changed", "the role has changed: ask again")
 
         check(visit.access)
         watched = tuple(self._watched(visit, route, asked) for route, asked in inner)
-        return Audience(f"{visit.access.way} {_whose(visit.access)}", watched, allowed, numbered)
+        # What the host application knows may be costly to ask; whether a login is over is not.
+        pause = ALLOWED if visit.access.way == "hook" else 0.0
+        return Audience(f"{visit.access.way} {_whose(visit.access)}", watched, allowed, pause, numbered)
 
     def _watched(self, visit: Visit, route: Route, asked: Struct) -> Watched:
         async def look() -> Struct:

@@ -23,7 +23,7 @@ WEIGHT = 8 * 1024 * 1024
 
 Sought = State | Literal["live", "retrying"]
 """What can be asked for: what a delivery is, or more than one of that."""
-ALIVE: tuple[Sought, ...] = ("live", "scheduled", "ready", "running", "retrying")
+ALIVE: tuple[Sought, ...] = ("live", "scheduled", "ready", "running", "lapsed", "retrying")
 
 Picked = tuple[tuple[UUID, str], ...]
 """Deliveries by name: message and group. The group of what is parked is empty."""
@@ -33,8 +33,8 @@ Picked = tuple[tuple[UUID, str], ...]
 class Filter:
     """Which deliveries to list. Every field given must match.
 
-    ``live`` is scheduled, ready and running together. ``retrying`` are those of them that have failed and wait for
-    their next attempt, due or not: scheduled or ready by themselves.
+    ``live`` is scheduled, ready, running and lapsed together. ``retrying`` are those of them that have failed and wait
+    for their next attempt, due or not: scheduled or ready by themselves.
 
     Newest first; ``before`` is where the page before ended. ``done`` and ``cancelled`` are answered from the kept
     runs, whose ids stand in for ``seq`` there.
@@ -55,11 +55,11 @@ class Filter:
     until: datetime | None = None
     """Published before then."""
     held_by: str | None = None
-    """The worker that has it; only what is running has one."""
+    """The worker that has it; only what is running or lapsed has one."""
     fingerprint: str | None = None
     """The cause of death; only what is dead has one."""
     prefix: str | None = None
-    """Only topics that begin with this and have no slash after it: a namespace. None is all of them."""
+    """Only topics that begin with this and have no slash after it. None is all of them."""
     scan: int = SCAN
     """At most so many rows are looked at for one page."""
     weight: int = WEIGHT
@@ -70,7 +70,7 @@ class Filter:
         """Whether nothing in this state can match, so that nobody needs to look."""
         alive = self.state in ALIVE
         return bool(
-            (self.held_by is not None and self.state not in ("live", "running"))
+            (self.held_by is not None and self.state not in ("live", "running", "lapsed"))
             or (self.fingerprint is not None and self.state != "dead")
             or (self.error and (alive or self.state == "parked"))
             or (self.group and self.state == "parked")
@@ -206,3 +206,10 @@ class Chain:
     """Nearest first."""
     more: bool = False
     """Whether there is more than was asked for."""
+
+
+def stands(*, is_held: bool, is_due: bool) -> State:
+    """Where a delivery that has not ended stands. Held, it is due when its claim lapses."""
+    if is_held:
+        return "lapsed" if is_due else "running"
+    return "ready" if is_due else "scheduled"

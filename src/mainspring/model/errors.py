@@ -22,6 +22,7 @@
     ├── TransactionConflict         a handler's transaction collided with others, time and again
     ├── StorageError                the database said no
     │   ├── StorageUnavailable          it cannot be reached now; trying again is right
+    │   ├── NotGranted                  the role lacks a right; ``mainspring doctor`` prints the GRANT
     │   ├── SchemaMissing               ``mainspring migrate`` has not been run
     │   └── SchemaTooNew                the schema was changed by a newer, breaking release
     └── Unmet (AssertionError)      a test within ``app.testing()`` did not see what it expected
@@ -178,14 +179,22 @@ class StorageUnavailable(StorageError):
     """The database cannot be reached now. Trying again is right and safe."""
 
 
+class NotGranted(StorageError):
+    """The database answers, and the role that it is asked by lacks a right."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"{said}: run `mainspring doctor` as this role, it prints the GRANT that is missing")
+
+
 class SchemaMissing(StorageError):
     """The tables are not there, or not all of them."""
 
-    def __init__(self, found: int, needed: int, told: str | None = None) -> None:
+    def __init__(self, found: int, needed: int, told: str | None = None, flags: str = "") -> None:
         self.found = found
         self.needed = needed
         state = "has no Mainspring schema" if found == 0 else f"is at schema version {found}, {needed} is needed"
-        super().__init__(told or f"the database {state}: run `mainspring migrate`, or open with auto_migrate=True")
+        command = f"mainspring migrate{flags}"
+        super().__init__(told or f"the database {state}: run `{command}`, or open with auto_migrate=True")
 
 
 class SchemaTooNew(StorageError):

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
+from mainspring.model.headers import REPLACES_HEADER
 from mainspring.model.lease import Hold
-from mainspring.model.message import Draft
+from mainspring.model.message import Delivery, Draft
 from mainspring.model.schedule import Note
 
 SLICE_HEADER = "mainspring-slice"
@@ -93,7 +94,7 @@ class Batch:
     shards: Sequence[tuple[str, str]]
     """(work, shard), each once."""
     hold: Hold
-    """The coordinator's lease: under another epoch nothing is planned."""
+    """The coordinator's lease: under another hold nothing is planned."""
     consumers: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The group that does a work, where it is known: other groups look on, and no shard waits for them."""
     note: Note | None = None
@@ -188,6 +189,18 @@ def read_identity(text: str) -> tuple[CursorKey, datetime]:
 def slice_id(name: str) -> UUID:
     """The message id of a slice, derived from its identity: planned again, it cannot be stored twice."""
     return uuid5(_NAMESPACE, name)
+
+
+def slice_of(delivery: Delivery) -> tuple[CursorKey, datetime] | None:
+    """Whose cursor a slice advances, and its window; None for what is no slice, whatever its headers say.
+
+    A slice has the id that is derived from its name, or replaces a dead letter that had it.
+    """
+    headers = delivery.headers or {}
+    name = headers.get(SLICE_HEADER)
+    if name is None or str(slice_id(name)) not in (str(delivery.message_id), headers.get(REPLACES_HEADER)):
+        return None
+    return read_identity(name)
 
 
 def share(id: UUID) -> float:

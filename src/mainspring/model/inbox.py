@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -36,12 +36,17 @@ class Admission:
     status: InboxStatus
     """Where the message stands now."""
     attempts: int
-    """How often it has been let in, this time included. It is the fence: whoever says what became of it names it."""
+    """How often it has been let in, this time included. It is the fence, named with every mark.
+
+    A restored database may count an attempt again: so the admission is known by its time as well.
+    """
     first_seen_at: datetime
     mismatch: bool = False
     """Whether the message came with another hash than the first time; it is not let in then."""
     first_mismatch: bool = False
     """Whether that was noticed for the first time just now."""
+    admitted_at: datetime | None = field(default=None, compare=False)
+    """When this caller was let in, by the database's clock; None for who was not."""
 
     def __bool__(self) -> bool:
         """Whether this caller is to process it."""
@@ -89,9 +94,11 @@ class InboxFilter:
     limit: int = 50
 
 
-def entered(key: InboxKey, status: Entering, attempts: int, first_seen_at: datetime) -> Admission:
+def entered(key: InboxKey, status: Entering, attempts: int, first_seen_at: datetime, now: datetime) -> Admission:
     """A message is let in."""
-    return Admission(*key, admitted=True, status=status, attempts=attempts, first_seen_at=first_seen_at)
+    return Admission(
+        *key, admitted=True, status=status, attempts=attempts, first_seen_at=first_seen_at, admitted_at=now
+    )
 
 
 def refused(known: InboxView, *, mismatch: bool = False) -> Admission:

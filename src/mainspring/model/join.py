@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import UUID
+from uuid import UUID, uuid5
 
+from mainspring.model.headers import REPLACES_HEADER
 from mainspring.model.message import Delivery, Draft
 from mainspring.model.views import DeliveryView
 
@@ -16,13 +17,14 @@ JOIN_HEADER = "mainspring-join"
 DONE_HEADER = "mainspring-join-done"
 FAILED_HEADER = "mainspring-join-failed"
 """What a continuation's handler learns of its join travels with the message."""
+_NAMESPACE = UUID("6d61696e-7370-7269-8e67-6a6f696e73ab")
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
     """What follows when every member has ended: ``then`` if all are done, otherwise ``failed``.
 
-    A continuation has the id of its join, so that it cannot be stored twice, however often somebody tries.
+    A continuation's id derives from that of its join, so that it cannot be stored twice, however often it is tried.
     """
 
     id: UUID
@@ -32,10 +34,15 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class JoinReceipt:
-    """What ``app.join`` answers: the id of the join, which its continuation will have, and those of its members."""
+    """What ``app.join`` answers: the id of the join, and those of its members."""
 
     id: UUID
     members: tuple[UUID, ...]
+
+    @property
+    def follows(self) -> UUID:
+        """The id that what follows will have."""
+        return follower_id(self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +103,27 @@ def is_member(delivery: Delivery) -> bool:
     return delivery.headers is not None and MEMBER_HEADER in delivery.headers
 
 
+def follower_id(join_id: UUID) -> UUID:
+    """The id of what follows a join. It is not that of the join, under which its caller may publish something else."""
+    return uuid5(_NAMESPACE, str(join_id))
+
+
 def continuation(join: Join, done: int, failed: int) -> Draft | None:
     """What is published now that all members have ended; None: nothing."""
     draft = join.failed if failed else join.then
     if draft is None:
         return None
     told = {JOIN_HEADER: str(join.id), DONE_HEADER: str(done), FAILED_HEADER: str(failed)}
-    return replace(draft, id=join.id, headers={**(draft.headers or {}), **told})
+    return replace(draft, id=follower_id(join.id), headers={**(draft.headers or {}), **told})
 
 
 def outcome(delivery: Delivery) -> JoinOutcome | None:
     """What a continuation was told of its join; None for other messages."""
     headers = delivery.headers or {}
     try:
-        return JoinOutcome(UUID(headers[JOIN_HEADER]), int(headers[DONE_HEADER]), int(headers[FAILED_HEADER]))
-    except (KeyError, ValueError):  # not one of ours: anybody may write headers
+        told = JoinOutcome(UUID(headers[JOIN_HEADER]), int(headers[DONE_HEADER]), int(headers[FAILED_HEADER]))
+    except (KeyError, ValueError):
         return None
+    # Of a message with any other id the headers say nothing. Under its own id a join was continued by earlier releases.
+    known = str(delivery.message_id), headers.get(REPLACES_HEADER)
+    return told if str(follower_id(told.id)) in known or str(told.id) in known else None

@@ -11,10 +11,14 @@ LeaseState = Literal["held", "expired", "free"]
 
 
 class Hold(NamedTuple):
-    """One holder's right to a lease: good until the epoch has moved on or the time has run out."""
+    """One holder's right to a lease: good until the epoch has moved on or the time has run out.
+
+    ``holder`` is another one for every acquisition: a restored database may hand out an epoch again.
+    """
 
     name: str
     epoch: int
+    holder: str
 
 
 class Granted(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Literal, NamedTuple
@@ -11,6 +11,9 @@ from uuid import UUID
 
 Keep = Literal["all", "failures", "none"]
 """How much history a delivery leaves: every run, only the failed ones, or nothing once it succeeded."""
+
+PublishStatus = Literal["stored", "duplicate", "conflict"]
+"""What became of a draft: it is new, it was there already, or its id was, as another message."""
 
 
 class Priority(IntEnum):
@@ -53,10 +56,15 @@ class Draft:
 
 
 class Claim(NamedTuple):
-    """The right to settle one delivery. ``epoch`` grows with every claim: it is the fence."""
+    """The right to settle one delivery, for its holder. ``epoch`` grows with every claim.
+
+    After a failover or a restore the database hands out ids and epochs again, for other messages: so it names its
+    message too, and every write under it names the holder (invariant 2).
+    """
 
     id: int
     epoch: int
+    message_id: UUID
 
 
 class Progress(NamedTuple):
@@ -96,11 +104,13 @@ class Delivery(NamedTuple):
     suspect: bool
     claimed_at: datetime
     """The database's own now at this claim: budgets are counted by it, never by a worker's wall clock."""
+    schedule: str | None = None
+    """The schedule whose occurrence it is, by its row: what its headers say of a schedule counts only with this."""
 
     @property
     def claim(self) -> Claim:
         """The claim under which this delivery is held."""
-        return Claim(self.id, self.epoch)
+        return Claim(self.id, self.epoch, self.message_id)
 
 
 class Scan(NamedTuple):
@@ -127,6 +137,49 @@ class Published:
     """What became of a batch of drafts: the ids stored now. The others were there already."""
 
     stored: frozenset[UUID]
+    conflicts: Mapping[int, str] = field(default_factory=dict)
+    """Of drafts whose ids were there already as other messages, by place in the batch: the topics of these."""
+
+    def conflicting(self, drafts: Sequence[Draft]) -> tuple[Conflict, ...]:
+        """The drafts of the batch whose ids are those of other messages."""
+        return tuple(Conflict(drafts[place], topic) for place, topic in sorted(self.conflicts.items()))
+
+    def statuses(self, drafts: Sequence[Draft]) -> list[PublishStatus]:
+        """What became of each draft of the batch."""
+        found: list[PublishStatus] = ["stored"] * len(drafts)
+        for place, _ in repeated(drafts, self.stored):
+            found[place] = "conflict" if place in self.conflicts else "duplicate"
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A draft that was not stored, since its id was there already as another message."""
+
+    draft: Draft
+    topic: str
+    """That of the other message."""
+
+    def __str__(self) -> str:
+        """For people."""
+        other = " with another payload" if self.topic == self.draft.topic else ""
+        return (
+            f"message {self.draft.id} on {self.draft.topic} is not stored: its id is known as a message on "
+            f"{self.topic}{other}"
+        )
+
+
+def repeated(drafts: Sequence[Draft], stored: Collection[UUID]) -> list[tuple[int, Draft]]:
+    """The drafts whose ids were there already, if only from an earlier one of the batch; each with its place."""
+    if len(stored) == len(drafts):
+        return []
+    first, found = set(stored), []
+    for place, draft in enumerate(drafts):
+        if draft.id in first:
+            first.remove(draft.id)
+        else:
+            found.append((place, draft))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +202,8 @@ class Settled:
     """Another holder has claimed them since: nothing was written."""
     gone: frozenset[Claim] = frozenset()
     """Nothing left to settle: an earlier copy of this very settle had been written."""
+    busy: frozenset[Claim] = frozenset()
+    """Their rows were locked just now: nothing was written, and they are to be settled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +219,6 @@ class Receipt:
     """What ``publish`` answers."""
 
     id: UUID
-    status: Literal["stored", "duplicate", "replaced"]
+    status: Literal["stored", "duplicate", "conflict", "replaced"]
+    """*duplicate*: its id is known as the same message; *conflict*: as one with another topic or payload. Neither is
+    stored."""

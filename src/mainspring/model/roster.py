@@ -1,4 +1,4 @@
-"""Names on the roster, where workers of several apps and namespaces may be called the same."""
+"""Names on the roster, where workers of several apps may be called the same."""
 
 from __future__ import annotations
 

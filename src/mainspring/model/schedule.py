@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from mainspring.model.message import Draft
+from mainspring.model.message import Conflict, Draft
 
 Misfire = Literal["latest", "skip", "all"]
 """What to do with occurrences that nobody was there to fire in time."""
@@ -146,6 +146,8 @@ class Look:
     """Joins that were complete, and are over by this look."""
     continuations: tuple[Draft, ...] = ()
     """What those have published."""
+    conflicts: tuple[Conflict, ...] = ()
+    """What is not published, occurrences and continuations, since other messages have their ids."""
     more: bool = False
     """Whether there is more than one look does, due schedules or ended members of joins: look again at once."""
 

@@ -6,6 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+MEND = "--mend-clock"
+"""The option of ``mainspring doctor`` that sets the clock of a file right."""
+
+AHEAD = timedelta(seconds=60)
+"""How far the clock of a file may be ahead of its host's without a word: by less than that clocks are corrected, and
+the time stands still for as long. Beyond it one of the two is wrong."""
+
 Grade = Literal["ok", "note", "warning", "error"]
 """Only an error keeps work from being done."""
 
@@ -35,6 +42,15 @@ class Tolerances:
     """How many rows more than autovacuum waits for may be left to be removed from a table."""
     log_bytes: int = 256 * 1024 * 1024
     """How long the write-ahead log of a SQLite file may be."""
+
+
+def stands_still(ahead: timedelta) -> str:
+    """What it means that the clock of a file is so far ahead of its host's, and what to do."""
+    return (
+        f"the time stands still: the file was used under a clock {ahead.total_seconds():,.0f} s ahead of this host's, "
+        "and until that time comes no delay, retry, schedule or lease comes to its end. Set this host's clock right if "
+        f"it is behind; else stop all that use the file, and: mainspring doctor {MEND}"
+    )
 
 
 def of_clocks(apart: timedelta, tolerances: Tolerances) -> Symptom:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 from mainspring.model.measures import Measure
 
-State = Literal["scheduled", "ready", "running", "done", "dead", "cancelled", "parked"]
-"""Where a delivery stands, as users see it. A lapsed claim is still shown as running until it is reaped."""
+State = Literal["scheduled", "ready", "running", "lapsed", "done", "dead", "cancelled", "parked"]
+"""Where a delivery stands, as users see it. ``lapsed``: its holder let its claim lapse, and none has it now."""
 
 RunStatus = Literal["done", "failed", "dead", "snoozed", "cancelled"]
 
@@ -40,7 +40,6 @@ class DeliveryView:
     scheduled_for: datetime
     published_at: datetime
     held_by: str | None = None
-    lapsed: bool = False
     cancel_asked: bool = False
     buried_at: datetime | None = None
     error: str | None = None
@@ -196,6 +195,8 @@ class Declaration:
     patterns: tuple[str, ...]
     handler: str
     options: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0
+    """The version of the app: an older one than the newest that has declared the group adds, and removes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,63 +237,3 @@ class Orders:
 
     drain: bool = False
     """To finish what it has, and claim no more."""
-
-
-Kind = Literal["done", "failures", "dead", "parked"]
-"""What may be kept for another time on single topics."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long what is over is kept. None keeps it for ever."""
-
-    repeats: timedelta = timedelta(hours=1)
-    """How long after its end a message's id is still refused as a duplicate."""
-    done: timedelta | None = timedelta(days=7)
-    """Runs that succeeded or were snoozed or cancelled, where they were kept at all; and schedules of one time."""
-    failures: timedelta | None = timedelta(days=30)
-    dead: timedelta | None = None
-    parked: timedelta | None = timedelta(days=7)
-    workers: timedelta = timedelta(hours=24)
-    audit: timedelta | None = timedelta(days=365)
-    inbox: timedelta | None = timedelta(days=30)
-    """Messages of the inbox that are done, dead or failed: how long the same one is known as a duplicate."""
-    leases: timedelta | None = timedelta(days=7)
-    """Leases that nobody holds any more."""
-    cursors: timedelta | None = timedelta(days=400)
-    """Cursors of fan-out whose shards no planner has named for so long: longer than the longest rhythm, a year."""
-    topics: Mapping[str, Mapping[Kind, timedelta | None]] = field(default_factory=dict, hash=False)
-    """Other times by pattern and kind. Of the patterns that match a topic and name a kind, the most specific counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What a pruning removed."""
-
-    messages: int = 0
-    runs: int = 0
-    dead: int = 0
-    parked: int = 0
-    workers: int = 0
-    audit: int = 0
-    schedules: int = 0
-    """Schedules made at run time whose last occurrence is over."""
-    inbox: int = 0
-    """Messages that the inbox has forgotten."""
-    leases: int = 0
-    """Leases that nobody has held for long."""
-    progress: int = 0
-    """What handlers have said of runs that are over."""
-    likenesses: int = 0
-    """What ``unique`` has remembered of messages that are over."""
-    cursors: int = 0
-    """Cursors of fan-out whose shards are gone."""
-    measures: int = 0
-    """Counts of what became of deliveries, of times that nobody asks for any more."""
-
-    @property
-    def total(self) -> int:
-        """All of it together: zero means there was nothing left to remove."""
-        of_topics = (self.messages, self.runs, self.dead, self.parked)
-        others = (self.schedules, self.inbox, self.leases, self.progress, self.likenesses, self.cursors, self.measures)
-        return sum((*of_topics, self.workers, self.audit, *others))

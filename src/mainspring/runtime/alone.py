@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from types import coroutine
 from typing import Any, TypeVar
 
+from mainspring.model.interrupts import is_interrupt
+
 T = TypeVar("T")
+
+
+def is_closing(error: BaseException) -> bool:
+    """Whether the coroutine that catches this is itself being closed; what it awaits may raise GeneratorExit, too."""
+    if type(error) is not GeneratorExit:
+        return False  # before anything is asked of what may be the user's own object
+    trace = error.__traceback__
+    return trace is None or trace.tb_next is None
+
+
+def is_stopped(error: BaseException) -> bool:
+    """Whether this ends what catches it from outside: it is cancelled or closed, or the program interrupted."""
+    return issubclass(type(error), CancelledError) or is_closing(error) or is_interrupt(error)
 
 
 @coroutine

@@ -54,7 +54,7 @@ class Apart(Service):
 
     def _main(self) -> None:
         try:
-            asyncio.run(self._serve())
+            self._turn_in_thread(self._serve)
         finally:
             self._over = True
             if self._told is not None:

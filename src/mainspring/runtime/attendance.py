@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import socket
 from collections.abc import Callable, Iterable
 
 from mainspring.model.roster import seat
+from mainspring.model.standing import Declarer
 from mainspring.model.views import Beat, Orders
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.hands import Hands
@@ -28,6 +28,7 @@ class Attendance:
     def __init__(
         self,
         settings: WorkerSettings,
+        start_id: str,
         groups: Iterable[str],
         hands: Hands,
         doorbell: Doorbell,
@@ -44,8 +45,13 @@ class Attendance:
         self._meter = meter
         self._pauses = pauses
         self._fetchers = fetchers
-        self._start_id = secrets.token_hex(8)
+        self._start_id = start_id
         self._number = 0
+
+    @property
+    def declarer(self) -> Declarer:
+        """By which others know what this start of the worker has declared."""
+        return Declarer(seat(self._settings.app, self._settings.name), self._start_id)
 
     def beat(self) -> Beat:
         """Take out of the meter what is new, and say how things are."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mainspring.model.errors import ClaimLost
+from mainspring.model.errors import ClaimLost, Unreadable
 from mainspring.model.verdict import Cancel, Done, Snooze
+from mainspring.model.wording import described, plain
+from mainspring.runtime.alone import is_stopped
 from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.judgement import refuse_unawaited
 
 _OUTCOMES = (Done, Snooze, Cancel)
 _ACCEPTED = "None, Done(…), Snooze(…), Cancel(…) or an exception"
@@ -32,7 +34,7 @@ class Batch(Run):
     __slots__ = ("runs", "taken", "unread")
 
     def __init__(self, runs: Sequence[Run], handler: Handler) -> None:
-        super().__init__(runs[0].delivery, handler, held_until=float("inf"))
+        super().__init__(runs[0].delivery, handler, held_until=float("inf"), owner=runs[0].owner)
         self.runs: Sequence[Run] = runs
         self.taken: Sequence[Run] = runs
         self.unread: dict[Run, Exception] = {}
@@ -48,6 +50,10 @@ class Batch(Run):
                 messages.append(decode(run.delivery.payload, run.delivery.content_type))
             except Exception as error:  # noqa: BLE001 - a codec or an upcaster of the user's may raise anything
                 self.unread[run] = error
+            except BaseException as error:  # a panic of a codec too
+                if is_stopped(error):
+                    raise
+                self.unread[run] = Unreadable(f"the payload could not be read: {described(error)}")
             else:
                 taken.append(run)
         self.taken = taken
@@ -78,6 +84,12 @@ class Batch(Run):
         for run in self.runs:
             run.ask_to_stop(reason)
 
+    def cancel(self) -> None:
+        """Cancel the task that all of it runs in."""
+        super().cancel()
+        for run in self.runs:
+            run.cancels = self.cancels
+
     def answered(self, result: object) -> list[Answer]:
         """What the handler's result says of each message; raises TypeError for one that says nothing clear."""
         return [*self.unread.items(), *zip(self.taken, outcomes(result, len(self.taken)), strict=True)]
@@ -92,6 +104,7 @@ def outcomes(result: object, count: int) -> Sequence[object]:
     if result is None or _is_outcome(result):
         return [result] * count
     if not isinstance(result, list | tuple):
+        refuse_unawaited(result, "the handler of a batch")
         raise TypeError(
             f"the handler of a batch returned {_shown(result)}: return nothing when all is done, or a list with an "
             f"outcome per message: {_ACCEPTED}"
@@ -102,7 +115,8 @@ def outcomes(result: object, count: int) -> Sequence[object]:
             f"of them, in their order: {_ACCEPTED}"
         )
     for place, each in enumerate(result):
-        if each is not None and not _is_outcome(each) and not isinstance(each, Exception | asyncio.CancelledError):
+        if each is not None and not _is_outcome(each) and not isinstance(each, BaseException):
+            refuse_unawaited(each, f"the handler of a batch, for message [{place}],")
             raise TypeError(f"the handler of a batch returned {_shown(each)} at [{place}]: an outcome is {_ACCEPTED}")
     return result
 
@@ -113,5 +127,5 @@ def _is_outcome(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = plain(value, repr)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -12,11 +12,14 @@ from functools import partial
 from itertools import repeat
 from typing import cast
 
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.verdict import Release, Verdict
+from mainspring.model.wording import text_of
 from mainspring.runtime import judgement
-from mainspring.runtime.alone import alone
+from mainspring.runtime.alone import alone, is_closing
 from mainspring.runtime.batch import Answer, Batch, Undone
 from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.crew import is_spent
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.hands import Hands
@@ -60,13 +63,13 @@ class BatchExecutor(Executor):
         """When each of the queue came."""
         self._ripening: asyncio.TimerHandle | None = None
         self._batches: dict[Run, Batch] = {}
-        self._told: tuple[Exception, judgement.Reported] | None = None
+        self._told: tuple[BaseException, judgement.Reported] | None = None
 
     def put(self, runs: list[Run]) -> None:
         """Take deliveries to be run."""
         now = time.monotonic()
         for run in runs:
-            # A suspect runs alone, so it waits for no batch to fill: the next one is reaped only when it is settled.
+            # A suspect runs alone, so it waits for no batch to fill: the next one is reaped when it has run a while.
             (self._queue.appendleft if run.delivery.suspect else self._queue.append)(run)
             (self._arrived.appendleft if run.delivery.suspect else self._arrived.append)(now)
         self._quiet.clear()
@@ -110,7 +113,7 @@ class BatchExecutor(Executor):
             return
         left = self._left()
         if left <= _SLACK:
-            self._wake_one()
+            self._crew.wake_one()
         elif self._ripening is None:
             self._ripening = asyncio.get_running_loop().call_later(left, self._ripened)
 
@@ -146,11 +149,16 @@ class BatchExecutor(Executor):
         task = cast("asyncio.Task[None]", asyncio.current_task())
         while True:
             while not self._queue or self._left() > _SLACK:
-                await self._rest(loop, task)
+                await self._crew.rest(loop)
             runs = self._take()
             self._stir()
-            await self._serve_all(runs, task, loop)
-            await self._unless_cancelled(asyncio.sleep(0), task)  # who never waits must not starve the loop
+            try:
+                await self._serve_all(runs, task, loop)
+            except BaseException as error:  # noqa: BLE001 - as for any other consumer
+                self._unforeseen(runs, error)
+            if is_spent(task, max(run.cancels for run in runs)):
+                return
+            await asyncio.sleep(0)  # who never waits must not starve the loop
 
     async def _serve_all(self, runs: Sequence[Run], task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
         """Judge what need not run, run the rest as one, report each."""
@@ -178,7 +186,7 @@ class BatchExecutor(Executor):
             if run.settled is not None:
                 self._settler.written(self, run.settled)
             elif verdict is None:
-                self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
+                self._hands.let_go(run)  # lost: its new holder decides
             else:
                 self._settle(run, verdict, took)
         if tripped:
@@ -197,7 +205,7 @@ class BatchExecutor(Executor):
             batch.limit(time.monotonic() + self._limit)
             timer = loop.call_later(self._limit, self._overrun, batch)
         try:
-            answers = await self._perform_all(batch, task)
+            answers = await self._perform_all(batch)
         finally:
             batch.task = None
             if timer is not None:
@@ -208,22 +216,23 @@ class BatchExecutor(Executor):
         self._told = None
         return judged
 
-    async def _perform_all(self, batch: Batch, task: asyncio.Task[None]) -> Sequence[Answer]:
+    async def _perform_all(self, batch: Batch) -> Sequence[Answer]:
         try:
             perform, around = partial(self._call, batch), self.handler.around
             return batch.answered(await alone(perform if around is None else partial(around, batch, perform)))
         except asyncio.CancelledError as error:
-            if self._closing:
+            if self._crew.closed:
                 raise
-            while task.cancelling():
-                task.uncancel()  # the handler was cancelled, not this worker
             return batch.failed(judgement.uncalled_for(error))
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
+        except BaseException as error:
+            if is_closing(error) or is_interrupt(error):
+                raise
             if batch.runs[0].settled is not None:
                 self._failures.say(
-                    logging.WARNING, "%s: a batch was committed, and what came after it failed: %s", self.group, error
-                )
-            return batch.failed(error)
+                    logging.WARNING, "%s: a batch was committed, and what came after it failed: %s",
+                    self.group, text_of(error),
+                )  # fmt: skip
+            return batch.failed(error)  # whatever a handler raises is its answer
 
     def _judged(self, run: Run, answer: object) -> Verdict | None:
         """The verdict on one of a batch, by what its handler has said of it."""
@@ -234,17 +243,19 @@ class BatchExecutor(Executor):
             return Release() if run.stop_reason is None else self._after_stop(run, None)
         if isinstance(answer, asyncio.CancelledError):
             return self._broken(run, judgement.uncalled_for(answer))
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             return self._broken(run, answer)
         try:
             verdict = judgement.of_result(answer)
-        except Exception as error:  # noqa: BLE001 - as where a handler returns it for its only message
+        except BaseException as error:  # as where a handler returns it for its only message
+            if is_interrupt(error):
+                raise
             return self._broken(run, error)
         return verdict if run.stop_reason is None else self._after_stop(run, verdict)
 
-    def _failed(self, run: Run, error: Exception) -> Verdict:
+    def _failed(self, run: Run, error: BaseException) -> Verdict:
         policy, elapsed = self.handler.retry, timedelta(seconds=time.monotonic() - (run.started or 0.0))
-        shared: Exception = error
+        shared: BaseException = error
         if not policy.retry_on and not policy.give_up_on:
             # What it is does not matter then: a traceback is put into words once, not for every message.
             if self._told is None or self._told[0] is not error:

@@ -64,7 +64,7 @@ def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Han
     if briefing.log_level is not None:
         # Nothing happens where the application has set up its own logging, which is why it is imported first.
         told = logging.StreamHandler()
-        told.setFormatter(lines(briefing.log_form, briefing.worker, briefing.program.prefix))
+        told.setFormatter(lines(briefing.log_form, briefing.worker))
         told.addFilter(_about_the_message)
         logging.basicConfig(level=briefing.log_level, handlers=[told])
     return handler

@@ -53,20 +53,20 @@ class Closing:
 
     async def close(self, hurry: asyncio.Event) -> None:
         """Handlers may finish within the grace, or until somebody is in a hurry."""
-        self._scheduler.fire_no_more()
-        self._fetchers.claim_no_more()
-        # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
-        taking = asyncio.create_task(self._stop_taking())
-        for executor in self._executors:
-            executor.release_waiting()
-        await within(self._grace, self._quiet(), hurry)
-        for executor in self._executors:
-            for run in executor.running():
-                executor.interrupt(run, STOP_SHUTDOWN)
         try:
+            self._scheduler.fire_no_more()
+            self._fetchers.claim_no_more()
+            # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
+            taking = asyncio.create_task(self._stop_taking())
+            for executor in self._executors:
+                executor.release_waiting()
+            await within(self._grace, self._quiet(), hurry)
+            for executor in self._executors:
+                for run in executor.running():
+                    executor.interrupt(run, STOP_SHUTDOWN)
             await self._last_words(taking)
         finally:
-            # Whatever went wrong: a coroutine left at its post would keep the loop from ever ending.
+            # Whatever went wrong, if only a cancellation: a coroutine left at its post would keep the loop from ending.
             await self._let_go()
 
     async def _stop_taking(self) -> None:
@@ -82,6 +82,7 @@ class Closing:
             await self._fetchers.last_words()
             await self._scheduler.last_words()
             await self._bus.settled()
+            await self._settler.through()
 
         if not await until(_LAST_WORDS, orderly()):
             self._name_the_unfinished()
@@ -117,6 +118,12 @@ class Closing:
             await executor.quiet()
 
     def _name_the_unfinished(self) -> None:
+        if busy := self._settler.busy:
+            _logger.warning(
+                "%d verdicts were not written, since another session's open transaction has locked their rows; their "
+                "claims are left to lapse and they run again",
+                busy,
+            )
         alone = self._scheduler.executors
         for executor in self._executors:
             fate = (

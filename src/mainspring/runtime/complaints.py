@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Mapping
 
+from mainspring.model.wording import text_of
+from mainspring.telemetry.logs import log
 from mainspring.timing.clock import Clock
 
 _SPACING = 1.0
@@ -34,7 +36,7 @@ class Complaints:
             logging.WARNING if expected else logging.ERROR,
             "%s: %s",
             who,
-            error,
+            text_of(error),
             trace=None if expected else error,
         )
 
@@ -66,4 +68,4 @@ class Complaints:
         if held_back:
             text += " (%d more lines not shown)"
             args = (*args, held_back)
-        self._logger.log(level, text, *args, exc_info=trace, extra=facts)
+        log(self._logger, level, text, *args, error=trace, facts=facts)

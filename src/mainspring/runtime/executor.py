@@ -6,19 +6,23 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import cast
 
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.verdict import Cancel, Release, Verdict
+from mainspring.model.wording import described, text_of
 from mainspring.runtime import judgement
-from mainspring.runtime.alone import alone
+from mainspring.runtime.alone import alone, is_closing
 from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.crew import Crew, is_spent
 from mainspring.runtime.elsewhere import elsewhere
 from mainspring.runtime.fuse import Fuse
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.hands import Hands
+from mainspring.runtime.overruns import Overrun, Overruns
 from mainspring.runtime.settler import Settles
 from mainspring.runtime.telling import complain
 from mainspring.runtime.threads import Threads
@@ -30,6 +34,8 @@ STOP_CANCELLED = "cancelled"
 STOP_SHUTDOWN = "shutdown"
 
 _TURNS_BEFORE_YIELD = 50
+_UNLOCKING = timedelta(seconds=1)
+"""How long after it is handed back, which it can be when the lock is gone, a message runs again that was locked."""
 
 
 class Executor:
@@ -59,11 +65,10 @@ class Executor:
         self._deaths = deaths
         self._failures = failures
         self._queue: deque[Run] = deque()
-        self._idle: list[asyncio.Future[None]] = []
-        self._workers: set[asyncio.Task[None]] = set()
+        self._overruns = Overruns(handler, failures)
+        self._crew = Crew(handler.group, handler.concurrency, self._work, failures)
         self._running: set[Run] = set()
         self._unsettled = 0
-        self._closing = False
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
@@ -96,7 +101,7 @@ class Executor:
         if self.fuse is not None and self.fuse.paused_for is not None:
             self.release_waiting()  # claimed while the breaker opened
         else:
-            self._wake_one()
+            self._crew.wake_one()
 
     def settled(self) -> None:
         """A verdict was answered for by the database."""
@@ -120,19 +125,23 @@ class Executor:
     def interrupt(self, run: Run, reason: str) -> None:
         """Ask a run to stop; an async handler is cancelled, a process killed, a thread can only be told.
 
-        It is told once: a second cancellation would hit its own cleaning up. Only the end of the worker insists.
+        It is told once, and again only when it has had time to clean up. The end of the worker does not wait for that.
         """
         if run.stop_reason is not None and reason != STOP_SHUTDOWN:
             return
         run.ask_to_stop(reason)
-        if not self.handler.threaded and run.task is not None:
-            run.task.cancel()
+        if run.task is not None:
+            self._overruns.watch(run)
+            if not self.handler.threaded:
+                run.cancel()
+
+    def overrunning(self) -> list[Overrun]:
+        """What was told to stop, and goes on."""
+        return self._overruns.named(self.running())
 
     def close(self) -> None:
         """End the workers, whatever they are at."""
-        self._closing = True
-        for worker in self._workers:
-            worker.cancel()
+        self._crew.close()
         if self._elsewhere is not None:
             self._elsewhere.close()
 
@@ -143,45 +152,45 @@ class Executor:
         if self.handler.ended is not None:
             await self.handler.ended()
 
-    def _wake_one(self) -> None:
-        while self._idle:
-            if not (waiter := self._idle.pop()).done():  # else its worker was cancelled there, and waits elsewhere
-                waiter.set_result(None)
-                return
-        if len(self._workers) < self.handler.concurrency:
-            worker = asyncio.create_task(self._work(), name=f"mainspring-{self.group}")
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
-
     async def _work(self) -> None:
         queue, loop = self._queue, asyncio.get_running_loop()
         task = cast("asyncio.Task[None]", asyncio.current_task())
         served = 0
         while True:
             while not queue:
-                await self._rest(loop, task)
+                await self._crew.rest(loop)
                 served = 0
             run = queue.popleft()
             self._running.add(run)
             if queue:
-                self._wake_one()
-            await self._serve(run, task, loop)
+                self._crew.wake_one()
+            try:
+                await self._serve(run, task, loop)
+            except BaseException as error:  # noqa: BLE001 - no run is left behind, whatever was not foreseen
+                self._unforeseen([run], error)
+            if is_spent(task, run.cancels):
+                return
             served += 1
             if served % _TURNS_BEFORE_YIELD == 0:
-                await self._unless_cancelled(asyncio.sleep(0), task)  # who never waits must not starve the loop
+                await asyncio.sleep(0)  # who never waits must not starve the loop
 
-    async def _rest(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-        self._idle.append(waiter := loop.create_future())
-        await self._unless_cancelled(waiter, task)
-
-    async def _unless_cancelled(self, wait: Awaitable[None], task: asyncio.Task[None]) -> None:
-        try:
-            await wait
-        except asyncio.CancelledError:
-            # A handler that cancelled its own task and returned before noticing must not end this worker.
-            if self._closing:
-                raise
-            _forget_cancellation(task)
+    def _unforeseen(self, runs: Sequence[Run], error: BaseException) -> None:
+        """Serving has failed: so have the attempts that are not judged yet. Ctrl-C hands them back, and is raised."""
+        if is_closing(error) or (self._crew.closed and issubclass(type(error), asyncio.CancelledError)):
+            raise error
+        interrupted = is_interrupt(error)
+        if not interrupted:
+            self._failures.say(logging.ERROR, "%s: %s", self.group, described(error), trace=error)
+        for run in runs:
+            self._running.discard(run)
+            if run.settled is not None:
+                self._hands.drop(run.delivery.claim)
+            elif not run.judged:
+                self._settle(run, Release() if interrupted else self._failed(run, error))
+        self._freed(self.group)
+        self._settle_quiet()
+        if interrupted:
+            raise error
 
     async def _serve(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
         """Record the start, run, normalise, report."""
@@ -196,7 +205,7 @@ class Executor:
         if run.settled is not None:
             self._settler.written(self, run.settled)
         elif verdict is None:
-            self._hands.drop(run.delivery.claim)  # lost: whoever has it now decides
+            self._hands.let_go(run)  # lost: its new holder decides
         else:
             self._settle(run, verdict, time.monotonic() - started)
         self._freed(self.group)
@@ -211,13 +220,13 @@ class Executor:
             run.deadline = time.monotonic() + limit
             timer = loop.call_later(limit, self._overrun, run)
         try:
-            return await self._perform(run, task)
+            return await self._perform(run)
         finally:
             run.task = None
             if timer is not None:
                 timer.cancel()
 
-    async def _perform(self, run: Run, task: asyncio.Task[None]) -> Verdict | None:
+    async def _perform(self, run: Run) -> Verdict | None:
         try:
             perform, around = partial(self._call, run), self.handler.around
             result = await alone(perform if around is None else partial(around, run, perform))
@@ -227,12 +236,13 @@ class Executor:
                 return judgement.of_result(result)
             return self._after_stop(run, judgement.of_result(result))
         except asyncio.CancelledError as error:
-            if self._closing:
+            if self._crew.closed:
                 raise
-            _forget_cancellation(task)
             return self._broken(run, judgement.uncalled_for(error))
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
-            return self._broken(run, error)
+        except BaseException as error:
+            if is_closing(error) or is_interrupt(error):
+                raise
+            return self._broken(run, error)  # whatever a handler raises is its answer
 
     def _call(self, run: Run) -> Awaitable[object]:
         """What middleware stands around."""
@@ -265,32 +275,36 @@ class Executor:
                 # What breaks while the worker stops is nobody's failure: hand it back, no attempt counted.
                 return verdict or Release()
 
-    def _broken(self, run: Run, error: Exception) -> Verdict | None:
+    def _broken(self, run: Run, error: BaseException) -> Verdict | None:
         """What becomes of a run that ended in an error, its own or that of being stopped."""
         if run.settled is not None:
             # Its transaction is committed and its verdict with it: there is nothing left to fail.
             self._failures.say(
                 logging.WARNING, "%s: message %s was committed, and what came after it failed: %s",
-                self.group, run.delivery.message_id, error,
+                self.group, run.delivery.message_id, text_of(error),
             )  # fmt: skip
             return run.settled.verdict
-        return self._failed(run, error) if run.stop_reason is None else self._after_stop(run, None)
+        if run.stop_reason is not None:
+            return self._after_stop(run, None)
+        if isinstance(error, judgement.RowLocked):
+            self._failures.say(
+                logging.WARNING,
+                "%s: the transaction of message %s is undone, and it runs again, no attempt counted: %s",
+                self.group, run.delivery.message_id, text_of(error),
+            )  # fmt: skip
+            return Release(_UNLOCKING)
+        return self._failed(run, error)
 
-    def _failed(self, run: Run, error: Exception) -> Verdict:
+    def _failed(self, run: Run, error: BaseException) -> Verdict:
         elapsed = timedelta(seconds=time.monotonic() - (run.started or 0.0))
         verdict = judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
         complain(self._failures, run.delivery, verdict)
         return verdict
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
-        self._unsettled, run.judged = self._unsettled + 1, True
         self._settler.put(self, self.handler.settlement(run.delivery, verdict, timedelta(seconds=took)))
+        self._unsettled, run.judged = self._unsettled + 1, True
 
     def _settle_quiet(self) -> None:
         if not self._queue and not self._running:
             self._quiet.set()
-
-
-def _forget_cancellation(task: asyncio.Task[None]) -> None:
-    while task.cancelling():
-        task.uncancel()

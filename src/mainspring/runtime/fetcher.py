@@ -53,7 +53,10 @@ class Fetcher(Service):
         self._reaped_at = -FOREVER
         self._claimed_at = -FOREVER
         self._more: set[str] = set()
-        self._found_suspect = False
+        self._bereaved: set[str] = set()
+        """The groups in which there may be more that holders died with."""
+        self._passed_over = False
+        """Whether what has to run alone was left where it is, since something else was in hand."""
         self._drains = False
 
     def freed(self, group: str) -> None:
@@ -110,7 +113,7 @@ class Fetcher(Service):
         spacing = self._wakeup.spacing(now - self._claimed_at)
         if spacing > 0:
             return spacing
-        await self._reap(now)
+        reap_in = await self._reap(now)
         wants, pause = self._wants(now)
         if not wants or self._stopping:
             return pause
@@ -128,13 +131,13 @@ class Fetcher(Service):
         pause, look_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
         if look_again:
             self._look_everywhere()
-        return pause
+        return min(pause, reap_in)
 
     async def _claim(self, wants: Sequence[Want]) -> Sequence[Delivery]:
         return await self._mailbox.claim(wants, self._owner, self._hold)
 
-    async def _reap_one(self, groups: Sequence[str]) -> Delivery | None:
-        return await self._mailbox.reap(groups, self._owner, self._hold)
+    async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
+        return await self._mailbox.reap(groups, self._owner, self._hold, accused=accused, aside=self._hands.aside)
 
     def _has_more_to_see(self) -> bool:
         """Whether a claim that came back short has not looked at everything."""
@@ -179,27 +182,37 @@ class Fetcher(Service):
                 self._give(want.group, theirs, until)
         return all_short
 
-    async def _reap(self, now: float) -> None:
-        """Take at most one delivery whose holder died: it may be what killed it (invariant 15)."""
-        if self._hands.holds_suspect or (now - self._reaped_at < self._reap_every and not self._found_suspect):
-            return
+    async def _reap(self, now: float) -> float:
+        """Take over what holders died with, as far as it is known to be harmless (invariant 15).
+
+        Returns the seconds until it is worth asking again, where that is known.
+        """
         if self._hands.overdue(now):
-            return
-        groups = [group for group, executor in self._executors.items() if executor.free > 0]
-        if not groups:
-            return
-        if self._hands.is_reaping:
-            # Another fetcher asks: it is not waited for, its trip may be a long one.
-            self._wakeup.returns(timedelta(seconds=self._reap_every))
-            return
+            return FOREVER
+        if now - self._reaped_at >= self._reap_every or (self._passed_over and not self._hands.holds_suspects):
+            self._reaped_at = now
+            self._bereaved = set(self._executors)
+        while True:
+            waits = {group: self._hands.probation(group) for group in self._bereaved if self._executors[group].free > 0}
+            groups = [group for group, wait in waits.items() if wait <= 0]
+            if not groups or self._stopping:
+                return min(waits.values(), default=FOREVER)
+            if self._hands.is_reaping:
+                # Another fetcher asks: it is not waited for, its trip may be a long one.
+                return self._reap_every
+            await self._reap_from(groups)
+
+    async def _reap_from(self, groups: Sequence[str]) -> None:
         self._hands.is_reaping = True
         try:
-            self._reaped_at = sent = self._clock.monotonic()
-            suspect = await self._reap_one(groups)
-            # Where one was found its neighbours wait too: look again as soon as this one is settled.
-            self._found_suspect = suspect is not None
+            sent, accused = self._clock.monotonic(), not self._hands.holds_suspects
+            suspect = await self._reap_one(groups, accused=accused)
             if suspect is not None:
+                # Where one was found its neighbours wait too.
                 self._give(suspect.group, [suspect], sent + self._hold.total_seconds())
+            else:
+                self._bereaved.difference_update(groups)
+                self._passed_over = not accused
         finally:
             self._hands.is_reaping = False
 
@@ -209,9 +222,7 @@ class Fetcher(Service):
 
     def _give(self, group: str, deliveries: Sequence[Delivery], until: float) -> None:
         executor, arrived = self._executors[group], time.monotonic()
-        runs = [Run(delivery, executor.handler, until, arrived) for delivery in deliveries]
-        for run in runs:
-            self._hands.take(run)
-        executor.put(runs)
+        runs = [Run(delivery, executor.handler, until, arrived, self._owner) for delivery in deliveries]
+        executor.put([run for run in runs if self._hands.take(run)])
         if self._stopping:
             executor.release_waiting()

@@ -36,11 +36,12 @@ class Fetchers:
         executors: Sequence[Executor],
         hands: Hands,
         settings: WorkerSettings,
+        owner: str,
         complaints: Complaints,
         clock: Clock,
     ) -> Fetchers:
-        """Whoever is needed to fetch for these."""
-        owner, hold, poll = settings.name, settings.claim_time, settings.idle_poll
+        """The fetchers that these need, all of them under one owner."""
+        hold, poll = settings.claim_time, settings.idle_poll
         limited = {
             each.group: LimitedFetcher(
                 storage, each, limits, hands, poll, owner=owner, hold=hold, complaints=complaints, clock=clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,8 +12,8 @@ from typing import Any
 from mainspring.model.join import is_member
 from mainspring.model.limits import Limits
 from mainspring.model.message import Delivery, Keep
-from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Settlement, Verdict
+from mainspring.model.wording import plain, storable
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
 
@@ -23,22 +24,25 @@ LONGEST_PROGRESS = 500
 class Run:
     """One attempt in progress. The keeper, the executor and the handler's context all look at it.
 
-    ``started`` and ``deadline`` are monotonic seconds; ``stop_reason`` is set once, by whoever asks it to stop. In a
+    ``started`` and ``deadline`` are monotonic seconds; ``stop_reason`` is set once, by what asks it to stop, at
+    ``stopped_at``. In a
     transactional consumer ``tx`` is the handle of its transaction, open since ``tx_since``; ``posted`` says that it has
     published in it, and ``settled`` is the verdict that was committed with it. ``progress`` is what the handler last
     said, ``reported`` what the keeper has stored of that; ``told`` is called where somebody else must hear of it.
     ``arrived`` is when its claim came here, in monotonic seconds, ``ran`` says whether its handler was called, and
-    ``judged`` that its verdict is on its way.
+    ``judged`` that its verdict is on its way. ``owner`` is what its claim is held by.
     """
 
     __slots__ = (
         "_stopped",
         "arrived",
+        "cancels",
         "deadline",
         "delivery",
         "handler",
         "held_until",
         "judged",
+        "owner",
         "posted",
         "progress",
         "ran",
@@ -46,22 +50,28 @@ class Run:
         "settled",
         "started",
         "stop_reason",
+        "stopped_at",
         "task",
         "told",
         "tx",
         "tx_since",
     )
 
-    def __init__(self, delivery: Delivery, handler: Handler, held_until: float, arrived: float | None = None) -> None:
+    def __init__(
+        self, delivery: Delivery, handler: Handler, held_until: float, arrived: float | None = None, owner: str = ""
+    ) -> None:
         self.delivery: Delivery = delivery
         self.handler: Handler = handler
         self.held_until: float = held_until
         self.arrived: float | None = arrived
+        self.owner: str = owner
         self.ran: bool = False
         self.judged: bool = False
         self.started: float | None = None
         self.deadline: float | None = None
         self.stop_reason: str | None = None
+        self.stopped_at: float | None = None
+        self.cancels: int = 0
         self.task: Any = None
         self.tx: Any = None
         self.tx_since: float | None = None
@@ -95,21 +105,21 @@ class Run:
 
     def report(self, progress: object) -> None:
         """Say how far it is, from any thread. It waits for nothing, and whatever it is given fails no run."""
-        try:
-            text = str(progress)
-        except Exception as error:  # noqa: BLE001
-            text = f"unprintable {type(progress).__name__}: {type(error).__name__}"
-        # Half characters have no place in a database, nor in a frame.
-        self.progress = text[:LONGEST_PROGRESS].encode("utf-8", "backslashreplace").decode()[:LONGEST_PROGRESS]
+        self.progress = storable(plain(progress)[:LONGEST_PROGRESS])[:LONGEST_PROGRESS]
         if self.told is not None:
             self.told()
 
     def ask_to_stop(self, reason: str) -> None:
         """Tell the handler to stop; the first reason stands."""
         if self.stop_reason is None:
-            self.stop_reason = reason
+            self.stop_reason, self.stopped_at = reason, time.monotonic()
         if self._stopped is not None:
             self._stopped.set()
+
+    def cancel(self) -> None:
+        """Cancel the task that it runs in, and count that: what else cancels it is not ours."""
+        self.cancels += 1
+        self.task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +136,6 @@ class Program:
     qualname: str
     source: str
     is_script: bool = False
-    prefix: str = ""
-    """What goes before stored names."""
 
 
 Around = Callable[[Run, Callable[[], Awaitable[object]]], Awaitable[object]]
@@ -182,5 +190,4 @@ class Handler:
 
     def keeps(self, delivery: Delivery) -> Keep:
         """How much history this delivery leaves."""
-        headers = delivery.headers
-        return self.keep if headers is None or SCHEDULE_HEADER not in headers else self.keep_scheduled
+        return self.keep if delivery.schedule is None else self.keep_scheduled

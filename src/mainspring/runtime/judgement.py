@@ -5,18 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 
-from mainspring.model.errors import ProcessDied, Unreadable
+from mainspring.model.errors import ProcessDied, StorageUnavailable, Unreadable
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Delivery
-from mainspring.model.schedule import NEXT_HEADER, SCHEDULE_HEADER, START_HEADER
+from mainspring.model.schedule import NEXT_HEADER, START_HEADER
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, FailureKind, Retry, Snooze, Verdict
+from mainspring.model.wording import LONGEST, LONGEST_STACK, described, repr_of, shortened, storable
 from mainspring.runtime.tracebacks import formatted
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.duration import duration
 
 CANCELLED_WHILE_RUNNING = "cancelled while running"
-_ERROR_LIMIT = 2_000
-_TRACEBACK_LIMIT = 16_000
+_SHOWN = 100
+"""Characters of what a handler returned by mistake."""
+_LONGEST_DELAY = timedelta(days=36_500)
+"""No database counts much further; who wants no further attempt says so by None."""
 
 
 class TimedOut(TimeoutError):
@@ -30,6 +35,10 @@ class Reported(Exception):
         super().__init__(failure.error)
         self.failure = failure
         self.kinds = kinds
+
+
+class RowLocked(StorageUnavailable):
+    """A handler's transaction is undone, since another has locked what it had to write: its attempt has not failed."""
 
 
 def without_running(delivery: Delivery, deaths: int) -> Verdict | None:
@@ -56,12 +65,13 @@ def uncalled_for(error: BaseException) -> RuntimeError:
 
 
 def of_result(result: object) -> Verdict:
-    """What a handler's return value means. Anything but a verdict is simply success."""
+    """What a handler's return value means. Anything but a verdict is simply success, if there is nothing to await.
+
+    Raises TypeError for what can only be a mistake. A verdict is one of ours: a subclass could answer otherwise later.
+    """
     match result:
-        case Done(None) | Cancel(None):
-            return result
         case Done(output):
-            return Done(_storable(output))
+            return DONE if output is None else Done(_storable(output))
         case Cancel(reason):
             return Cancel(_storable(reason))
         case Snooze(delay, reason):
@@ -71,7 +81,26 @@ def of_result(result: object) -> Verdict:
         case type() if result is Snooze:
             raise TypeError("the handler returned Snooze itself: say for how long, return Snooze('5m')")
         case _:
+            if result is not None:
+                refuse_unawaited(result, "the handler")
             return DONE
+
+
+def refuse_unawaited(result: object, whose: str) -> None:
+    """Raise TypeError for what is still to be awaited or gone through: it has not run, and never counts as done.
+
+    That is invariant 25.
+    """
+    if not isawaitable(result) and not isgenerator(result) and not isasyncgen(result):
+        return
+    # It never will: left as it is, a coroutine would warn of that, and a task go on beside the next attempt.
+    end = getattr(result, "close" if iscoroutine(result) else "cancel", None)
+    if callable(end):
+        end()
+    raise TypeError(
+        f"{whose} returned {repr_of(result, _SHOWN)}, which was not awaited, so that it did not run: write `return "
+        "await …` in an `async def`; above an `async def`, a decorator needs functools.wraps"
+    )
 
 
 def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> Verdict:
@@ -79,12 +108,23 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
 
     What cannot be read is tried again like anything else: a newer worker may be able to (invariant 10).
     """
-    if isinstance(error, Reported):
-        failure, forgiven = error.failure, _forgives(policy, error.kinds)
-    else:
-        failure, forgiven = failure_of(error), policy.forgives(error)
+    failure = error.failure if isinstance(error, Reported) else failure_of(error)
+    try:
+        delay = _delay(error, delivery, policy, elapsed)
+    except BaseException as broken:  # a policy's function is the user's, and so is whatever it raises
+        if is_interrupt(broken):
+            raise
+        said = f"{failure.error}; its retry policy {policy.name!r} failed too, so it is not tried again: "
+        told = shortened(said + described(broken), LONGEST)
+        return Bury(Failure(failure.kind, told, failure.traceback))
+    return Bury(failure) if delay is None else Retry(delay, failure)
+
+
+def _delay(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> timedelta | None:
+    """How long to wait before the next attempt; None: there is none."""
+    forgiven = _forgives(policy, error.kinds) if isinstance(error, Reported) else policy.forgives(error)
     if not forgiven:
-        return Bury(failure)
+        return None
     start = _start(delivery)
     delay = policy.next_delay(
         delivery.attempt,
@@ -93,12 +133,12 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
         chance=random.random(),
         window=_window(delivery, start),
     )
-    return Bury(failure) if delay is None else Retry(delay, failure)
+    return None if delay is None else min(max(delay, timedelta()), _LONGEST_DELAY)
 
 
 def _start(delivery: Delivery) -> datetime:
     """When it could first run. An occurrence may be late: by an outage, by its jitter, behind an earlier run."""
-    if delivery.headers is None or SCHEDULE_HEADER not in delivery.headers:
+    if delivery.schedule is None:
         return delivery.scheduled_for
     start = max(delivery.scheduled_for, delivery.published_at, _told(delivery, START_HEADER) or delivery.scheduled_for)
     # Later attempts are due when they are to be tried again, and nothing says any more how long the first had waited.
@@ -112,7 +152,9 @@ def _window(delivery: Delivery, start: datetime) -> timedelta | None:
 
 
 def _told(delivery: Delivery, header: str) -> datetime | None:
-    """An instant that travels with the message; None for what is none: anybody may publish with any headers."""
+    """An instant that travels with an occurrence; None for what is none."""
+    if delivery.schedule is None:
+        return None
     try:
         told = datetime.fromisoformat((delivery.headers or {})[header])
     except (KeyError, ValueError):
@@ -122,12 +164,12 @@ def _told(delivery: Delivery, header: str) -> datetime | None:
 
 def failure_of(error: BaseException) -> Failure:
     """An error in words that are safe to store."""
-    return Failure(_kind(error), _say(error), _trace(error))
+    return Failure(_kind(error), described(error), _trace(error))
 
 
 def said(error: str) -> Failure:
     """A failure that is only told, cut to what is kept."""
-    return Failure("error", _shortened(error, _ERROR_LIMIT))
+    return Failure("error", shortened(error, LONGEST))
 
 
 def kind_name(kind: type[BaseException]) -> str:
@@ -162,27 +204,11 @@ def _kind(error: BaseException) -> FailureKind:
             return "error"
 
 
-def _say(error: BaseException) -> str:
-    text = str(error)
-    name = type(error).__qualname__
-    return _shortened(f"{name}: {text}" if text else name, _ERROR_LIMIT)
-
-
 def _trace(error: BaseException) -> str | None:
     if isinstance(error, TimedOut | Unreadable | ProcessDied):
         return None  # it says all: the traceback would show only our own code
-    return _shortened(formatted(error), _TRACEBACK_LIMIT)
+    return formatted(error, LONGEST_STACK)
 
 
 def _storable(text: object) -> str | None:
-    # A lone surrogate, as os.fsdecode makes them, has no UTF-8 and no database takes it.
-    return None if text is None else str(text).encode("utf-8", "backslashreplace").decode()
-
-
-def _shortened(text: str, limit: int) -> str:
-    text = _storable(text) or ""
-    if len(text) <= limit:
-        return text
-    # The end of a traceback names the culprit, its beginning the way there: keep both.
-    half = limit // 2
-    return f"{text[:half]}\n… {len(text) - limit} characters left out …\n{text[-half:]}"
+    return None if text is None else storable(str(text))

@@ -45,6 +45,7 @@ class Keeper(Service):
         self,
         storage: Storage,
         hands: Hands,
+        owner: str,
         hold: timedelta,
         *,
         on_lost: Callable[[Claim], None],
@@ -53,9 +54,12 @@ class Keeper(Service):
         clock: Clock,
     ) -> None:
         super().__init__("keeper", complaints, clock)
+        self._shared = storage
         self._storage = storage.sibling()
-        self._open = False
+        self._open: asyncio.AbstractEventLoop | None = None
+        """The loop on which it is."""
         self._hands = hands
+        self._owner = owner
         self._hold = hold
         self._seconds = hold.total_seconds()
         self._tick = min(1.0, self._seconds / 10)
@@ -106,9 +110,11 @@ class Keeper(Service):
 
     async def turn(self) -> float:
         """Extend what needs it."""
-        if not self._open:
+        if self._open is not (loop := asyncio.get_running_loop()):
+            if self._open is not None:
+                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
             await self._storage.open()
-            self._open = True
+            self._open = loop
         everything, self._everything = self._everything, False
         now = self._clock.monotonic()
         runs = in_hand = self._hands.runs()
@@ -129,18 +135,18 @@ class Keeper(Service):
         return self._tick
 
     def _main(self) -> None:
-        asyncio.run(self._keep())
+        try:
+            self._turn_in_thread(self._keep)
+        finally:
+            self._tell(self._ended.set)
 
     async def _keep(self) -> None:
         self._loop_here = asyncio.get_running_loop()
-        try:
-            await self._loop()
-            if self._reporting is not None:
-                self._reporting.cancel()
-                await asyncio.wait([self._reporting])
-            await self._storage.close()
-        finally:
-            self._tell(self._ended.set)
+        await self._loop()
+        if self._reporting is not None:
+            self._reporting.cancel()
+            await asyncio.wait([self._reporting])
+        await self._storage.close()
 
     async def _extend_all(self, runs: Sequence[Run]) -> None:
         for start in range(0, len(runs), _BATCH):
@@ -149,7 +155,7 @@ class Keeper(Service):
     async def _extend(self, runs: Sequence[Run]) -> None:
         sent = self._clock.monotonic()
         by_claim = {run.delivery.claim: run for run in runs}
-        answer = await self._storage.mailbox.extend(sorted(by_claim), self._hold)
+        answer = await self._storage.mailbox.extend(sorted(by_claim), self._owner, self._hold)
         for claim, run in by_claim.items():
             if claim in answer.lost:
                 self._tell(self._on_lost, claim)
@@ -176,7 +182,8 @@ class Keeper(Service):
         for start in range(0, len(news), _BATCH):
             batch = news[start : start + _BATCH]
             try:
-                await self._storage.upkeep.report([Progress(run.delivery.claim, said) for run, said in batch])
+                told = [Progress(run.delivery.claim, said) for run, said in batch]
+                await self._storage.upkeep.report(told, self._owner)
             except StorageUnavailable:
                 return  # those who cannot do without it complain; it is tried again at the next turn
             for run, said in batch:

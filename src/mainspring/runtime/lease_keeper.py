@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,10 +29,10 @@ class Return:
     """A lease that is to be given back by whoever has time for it, at the latest when it runs out by itself."""
 
     name: str
+    holder: str
     until: float
     epoch: int | None = None
-    holder: str | None = None
-    """Where the reply to an acquire was lost: whether it was granted is found out by looking for its holder."""
+    """None where the reply to an acquire was lost: whether it was granted is found out by looking for its holder."""
     look_at: float = 0.0
     """When to look again, by the clock. A database may grant what was asked for after who asked has gone."""
     pause: float = _AGAIN
@@ -48,8 +49,10 @@ class LeaseKeeper(Apart):
 
     def __init__(self, storage: Storage, clock: Clock, complaints: Complaints) -> None:
         super().__init__("leases", complaints, clock)
+        self._shared = storage
         self._storage = storage.sibling()
-        self._open = False
+        self._open: asyncio.AbstractEventLoop | None = None
+        """The loop on which it is."""
         self._held: dict[Hold, Holding] = {}
         self._returns: list[Return] = []
 
@@ -79,7 +82,7 @@ class LeaseKeeper(Apart):
         for holding in list(self._held.values()):
             # Lost, not given back: a block that goes on must hear of it, before anybody else has it.
             if holding.lose(CLOSED):
-                self._returns.append(Return(holding.hold.name, holding.until, holding.hold.epoch))
+                self._returns.append(Return(holding.hold.name, holding.hold.holder, holding.until, holding.hold.epoch))
         self._held.clear()
         await super().stop()
 
@@ -112,9 +115,11 @@ class LeaseKeeper(Apart):
             await self._storage.close()
 
     async def _opened(self) -> None:
-        if not self._open:
+        if self._open is not (loop := asyncio.get_running_loop()):
+            if self._open is not None:
+                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
             await self._storage.open()
-            self._open = True
+            self._open = loop
 
     async def _renew(self, due: Sequence[Holding]) -> None:
         sent = self._clock.elapsed()
@@ -142,7 +147,7 @@ class LeaseKeeper(Apart):
                 what.pause *= 2
                 return False
             epoch = found.epoch
-        await self._storage.leases.release(what.name, epoch)
+        await self._storage.leases.release(what.name, epoch, what.holder)
         return True
 
     def _is_over(self, holding: Holding) -> bool:

@@ -138,9 +138,12 @@ class LimitedFetcher(Fetcher):
         self._foresight.learn(asked, upcoming)
         return True
 
-    async def _reap_one(self, groups: Sequence[str]) -> Delivery | None:
+    async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
         (group,) = groups
-        return await self._mailbox.reap_limited(group, self._limits, self._owner, self._hold)
+        aside = self._hands.aside
+        return await self._mailbox.reap_limited(
+            group, self._limits, self._owner, self._hold, accused=accused, aside=aside
+        )
 
     def _has_more_to_see(self) -> bool:
         return self._more_to_see

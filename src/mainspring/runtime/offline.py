@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from mainspring.model.message import Delivery
-from mainspring.model.schedule import SCHEDULE_HEADER, Rewrite, Schedule
+from mainspring.model.schedule import Rewrite, Schedule
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import RunStatus, RunView
 from mainspring.runtime.batch_executor import BatchExecutor
@@ -197,6 +197,7 @@ class Offline:
             cancel_asked=False,
             suspect=False,
             claimed_at=now,
+            schedule=draft.schedule,
         )
         run = Run(delivery, executor.handler, FOREVER)
         self._hands.take(run)
@@ -220,7 +221,7 @@ class Offline:
             traceback=None if failure is None else failure.traceback,
             output=output,
             source="offline",
-            schedule=(delivery.headers or {}).get(SCHEDULE_HEADER),
+            schedule=delivery.schedule,
             scheduled_for=delivery.scheduled_for,
         )
 

@@ -13,13 +13,15 @@ from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
-from mainspring.runtime.service import Service
+from mainspring.runtime.service import FOREVER, Service
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.scheduler")
 _RECONCILE_EVERY = 3600.0
 """Seconds: schedules made at run time learn of new rules of their zones by this."""
+_LOCKED_POLL = 1.0
+"""Seconds until a row that another session has locked is reconciled after all."""
 _DECLARE_EVERY = timedelta(minutes=5)
 _SILENT_FOR = timedelta(hours=1)
 _LEAVE_FOR = 60.0
@@ -61,6 +63,7 @@ class Scheduler(Service):
         self._watching_since = clock.monotonic()
         self._reconcile_at = self._declare_at = -1.0
         self._waits = False
+        self._is_reconciled = True
         self._spacing = _SPACING
         self._left: dict[str, float] = {}
 
@@ -124,17 +127,19 @@ class Scheduler(Service):
         if now >= self._declare_at:
             await self._declare(now)
         if now >= self._reconcile_at:
-            await self._timekeeper.reconcile()
-            self._reconcile_at = now + _RECONCILE_EVERY
+            self._is_reconciled = await self._timekeeper.reconcile(waits=False)
+            self._reconcile_at = now + (_RECONCILE_EVERY if self._is_reconciled else _LOCKED_POLL)
         self._left = {name: until for name, until in self._left.items() if until > now}
         look = await self._timekeeper.look(self._left)
         self._left.update(dict.fromkeys(look.left, now + _LEAVE_FOR))
+        for each in look.conflicts:
+            _logger.warning("%s; it does not run: give that other message another message_id", each)
         if look.fired or look.released or look.continuations:
             self._published()
         if look.asked:
             await self._doorbell.ring()  # their keepers are to hear of it now
         self._waits = look.waiting
-        return self._pause(look)
+        return min(self._pause(look), FOREVER if self._is_reconciled else _LOCKED_POLL)
 
     def freed(self) -> None:
         """An occurrence has ended here, and that is written: another may have waited for it."""
@@ -156,7 +161,10 @@ class Scheduler(Service):
     def _pause(self, look: Look) -> float:
         pause = self._longest_poll if self._doorbell.mode != "poll" else min(_BLIND_POLL, self._longest_poll)
         if look.more:
-            return _SPACING  # counted elsewhere just now, or too many for one look
+            # Counted elsewhere just now, or too many for one look; or another session has locked the join.
+            pause = _SPACING if look.moved or look.joined else self._spacing
+            self._spacing = min(2 * pause, _LONGEST_SPACING)
+            return pause
         if look.waiting:
             pause = min(pause, _WAITING_POLL)
         if look.next_in is not None and not look.frozen:
@@ -164,6 +172,8 @@ class Scheduler(Service):
             # Due, and yet nothing went on: another node has it in hand, for a moment or for longer.
             pause = min(pause, max(until, 0.0 if look.moved else self._spacing))
             self._spacing = min(2 * self._spacing, _LONGEST_SPACING) if until <= 0 and not look.moved else _SPACING
+        else:
+            self._spacing = _SPACING
         return pause
 
     def _complain(self, name: str, why: str) -> None:

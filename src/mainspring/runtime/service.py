@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import threading
+import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from mainspring.model.errors import StorageUnavailable
+from mainspring.model.interrupts import is_interrupt
+from mainspring.model.wording import described
+from mainspring.runtime.alone import is_closing
 from mainspring.runtime.complaints import Complaints
 from mainspring.timing.clock import Clock
 
@@ -27,6 +34,8 @@ class LoopReport:
     error: str | None
     failed: int = 0
     """Turns failed since it started."""
+    ended: bool = False
+    """Whether it has ended although it was not stopped: it is of no use any more."""
 
 
 class Alarm:
@@ -77,6 +86,7 @@ class Service:
         self._failures = 0
         self._failed_turns = 0
         self._error: str | None = None
+        self._ended_early = False
         self._last = clock.monotonic()
 
     async def turn(self) -> float:
@@ -86,15 +96,20 @@ class Service:
     def start(self) -> None:
         """Begin turning, on the running loop."""
         self._task = asyncio.create_task(self._loop(), name=f"mainspring-{self.name}")
+        self._task.add_done_callback(self._task_ended)
 
     def wake(self) -> None:
         """End the present sleep."""
         self._alarm.set()
 
-    async def stop(self) -> None:
-        """Finish the present turn and end. Idempotent."""
+    def end_soon(self) -> None:
+        """End after the present turn, without waiting for that."""
         self._stopping = True
         self._alarm.set()
+
+    async def stop(self) -> None:
+        """Finish the present turn and end. Idempotent."""
+        self.end_soon()
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -107,13 +122,35 @@ class Service:
     def report(self) -> LoopReport:
         """How this loop is getting on."""
         idle_for = self._clock.monotonic() - self._last
-        return LoopReport(self._turns, idle_for, self._failures, self._error, self._failed_turns)
+        return LoopReport(self._turns, idle_for, self._failures, self._error, self._failed_turns, self._ended_early)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if self._stopping:
+            return
+        error = None if task.cancelled() else task.exception()
+        self._ended_early = True
+        self._failed(RuntimeError("its loop has ended: restart the worker") if error is None else error)
+
+    def _turn_in_thread(self, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """In a thread of its own: run a loop for it, and another where that has ended by itself."""
+        while True:
+            try:
+                asyncio.run(serve())
+            except BaseException as error:  # noqa: BLE001 - a thread that is gone would not be noticed
+                pause = self._failed(error)
+            else:
+                return
+            if self._stopping:
+                return
+            time.sleep(pause)
 
     async def _loop(self) -> None:
         while not self._stopping:
             try:
                 pause = await self.turn()
-            except Exception as error:  # noqa: BLE001 - a loop never ends (invariant 11)
+            except BaseException as error:  # a loop never ends (invariant 11), unless it is ended
+                if _ends(error):
+                    raise
                 pause = self._failed(error)
                 await self._alarm_or(pause)
                 continue
@@ -132,12 +169,22 @@ class Service:
         while not self._stopping and (left := until - self._clock.monotonic()) > 0:
             await self._alarm.sleep(left)
 
-    def _failed(self, error: Exception) -> float:
+    def _failed(self, error: BaseException) -> float:
         self._failures += 1
         self._failed_turns += 1
-        self._error = f"{type(error).__name__}: {error}"
+        self._error = described(error)
         self._complaints.about(self.name, error, expected=isinstance(error, StorageUnavailable))
         return backoff(self._failures, self.longest_pause)
+
+
+def _ends(error: BaseException) -> bool:
+    """Whether the loop itself is ended: cancelled, closed, interrupted, or told to exit in the main thread."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or bool(task.cancelling())  # else it comes from within the turn, and ends that alone
+    if isinstance(error, SystemExit):
+        return threading.current_thread() is threading.main_thread()
+    return is_closing(error) or is_interrupt(error)
 
 
 def backoff(failures: int, longest: float = 5.0) -> float:

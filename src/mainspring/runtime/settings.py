@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 
 
 def owner_name() -> str:

@@ -11,12 +11,12 @@ from typing import Protocol, assert_never
 
 from mainspring.model.errors import StorageError, StorageUnavailable
 from mainspring.model.message import Claim
-from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
+from mainspring.model.wording import described
 from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Run
 from mainspring.runtime.hands import Hands
-from mainspring.runtime.service import FOREVER, Service
+from mainspring.runtime.service import FOREVER, Service, backoff
 from mainspring.runtime.telling import tell
 from mainspring.storage.contract import Mailbox
 from mainspring.telemetry.bus import Bus
@@ -24,6 +24,10 @@ from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
 BATCH = 500
+_TRIES = 2
+"""Turns that may fail before a mistake of ours is taken for that of one verdict in the batch."""
+_LONGEST_BUSY = 1.0
+"""Seconds, at the most, between tries to settle what another session has locked, which may be for long."""
 
 
 class Origin(Protocol):
@@ -56,13 +60,16 @@ class Settler(Service):
 
     A verdict leaves the batch only when the database has answered for it, so a failed flush loses nothing; until
     then it counts as in hand, which is what makes a slow database slow the fetching. Sending a batch again after
-    a lost reply is safe: what was written is *gone*, and counts as settled. ``joining`` is told of members of joins,
-    ``occurred`` of occurrences of schedules that have ended, and ``meter`` counts all that is written.
+    a lost reply is safe: what was written is *gone*, and counts as settled. A verdict on a row that another session
+    has locked is put aside and tried again now and then, and keeps no other waiting (invariant 28). ``joining`` is
+    told of members of joins, ``occurred`` of occurrences of schedules that have ended, and ``meter`` counts all that
+    is written.
     """
 
     def __init__(
         self,
         mailbox: Mailbox,
+        owner: str,
         hands: Hands,
         returns: Callable[[str, timedelta], None],
         complaints: Complaints,
@@ -78,10 +85,16 @@ class Settler(Service):
         self._occurred = occurred
         self._bus = bus or Bus()
         self._mailbox = mailbox
+        self._owner = owner
         self._hands = hands
         self._returns = returns
         self._waiting: deque[tuple[Origin, Settlement]] = deque()
         self._batch: list[tuple[Origin, Settlement]] = []
+        self._busy: deque[tuple[_Aside, Settlement]] = deque()
+        self._busy_tries = 0
+        self._busy_until = 0.0
+        self._unbusy = asyncio.Event()
+        self._unbusy.set()
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -97,28 +110,67 @@ class Settler(Service):
         self._written(origin.group, settlement)
 
     async def drained(self) -> None:
-        """Wait until every verdict taken so far has been answered for."""
+        """Wait until every verdict taken so far has been answered for, if only by *busy*."""
         await self._empty.wait()
+
+    async def through(self) -> None:
+        """Wait until none is left, neither to be written nor busy."""
+        await self._empty.wait()
+        await self._unbusy.wait()
+
+    @property
+    def busy(self) -> int:
+        """How many verdicts wait for a row that another session has locked."""
+        return len(self._busy)
 
     async def turn(self) -> float:
         """Write one batch: whatever gathered while the last one was on its way."""
         batch, waiting = self._batch, self._waiting
-        while waiting and len(batch) < BATCH:
-            batch.append(waiting.popleft())
-        if batch:
-            await self._write()
+        tries_again = self._take_up_busy()
+        try:
+            while waiting and len(batch) < BATCH:
+                batch.append(waiting.popleft())
+            if batch:
+                await self._write()
+        finally:
+            if tries_again:
+                self._put_back()
         if waiting:
             return 0.0
         self._empty.set()
+        if self._busy:
+            return max(self._busy_until - self._clock.monotonic(), 0.0)
+        self._unbusy.set()
+        self._busy_tries = 0
         return FOREVER
+
+    def _take_up_busy(self) -> bool:
+        """Put what was busy into the batch, if it is time; what still is comes back to the end of them."""
+        now = self._clock.monotonic()
+        if not self._busy or now < self._busy_until:
+            return False
+        for _ in range(min(len(self._busy), BATCH - len(self._batch))):
+            self._batch.append(self._busy.popleft())
+        self._busy_tries += 1
+        self._busy_until = now + backoff(self._busy_tries, _LONGEST_BUSY)
+        return True
+
+    def _put_back(self) -> None:
+        """What is left of them in a batch that failed is taken up again as before."""
+        left = [(each, settlement) for each, settlement in self._batch if isinstance(each, _Aside)]
+        if left:
+            self._busy.extend(left)
+            self._batch = [each for each in self._batch if not isinstance(each[0], _Aside)]
 
     async def _write(self) -> None:
         try:
             await self._write_first(len(self._batch))
         except StorageUnavailable:
             raise
-        except StorageError:
-            # One verdict the database refuses must not hold up its neighbours.
+        except Exception as error:
+            if not isinstance(error, StorageError) and self._failures < _TRIES:
+                raise  # it is nothing that the database says of one of them, so it may pass
+            # One verdict that cannot be written must not hold up its neighbours.
             while self._batch:
                 await self._write_alone()
 
@@ -127,23 +179,29 @@ class Settler(Service):
             await self._write_first(1)
         except StorageUnavailable:
             raise
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with this one, the others are written
             origin, settlement = self._batch.pop(0)
             self._hands.drop(settlement.claim)
             origin.settled()
             self._complaints.say(
                 logging.ERROR,
-                "settler: the database refuses a verdict of group %s, whose claim will lapse: %s",
+                "settler: the database refuses a verdict of group %s, whose claim will lapse: %s"
+                if isinstance(error, StorageError)
+                else "settler: a verdict of group %s cannot be written, so that its claim will lapse: %s",
                 origin.group,
-                error,
+                described(error),
             )
 
     async def _write_first(self, count: int) -> None:
         chosen = self._batch[:count]
         # Sorted, because every statement that touches several rows takes them in one order.
-        answer = await self._mailbox.settle(sorted([settlement for _, settlement in chosen], key=_by_claim))
+        batch = sorted([settlement for _, settlement in chosen], key=_by_claim)
+        answer = await self._mailbox.settle(batch, self._owner)
         del self._batch[:count]
         for origin, settlement in chosen:
+            if answer.busy and settlement.claim in answer.busy:
+                self._put_aside(origin, settlement)
+                continue
             if answer.lost and settlement.claim in answer.lost:
                 self._hands.drop(settlement.claim)
                 self._complaints.say(
@@ -154,6 +212,28 @@ class Settler(Service):
             else:
                 self._written(origin.group, settlement)
             origin.settled()
+
+    def _put_aside(self, origin: Origin, settlement: Settlement) -> None:
+        """Keep it, and free its hand. Its claim may lapse, but others who reap pass over locked rows, and we do."""
+        if not self._busy:
+            self._unbusy.clear()
+            self._busy_until = max(self._busy_until, self._clock.monotonic() + backoff(self._busy_tries, _LONGEST_BUSY))
+        aside = origin
+        if not isinstance(aside, _Aside):
+            aside = _Aside(origin.group)
+            run = self._hands.put_aside(settlement.claim)
+            origin.settled()
+            if run is not None and run.delivery.suspect:
+                self._returns("", timedelta())  # the next suspect may be taken now
+        else:
+            # Not at the first time: our own keeper, which extends the claim, has the row for a moment.
+            self._complaints.say(
+                logging.WARNING,
+                "%s: a verdict waits for its row, which another session's open transaction has locked; all others are "
+                "written. To see who it is, run `mainspring doctor`",
+                origin.group,
+            )
+        self._busy.append((aside, settlement))
 
     def _written(self, group: str, settlement: Settlement) -> None:
         run = self._hands.drop(settlement.claim)
@@ -180,9 +260,18 @@ class Settler(Service):
             self._returns("", timedelta())  # the next suspect may be taken now
 
 
+class _Aside:
+    """Whose verdict was put aside: its hand is free, so that there is nothing more to tell it."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    def settled(self) -> None:
+        """Nothing is left to be told."""
+
+
 def _ends_an_occurrence(run: Run, verdict: Verdict) -> bool:
-    headers = run.delivery.headers
-    return headers is not None and SCHEDULE_HEADER in headers and isinstance(verdict, Done | Bury | Cancel)
+    return run.delivery.schedule is not None and isinstance(verdict, Done | Bury | Cancel)
 
 
 def _by_claim(settlement: Settlement) -> Claim:

@@ -13,6 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from mainspring.model.interrupts import is_interrupt
+from mainspring.model.wording import repr_of
+
 
 class _Call(NamedTuple):
     function: Callable[..., Any]
@@ -35,14 +38,14 @@ class Threads:
         """Run ``function`` in a thread; the answer arrives on the calling loop."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        self._busy += 1
-        answer.add_done_callback(self._freed)
-        if self._busy > len(self._threads) and len(self._threads) < self._limit:
+        if self._busy >= len(self._threads) and len(self._threads) < self._limit:
             thread = threading.Thread(
                 target=self._work, name=f"mainspring-handler-{len(self._threads) + 1}", daemon=True
             )
+            thread.start()  # raises where the system has no more of them: nothing is counted then
             self._threads.append(thread)
-            thread.start()
+        self._busy += 1
+        answer.add_done_callback(self._freed)
         self._calls.put(_Call(function, args, contextvars.copy_context(), loop, answer))
         return answer
 
@@ -75,8 +78,14 @@ def _answer(future: asyncio.Future[Any], result: Any, error: BaseException | Non
         return
     if error is None:
         future.set_result(result)
-    elif isinstance(error, StopIteration):
-        # A future refuses StopIteration, and the handler's own must not look like ours.
-        future.set_exception(RuntimeError(f"the handler raised {error!r}"))
-    else:
-        future.set_exception(error)
+        return
+    # A future refuses StopIteration, and the handler's own must not look like ours.
+    if not issubclass(type(error), StopIteration):
+        try:
+            future.set_exception(error)
+        except BaseException as refused:  # an error that cannot be looked at, but the call has ended
+            if is_interrupt(refused):
+                raise
+        else:
+            return
+    future.set_exception(RuntimeError(f"the handler raised {repr_of(error)}"))

@@ -8,16 +8,27 @@ from collections.abc import Iterator
 from itertools import dropwhile
 from pathlib import Path
 
+from mainspring.model.interrupts import is_interrupt
+from mainspring.model.wording import joined
+
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _AROUND = str(Path(__file__).parents[2]) + os.sep
 
 
-def formatted(error: BaseException) -> str:
-    """The traceback as text. How we came to call the handler is left out; what we did for it has no absolute path."""
-    told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
-    for each in _chained(told):
-        each.stack = _from_the_user_on(each.stack)
-    return "".join(told.format())
+def formatted(error: BaseException, limit: int) -> str | None:
+    """The traceback as text, cut to the limit; None for an error that cannot be looked at.
+
+    How we came to call the handler is left out; what we did for it has no absolute path.
+    """
+    try:
+        told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        for each in _chained(told):
+            each.stack = _from_the_user_on(each.stack)
+        return joined(told.format(), limit)
+    except BaseException as failed:  # its notes, its causes and what they refer to are the user's own objects
+        if is_interrupt(failed):
+            raise
+        return None
 
 
 def _chained(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

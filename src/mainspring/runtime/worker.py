@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
+from mainspring.model.holder import TOKEN_BYTES, holder
 from mainspring.model.message import Claim
 from mainspring.model.views import Declaration
 from mainspring.runtime import child
@@ -23,11 +25,13 @@ from mainspring.runtime.hands import Hands
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
+from mainspring.runtime.overruns import Overrun
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
+from mainspring.runtime.subscribing import Subscribing
 from mainspring.runtime.threads import Threads
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
@@ -58,13 +62,25 @@ class Worker:
         self._bus = bus = bus or Bus()
         clock = clock or SystemClock()
         self._storage = storage
-        self._declarations = declarations
         self._settings = settings
         self._complaints = complaints = Complaints(clock)
         self._hands = hands = Hands()
         self._meter = meter = meter or Meter()
+        start_id = secrets.token_hex(TOKEN_BYTES)
+        # Another one for every start: epochs alone do not tell holders apart after a failover (invariant 2).
+        self.owner: str = holder(settings.name, start_id)
+        """What its claims are held by."""
         self._settler = Settler(
-            storage.mailbox, hands, self._comes_back, complaints, clock, bus, self._joining, self._occurred, meter
+            storage.mailbox,
+            self.owner,
+            hands,
+            self._comes_back,
+            complaints,
+            clock,
+            bus,
+            self._joining,
+            self._occurred,
+            meter,
         )
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = Complaints(clock, "mainspring.handlers", apart=True)
@@ -75,10 +91,11 @@ class Worker:
             for handler in handlers
         ]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
-        self._fetchers = Fetchers.of(storage, self._executors, hands, settings, complaints, clock)
+        self._fetchers = Fetchers.of(storage, self._executors, hands, settings, self.owner, complaints, clock)
         self._keeper = Keeper(
             storage,
             hands,
+            self.owner,
             settings.claim_time,
             on_lost=self._lost,
             on_asked=self._asked,
@@ -96,10 +113,18 @@ class Worker:
             Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
         )
         self._attendance = Attendance(
-            settings, self._by_group, hands, storage.doorbell, meter, self.pauses, self._fetchers
+            settings, start_id, self._by_group, hands, storage.doorbell, meter, self.pauses, self._fetchers
         )
+        self._subscribing = Subscribing(storage.upkeep, declarations, self._attendance.declarer, complaints, clock)
         self._janitor = Janitor(
-            storage.upkeep, self._attendance.beat, settings.retention, complaints, clock, meter, self._attendance.obey
+            storage.upkeep,
+            self._attendance.beat,
+            settings.retention,
+            self._subscribing,
+            complaints,
+            clock,
+            meter,
+            self._attendance.obey,
         )
         meter.serves(self._by_group)
         self._closing = Closing(
@@ -123,7 +148,7 @@ class Worker:
     @property
     def ready(self) -> bool:
         """Whether the schema is there, the groups are declared and work is being fetched."""
-        return self._started and self._stopping is None
+        return self._started and self._stopping is None and not any(each.ended for each in self.progress().values())
 
     async def start(self) -> None:
         """Declare the groups and begin. What can only be a mistake is raised; what may pass is waited for."""
@@ -186,13 +211,24 @@ class Worker:
 
     def progress(self) -> Mapping[str, LoopReport]:
         """How every loop is getting on."""
-        loops = (self._settler, self._keeper, self._janitor, self._scheduler)
-        return {**self._fetchers.reports(), **{loop.name: loop.report() for loop in loops}}
+        loops = (self._settler, self._keeper, self._scheduler)
+        reports = {loop.name: loop.report() for loop in loops}
+        return {**self._fetchers.reports(), **reports, **self._janitor.reports()}
 
     def pauses(self) -> Mapping[str, timedelta]:
         """The groups whose breakers are open here, and for how long still."""
         fuses = {executor.group: executor.fuse for executor in self._executors if executor.fuse is not None}
         return {group: left for group, fuse in fuses.items() if (left := fuse.paused_for) is not None}
+
+    def overrunning(self) -> Sequence[Overrun]:
+        """The runs that were told to stop and go on, those first that were told first."""
+        every = [*self._executors, *self._scheduler.executors]
+        return sorted((each for one in every for each in one.overrunning()), key=lambda each: each.since, reverse=True)
+
+    @property
+    def subscribing(self) -> Subscribing:
+        """Whether what it has declared stands."""
+        return self._subscribing
 
     @property
     def in_hand(self) -> int:
@@ -201,7 +237,7 @@ class Worker:
 
     async def _prepare(self) -> None:
         await self._storage.schema.check()
-        await self._storage.upkeep.declare(self._declarations)
+        await self._subscribing.declare()
         self._storage.doorbell.listen(self._rung)
         self._settler.start()
         self._keeper.start()
@@ -267,7 +303,7 @@ class Worker:
         if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
-                self._hands.drop(claim)  # it may clean up as long as it likes: we neither extend nor stop reaping
+                self._hands.let_go(run)  # it may clean up as long as it likes: we neither extend nor stop reaping
 
     def _asked(self, claim: Claim) -> None:
         run = self._hands.get(claim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from mainspring.model.views import Kind, Retention
+from mainspring.model.retention import Kind, Retention
 from mainspring.storage.routing import is_wild, matches, specificity
 
 STATUSES: dict[Kind, tuple[str, ...]] = {"done": ("done", "snoozed", "cancelled"), "failures": ("failed", "dead")}

@@ -15,8 +15,6 @@ KEYS = 200
 """How many keys one call walks through: it stays as quick with ten thousand of them."""
 DEPTH = 100
 """How many deliveries of one key are looked at for one that may go first."""
-KEYLESS_DEPTH = 2_000
-"""How many of the first due deliveries of a level are looked at for some without a key, which wait for no other."""
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 20, 200
 
 
@@ -54,6 +52,8 @@ class Allowance:
         self._room = self._wanted = limit
         if limits.global_concurrency is not None:
             self._room = min(self._room, limits.global_concurrency - sum(held.values()))
+        self._offered: dict[int, Candidate] = {}
+        self._out_of_reach: set[int | str] = set()
         self.chosen: list[int] = []
         self.left: bool = False
 
@@ -84,7 +84,8 @@ class Allowance:
     def offer(self, candidates: Iterable[Candidate]) -> None:
         """Choose what fits."""
         for each in candidates:
-            if each.seq in self.chosen:
+            self._offered[each.seq] = each
+            if each.seq in self.chosen or not self._out_of_reach.isdisjoint(each):
                 continue
             if self.is_used_up or not self._fits(each.key):
                 self.left = True
@@ -94,6 +95,24 @@ class Allowance:
                 self._held[each.key] = self._held.get(each.key, 0) + 1
                 if self._limits.key_rate is not None:
                     self._budgets[each.key] -= 1
+
+    def pass_over(self, seqs: Iterable[int]) -> None:
+        """What was chosen cannot be had now: it counts no more, and others that were offered may go in its place.
+
+        Under an order none of its key may: it would go before its first.
+        """
+        self.left = True
+        for seq in seqs:
+            key = self._offered[seq].key
+            self.chosen.remove(seq)
+            self._out_of_reach.add(seq)
+            if key is not None:
+                self._held[key] -= 1
+                if self._limits.key_rate is not None:
+                    self._budgets[key] += 1
+                if self._limits.ordered:
+                    self._out_of_reach.add(key)
+        self.offer(list(self._offered.values()))
 
     def ration(self, deliveries: list[Delivery], next_due: datetime | None, after: str | None) -> Ration:
         """The answer to the call."""

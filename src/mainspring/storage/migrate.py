@@ -15,8 +15,12 @@ from mainspring.storage.script import prefixed
 
 _NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _BREAKING = "-- breaking"
+_TABLES = re.compile(r"""(?:^|["' ])(?P<schema>[a-z_][a-z0-9_]*)(?:-(?P<namespace>[a-z0-9_-]+))?(?:$|["'.])""")
+_CONCURRENT = "-- concurrently"
 _INDEX = re.compile(
-    r"^(CREATE (?:UNIQUE )?INDEX (\w+)\s.*?);|^DROP INDEX (?:IF EXISTS )?[^;]*?(\w+)\s*;", re.MULTILINE | re.DOTALL
+    r"^(CREATE (?:UNIQUE )?INDEX (?:CONCURRENTLY )?\"?([\w-]+)\"?\s.*?);"
+    r"|^DROP INDEX (?:IF EXISTS )?(?:[^;]*?\.)?\"?([\w-]+)\"?\s*;",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -30,6 +34,14 @@ class Migration:
     breaking: bool
 
     @property
+    def concurrent(self) -> bool:
+        """Whether it makes indexes while others write, which no transaction can do: each statement stands alone.
+
+        Such a file begins with ``-- concurrently``, and has nothing but CREATE INDEX CONCURRENTLY in it.
+        """
+        return self.text.startswith(_CONCURRENT)
+
+    @property
     def checksum(self) -> str:
         """Of the text as written, before any prefix: a file changed after its release is refused."""
         return hashlib.sha256(self.text.encode()).hexdigest()
@@ -37,6 +49,11 @@ class Migration:
     def sql(self, prefix: str) -> str:
         """The text with the configured schema or prefix."""
         return prefixed(self.text, prefix)
+
+    def at_once(self, prefix: str) -> str:
+        """The same for tables that nothing uses yet: there is nothing to be concurrent with."""
+        text = self.sql(prefix)
+        return text.replace("INDEX CONCURRENTLY", "INDEX") if self.concurrent else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +92,21 @@ def pending(known: tuple[Migration, ...], applied: list[Applied]) -> list[Migrat
     return [migration for migration in known if migration.number not in there]
 
 
-def check(known: tuple[Migration, ...], applied: list[Applied]) -> None:
+def check(known: tuple[Migration, ...], applied: list[Applied], tables: str = "mainspring") -> None:
     """Raise unless this release can work with what is applied. A newer schema that breaks nothing is fine."""
     missing = pending(known, applied)
     if missing:
-        raise SchemaMissing(max((each.number for each in applied), default=0), known[-1].number)
+        found = max((each.number for each in applied), default=0)
+        raise SchemaMissing(found, known[-1].number, flags=flags(tables))
+
+
+def flags(tables: str) -> str:
+    """What to type after ``mainspring migrate`` for these tables: a schema's name, or what is said of a missing one."""
+    found = _TABLES.search(tables)
+    if found is None:
+        return ""
+    schema, namespace = found["schema"], found["namespace"]
+    return f" --schema {schema}" * (schema != "mainspring") + f" --namespace {namespace}" * (namespace is not None)
 
 
 def refuse_newer(known: tuple[Migration, ...], applied: list[Applied]) -> None:

@@ -1,7 +1,4 @@
-"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine.
-
-A stored topic may carry its namespace before a slash, ``staging/orders.placed``; no wildcard reaches across it.
-"""
+"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine; neither crosses a slash."""
 
 from __future__ import annotations
 
@@ -11,17 +8,17 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4096)
 def expression(pattern: str) -> str:
-    """Write the pattern as a regular expression that Python, PostgreSQL and MariaDB read alike.
+    """Write the pattern as a regular expression that Python and PostgreSQL read alike.
 
     ``#`` stands for zero or more segments and only at the end: ``orders.#`` also matches ``orders``.
     """
-    namespace, slash, dotted = pattern.rpartition("/")
+    before, slash, dotted = pattern.rpartition("/")
     segments = dotted.split(".")
     rest = segments[-1] == "#"
     if rest:
         segments.pop()
     written = r"\.".join("[^./]+" if segment == "*" else _literal(segment) for segment in segments)
-    head = _literal(namespace) + slash
+    head = _literal(before) + slash
     if not rest:
         return f"^{head}{written}$"
     return f"^{head}{written}(\\.[^/]+)?$" if segments else f"^{head}[^/]+$"

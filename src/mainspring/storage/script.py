@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
+_WRITTEN = re.compile(r"(?P<quote>'?)\bmainspring(?P<rest>\.|_\w*)")
 Row = Sequence[Any]
 """A row, read by position: the order of columns is written in the ``.sql`` file beside the script."""
 
@@ -74,5 +75,15 @@ def load(package: str, name: str, prefix: str) -> str:
 
 
 def prefixed(text: str, prefix: str) -> str:
-    """Put the configured schema or prefix in place of the written one."""
-    return re.sub(r"\bmainspring(?=[._])", prefix, text)
+    """Put the configured schema or prefix in place of the written one.
+
+    A schema comes quoted. A table under a prefix is quoted here where its name needs it: not where the text has it in
+    quotes already, as the value that a catalog is asked for.
+    """
+    return _WRITTEN.sub(lambda found: _named(found["quote"], prefix, found["rest"]), text)
+
+
+def _named(quote: str, prefix: str, rest: str) -> str:
+    if quote or rest.startswith(".") or prefix.isidentifier():
+        return f"{quote}{prefix}{rest}"
+    return f'"{prefix}{rest}"'

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from mainspring.model.interrupts import is_interrupt
+from mainspring.model.wording import repr_of
+from mainspring.telemetry.logs import log
+
 _logger = logging.getLogger("mainspring.hooks")
+_SHOWN = 100
 
 Subscriber = Callable[[Any], Any]
 """Takes one event; plain or async. What it returns is ignored, what it raises is logged."""
@@ -38,27 +43,36 @@ class Bus:
         return kind in self._subscribers
 
     def emit(self, event: object) -> None:
-        """Tell whoever wants to know. Never raises, never waits."""
+        """Tell whoever wants to know. Never raises, but for Ctrl-C, and never waits."""
         for subscriber in self._subscribers.get(type(event), ()):
             try:
                 answer = subscriber(event)
                 if inspect.isawaitable(answer):
-                    task = asyncio.ensure_future(answer)
+                    task = asyncio.ensure_future(_heard(answer, subscriber, event))
                     self._running.add(task)
-                    task.add_done_callback(self._done)
-            except (Exception, asyncio.CancelledError):
-                _logger.exception("%s failed at %r", _name(subscriber), event)
+                    task.add_done_callback(self._running.discard)
+            except BaseException as error:  # whatever it raises, it is told of what has happened already
+                if is_interrupt(error):
+                    raise
+                _complain(subscriber, event, error)
 
     async def settled(self) -> None:
         """Wait for the async subscribers that are still at it."""
         while running := [task for task in self._running if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
 
-    def _done(self, task: asyncio.Future[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _logger.error("a hook failed", exc_info=task.exception())
+
+async def _heard(answer: Awaitable[object], subscriber: Subscriber, event: object) -> None:
+    try:
+        await answer
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # SystemExit would end the loop that this runs on
+        if is_interrupt(error):
+            raise
+        _complain(subscriber, event, error)
 
 
-def _name(subscriber: Subscriber) -> str:
-    return getattr(subscriber, "__qualname__", repr(subscriber))
+def _complain(subscriber: Subscriber, event: object, error: BaseException) -> None:
+    name = getattr(subscriber, "__qualname__", None) or repr_of(subscriber, _SHOWN)
+    log(_logger, logging.ERROR, "%s failed at %s", name, repr_of(event), error=error)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
+import re
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.redaction import is_secret, redacted
+from mainspring.model.wording import LONGEST, described, plain, text_of
 from mainspring.telemetry.tracing import trace_ids
 
 Form = Literal["text", "json"]
@@ -21,19 +26,33 @@ TIME = "%H:%M:%S"
 _KNOWN = ("worker", "group", "topic", "message_id", "attempt", "correlation_id", "trace_id", "span_id")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; the rest is what somebody has added."""
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What steers a terminal or ends a line; a tab does neither."""
+_BELOW = "  | "
+"""Goes before every line that continues a record, so that no text can look like the beginning of another one."""
 _DEEPEST = 8
 _MASK = "…"
 
 
 class TextLines(logging.Formatter):
-    """A line for people, as ``logging.basicConfig`` writes it."""
+    """A line for people: a record is one line, and the lines of its traceback below it are marked as such.
+
+    Newlines and other control characters of a message are escaped, so that no text ends a line or steers a terminal.
+    """
 
     def __init__(self) -> None:
         super().__init__(TEXT, TIME)
 
     def format(self, record: logging.LogRecord) -> str:
         """The line; a traceback goes on below it."""
-        return redacted(super().format(record))
+        record.message = record.getMessage()
+        record.asctime = self.formatTime(record, self.datefmt)
+        below = [record.exc_text or self.formatException(record.exc_info)] if record.exc_info else []
+        if record.stack_info:
+            below.append(self.formatStack(record.stack_info))
+        # Masked before it is cut into lines and escaped, or a password in two lines would not be known as one.
+        first = _escaped(redacted(self.formatMessage(record)))
+        return "\n".join([first, *(_BELOW + _escaped(line) for each in below for line in redacted(each).split("\n"))])
 
 
 class JsonLines(logging.Formatter):
@@ -41,14 +60,13 @@ class JsonLines(logging.Formatter):
 
     That is ``worker``, the message being handled (``group``, ``topic``, ``message_id``, ``attempt``,
     ``correlation_id``), ``trace_id`` and ``span_id``, whatever was given as ``extra``, and ``exception``. What is not
-    known is left out. ``prefix`` is what goes before stored names, and is not shown. Passwords of URLs are masked
+    known is left out. Passwords of URLs are masked
     (invariant 21), and so are the values of fields whose names say that they are secret, in text and in ``extra``.
     """
 
-    def __init__(self, worker: str | None = None, *, prefix: str = "") -> None:
+    def __init__(self, worker: str | None = None) -> None:
         super().__init__()
         self.worker: str | None = worker
-        self._prefix = prefix
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -64,7 +82,6 @@ class JsonLines(logging.Formatter):
         if "trace_id" not in added and (ids := trace_ids()) is not None:
             added["trace_id"], added["span_id"] = ids
         said |= {name: added.pop(name) for name in _KNOWN if name in added}
-        said |= {name: str(said[name]).removeprefix(self._prefix) for name in ("group", "topic") if name in said}
         said |= {name: value for name, value in added.items() if name not in said}
         if record.exc_info is not None or record.exc_text:
             said["exception"] = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
@@ -74,9 +91,42 @@ class JsonLines(logging.Formatter):
         return "{" + ", ".join(f"{json.dumps(name)}: {_written(value)}" for name, value in shown.items()) + "}"
 
 
-def lines(form: Form, worker: str | None = None, prefix: str = "") -> logging.Formatter:
+def log(
+    logger: logging.Logger,
+    level: int,
+    text: str,
+    *args: object,
+    error: BaseException | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> None:
+    """Log a line, with the traceback of ``error``; only Ctrl-C is raised, whatever filters and handlers do.
+
+    An error that says more than is logged of any is told in short, and without its traceback, which would repeat it.
+    """
+    if error is not None and len(told := text_of(error, LONGEST)) >= LONGEST:
+        text, args, error = f"{text}: %s", (*args, told), None
+    try:
+        logger.log(level, text, *args, exc_info=error, extra=facts)
+    except BaseException as failed:  # logging must not end the work that it tells of
+        if is_interrupt(failed):
+            raise
+        _last_resort(
+            f"mainspring: a log line was lost, because its filter or handler raised {described(failed)}: {text}"
+        )
+
+
+def _last_resort(line: str) -> None:
+    with contextlib.suppress(BaseException):  # nowhere is left to say it
+        sys.stderr.write(line + "\n")
+
+
+def lines(form: Form, worker: str | None = None) -> logging.Formatter:
     """What writes lines in this form."""
-    return TextLines() if form == "text" else JsonLines(worker, prefix=prefix)
+    return TextLines() if form == "text" else JsonLines(worker)
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _written(value: object) -> str:
@@ -105,7 +155,4 @@ def _plain(value: object, depth: int = 0) -> object:
 
 
 def _text(value: object) -> str:
-    try:
-        return redacted(str(value))
-    except Exception as error:  # noqa: BLE001 - a value that cannot be printed must not lose the line
-        return f"unprintable {type(value).__name__}: {type(error).__name__}"
+    return redacted(plain(value))

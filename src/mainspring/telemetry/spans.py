@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -17,8 +16,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from mainspring.model.message import Delivery, Draft
 from mainspring.model.redaction import redacted
-from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
+from mainspring.model.wording import stack_of, text_of
 from mainspring.telemetry import attributes as named
 
 Outbound = tuple[Draft, dict[str, str]]
@@ -36,9 +35,8 @@ class Spans:
     being created, and the call is one more, which links to them.
     """
 
-    def __init__(self, shown: Callable[[str], str]) -> None:
+    def __init__(self) -> None:
         self._tracer = trace.get_tracer("mainspring", _version())
-        self._shown = shown
 
     @contextmanager
     def publishing(self, outbound: Sequence[Outbound], *, joined: bool) -> Iterator[None]:
@@ -52,7 +50,7 @@ class Spans:
                 _put(span, headers)
                 yield
             return
-        topics = {self._shown(draft.topic) for draft, _ in outbound}
+        topics = {draft.topic for draft, _ in outbound}
         said = {
             named.SYSTEM: named.MAINSPRING,
             named.OPERATION: "publish",
@@ -70,7 +68,7 @@ class Spans:
     def processing(self, delivery: Delivery) -> Iterator[Span]:
         """Around one attempt. It belongs to the trace in which the message was published, unless it is in another."""
         creation = _context_in(delivery.headers)
-        topic = self._shown(delivery.topic)
+        topic = delivery.topic
         with self._entered(
             f"process {topic}",
             SpanKind.CONSUMER,
@@ -83,12 +81,12 @@ class Spans:
     @contextmanager
     def processing_batch(self, deliveries: Sequence[Delivery]) -> Iterator[Span]:
         """Around one call of a batch consumer. It links to where each message was published, and belongs to none."""
-        topics = {self._shown(each.topic) for each in deliveries}
+        topics = {each.topic for each in deliveries}
         said: dict[str, Value] = {
             named.SYSTEM: named.MAINSPRING,
             named.OPERATION: "process",
             named.OPERATION_TYPE: "process",
-            named.CONSUMER_GROUP: self._shown(deliveries[0].group),
+            named.CONSUMER_GROUP: deliveries[0].group,
             named.BATCH_COUNT: len(deliveries),
         }
         if len(topics) == 1:
@@ -136,14 +134,14 @@ class Spans:
     def _of_draft(self, draft: Draft, operation: str, kind: str) -> dict[str, Value]:
         said: dict[str, Value] = {
             named.SYSTEM: named.MAINSPRING,
-            named.DESTINATION: self._shown(draft.topic),
+            named.DESTINATION: draft.topic,
             named.OPERATION: operation,
             named.OPERATION_TYPE: kind,
             named.MESSAGE_ID: str(draft.id),
             named.BODY_SIZE: len(draft.payload),
         }
         if draft.group is not None:
-            said[named.CONSUMER_GROUP] = self._shown(draft.group)
+            said[named.CONSUMER_GROUP] = draft.group
         if draft.correlation_id is not None:
             said[named.CONVERSATION_ID] = draft.correlation_id
         if draft.causation_id is not None:
@@ -156,7 +154,7 @@ class Spans:
             named.DESTINATION: topic,
             named.OPERATION: "process",
             named.OPERATION_TYPE: "process",
-            named.CONSUMER_GROUP: self._shown(delivery.group),
+            named.CONSUMER_GROUP: delivery.group,
             named.MESSAGE_ID: str(delivery.message_id),
             named.BODY_SIZE: len(delivery.payload),
             named.ATTEMPT: delivery.attempt,
@@ -166,9 +164,8 @@ class Spans:
             said[named.CONVERSATION_ID] = delivery.correlation_id
         if delivery.causation_id is not None:
             said[named.CAUSATION_ID] = str(delivery.causation_id)
-        schedule = (delivery.headers or {}).get(SCHEDULE_HEADER)
-        if schedule is not None:
-            said[named.SCHEDULE] = self._shown(schedule)
+        if delivery.schedule is not None:
+            said[named.SCHEDULE] = delivery.schedule
             said[named.SCHEDULED_FOR] = delivery.scheduled_for.isoformat()
         return said
 
@@ -212,14 +209,21 @@ def counted(span: Span, outcomes: Counter[str]) -> None:
 def failed(span: Span, error: BaseException, message_id: str | None = None) -> None:
     """Say that it failed, and by what; in a batch, which message."""
     recorded(span, error, {} if message_id is None else {named.MESSAGE_ID: message_id})
-    _failed(span, _kind(type(error)), str(error))
+    _failed(span, _kind(type(error)), text_of(error))
 
 
 def recorded(span: Span, error: BaseException, said: Mapping[str, Value] | None = None) -> None:
     """Put the exception down, without the passwords of URLs that its text may quote (invariant 21)."""
-    told: dict[str, Value] = {named.EXCEPTION_MESSAGE: redacted(str(error)), **(said or {})}
-    told[named.EXCEPTION_STACK] = redacted("".join(traceback.format_exception(error)))
-    span.record_exception(error, told)
+    # Not by record_exception, which asks the error for its text itself, whatever that does.
+    told: dict[str, Value] = {
+        named.EXCEPTION_TYPE: _kind(type(error)),
+        named.EXCEPTION_MESSAGE: redacted(text_of(error)),
+        "exception.escaped": "False",
+        **(said or {}),
+    }
+    if (stack := stack_of(error)) is not None:
+        told[named.EXCEPTION_STACK] = redacted(stack)
+    span.add_event("exception", told)
 
 
 def failed_some(span: Span, count: int, total: int) -> None:

@@ -23,12 +23,11 @@ class Tracing:
     """Decides for one app: when it is opened, when a worker starts, or when it first publishes, not for every message.
 
     With ``wanted`` None there are spans where a tracer provider has been configured in this process; once there are,
-    they stay. ``shown`` turns stored names into those that users know.
+    they stay.
     """
 
-    def __init__(self, wanted: bool | None = None, shown: Callable[[str], str] = str) -> None:  # noqa: FBT001
+    def __init__(self, wanted: bool | None = None) -> None:  # noqa: FBT001
         self._wanted = wanted
-        self._shown = shown
         self.looked: bool = False
         self.spans: Spans | None = self._made() if wanted else None
         """What makes spans; None: nobody would see them."""
@@ -54,7 +53,7 @@ class Tracing:
             from mainspring.telemetry.spans import Spans
         except ImportError as error:
             raise BadOption(f"tracing=True needs OpenTelemetry: pip install 'mainspring[otel]' ({error})") from None
-        return Spans(self._shown)
+        return Spans()
 
 
 def is_configured() -> bool:

@@ -88,12 +88,12 @@ class Unreliable:
             return Renewed(busy=frozenset(each.hold for each in renewals))
         return await self._leases.renew(renewals)
 
-    async def release(self, name: str, epoch: int) -> bool:
+    async def release(self, name: str, epoch: int, holder: str) -> bool:
         self._check()
-        return await self._leases.release(name, epoch)
+        return await self._leases.release(name, epoch, holder)
 
-    async def confirm(self, name: str, epoch: int) -> bool:
-        return await self._leases.confirm(name, epoch)
+    async def confirm(self, name: str, epoch: int, holder: str) -> bool:
+        return await self._leases.confirm(name, epoch, holder)
 
     async def find(self, name: str) -> LeaseView | None:
         return await self._leases.find(name)

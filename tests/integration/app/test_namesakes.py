@@ -17,7 +17,7 @@ from mainspring.model.views import WorkerView
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers beat often: it is by its beat that one hears of an order."""
-    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 0.05)
+    monkeypatch.setattr("mainspring.runtime.reporting._ROUND", 0.05)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_a_worker_with_a_name_of_its_own_that_starts_anew_claims_again(mak
             await app.workers.drain("node")
             await drained(app, "shop")
             # Its process dies here: nobody takes leave for it.
-            first._janitor._upkeep = Gone(first._janitor._upkeep)
+            first._janitor._reporting._upkeep = Gone(first._janitor._reporting._upkeep)
         (left,) = await app.workers.list()
         async with app.worker(name="node") as second:
 

@@ -116,7 +116,8 @@ async def test_who_names_something_else_is_told_what_it_is(album: Any) -> None:
                 await photos.app.joins.cancel(which)
             return str(raised.value)
 
-        assert await complaint(joined) == f"the join {joined.id} is over: what followed is the message of the same id"
+        over = f"the join {joined.id} is over: what followed is the message {joined.follows}"
+        assert await complaint(joined) == await complaint(joined.follows) == over
         assert f"but a member of the join {waiting.id}: give that id" in await complaint(waiting.members[0])
         assert await complaint(plain.id) == f"{plain.id} is no join, but a message on the topic resize"
         assert await complaint(nothing) == f"there is no open join {nothing}: it never was, or is over"

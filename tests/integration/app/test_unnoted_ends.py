@@ -21,9 +21,8 @@ from mainspring.model.join import Join, JoinOutcome, Recount, outcome
 from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Settlement, Verdict
-from mainspring.model.views import Beat, Retention
 from mainspring.runtime.complaints import Complaints
-from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.duties import Recounting
 from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.sqlite import SqliteStorage
@@ -101,7 +100,7 @@ async def end(storage: Storage, *verdicts: Verdict) -> None:
     settlements = [
         Settlement(each.claim, verdict, member=True) for each, verdict in zip(deliveries, verdicts, strict=True)
     ]
-    await storage.mailbox.settle(settlements)
+    await storage.mailbox.settle(settlements, "worker")
 
 
 async def end_unnoted(database: OnSqlite | OnPostgres, *verdicts: Verdict) -> None:
@@ -160,11 +159,11 @@ async def test_a_failure_that_was_noted_is_not_blamed_on_another_member(database
     await storage.controls.revive(DeadSelection(), "ann", 10)
     deliveries = await claimed(storage, limit=3)
     revived = min(deliveries, key=lambda each: each.id)
-    await storage.mailbox.settle([Settlement(revived.claim, BOOM, member=True)])
+    await storage.mailbox.settle([Settlement(revived.claim, BOOM, member=True)], "worker")
     await look(storage)
     database.remember()
     others = [each for each in deliveries if each is not revived]
-    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in others])
+    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in others], "worker")
     database.forget_notes()
 
     assert await storage.upkeep.recount(None, 10) == Recount(2)
@@ -219,14 +218,13 @@ async def test_a_janitor_recounts_and_says_so(
     await open_join(storage, 2)
     await end_unnoted(database, DONE, DONE)
     clock = HandClock(datetime(2030, 1, 1, tzinfo=UTC))
-    beat = Beat("worker", "shop", "host", 1, (), 0, "poll")
-    janitor = Janitor(storage.upkeep, lambda: beat, Retention(), Complaints(clock), clock)
+    recounting = Recounting(storage.upkeep, Complaints(clock), clock)
 
-    await janitor.turn()
+    await recounting.turn()
     assert await look(storage) == 0
     clock.advance(timedelta(minutes=1))
     with caplog.at_level(logging.WARNING, "mainspring.worker"):
-        await janitor.turn()
+        await recounting.turn()
 
     assert await look(storage) == 1
     assert [each.getMessage().partition(" had ")[0] for each in caplog.records] == ["2 members of joins"]

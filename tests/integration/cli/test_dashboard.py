@@ -7,10 +7,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from mainspring.dashboard.table import TABLE
+from tests.dashboard.proxied import proxied
 from tests.integration.cli.shell import Shell, line_with, stop
 
 OPERATOR = "an-operator-of-this-test"
-VIEWER = "a-viewer-of-this-test"
+VIEWER = "one-of-the-viewers-of-this-test"
 
 
 def _address(line: str) -> str:
@@ -70,23 +72,47 @@ def test_tokens_of_the_environment_are_not_printed(shell: Shell, tmp_path: Path)
     assert VIEWER not in said + ended.out + ended.err
 
 
-def test_read_only_serves_viewers_without_a_login(shell: Shell) -> None:
+def test_read_only_lets_viewers_in_and_no_operator(shell: Shell) -> None:
     shell("migrate", "--app", "shop:app")
+    shell.environment["MAINSPRING_DASHBOARD_OPERATOR_TOKEN"] = OPERATOR
     with shell.started("dashboard", "shop:app", "--port", "0", "--read-only") as dashboard:
-        base = _address(line_with(dashboard, "mainspring dashboard")).rstrip("/")
-        session = httpx2.get(f"{base}/api/session").json()
-        changed = httpx2.post(f"{base}/api/schedules/freeze", json={}, headers={"Origin": base})
+        base, _, token = _address(line_with(dashboard, "as viewer")).partition("/login#token=")
+        headers = {"Origin": base, "Authorization": f"Bearer {token}"}
+        session = httpx2.get(f"{base}/api/session", headers=headers).json()
+        changed = httpx2.post(f"{base}/api/schedules/freeze", json={}, headers=headers)
+        operator = httpx2.get(f"{base}/api/session", headers={"Authorization": f"Bearer {OPERATOR}"})
         stop(dashboard)
 
-    assert (session["role"], session["login"]) == ("viewer", False)
+    assert session["role"] == "viewer"
     assert changed.status_code == 403
+    assert operator.status_code == 401
+
+
+@pytest.mark.parametrize("arguments", [(), ("--read-only",)])
+def test_through_a_proxy_that_adds_no_header_strangers_see_no_more_than_the_login(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    shell("migrate", "--app", "shop:app")
+    with shell.started("dashboard", "shop:app", "--port", "0", *arguments) as dashboard:
+        base, _, token = _address(line_with(dashboard, "mainspring dashboard")).partition("/login#token=")
+        with proxied(base.rstrip("/")) as outside, httpx2.Client(base_url=outside) as stranger:
+            paths = ["/metrics", "/api/openapi.json"]
+            paths += [route.path for route in TABLE if route.method == "GET" and route.role is not None]
+            shown = {path: stranger.get(path).status_code for path in paths}
+            session = stranger.get("/api/session").json()
+        stop(dashboard)
+
+    assert {path: status for path, status in shown.items() if status != 401} == {}
+    assert (session["role"], session["user"]) == (None, None)
+    assert len(token) >= 32
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--host", "0.0.0.0"), "set MAINSPRING_DASHBOARD_OPERATOR_TOKEN"),
-        (("--host", "::", "--read-only"), "leave out --read-only"),
+        (("--host", "::", "--read-only"), "set MAINSPRING_DASHBOARD_VIEWER_TOKEN"),
+        (("--host", "0.0.0.0", "--port", "0"), "has no authentication"),
         (("--port", "70000"), "between 0 and 65535"),
         (("--root-path", "ops"), "must be a path like '/ops'"),
         (("--app", "other:app"), "two applications"),
@@ -101,7 +127,7 @@ def test_what_would_be_seen_by_everybody_or_by_nobody_is_refused(
 def test_a_short_token_is_refused(shell: Shell) -> None:
     shell.environment["MAINSPRING_DASHBOARD_OPERATOR_TOKEN"] = "short"
 
-    assert "at least 16 characters" in shell("dashboard", "shop:app").complaint
+    assert "at least 24 characters" in shell("dashboard", "shop:app").complaint
 
 
 def test_a_port_that_is_taken_is_told(shell: Shell) -> None:

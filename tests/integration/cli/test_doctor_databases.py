@@ -1,5 +1,6 @@
 """``mainspring doctor`` on databases that answer and are not well."""
 
+import asyncio
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,8 +46,26 @@ async def test_a_clock_that_is_wrong_and_an_index_that_is_gone_are_told_with_wha
     connection.close()
 
     behind = Looking(Tolerances(), HandClock(datetime.now(UTC) - timedelta(hours=1)))
-    found = {each.about: each for each in await of_app(app, None, "", behind)}
+    found = {each.about: each for each in await of_app(app, None, " --url sqlite:///shop.db", behind)}
 
-    assert (found["clock"].grade, found["indexes"].grade, found["log"].grade) == ("warning", "error", "ok")
-    assert found["clock"].advice == "set this host's clock right; what waits goes on by itself"
+    assert (found["clock"].grade, found["indexes"].grade, found["log"].grade) == ("error", "error", "ok")
+    assert found["clock"].advice.endswith("and: mainspring doctor --mend-clock --url sqlite:///shop.db")
     assert found["indexes"].advice.startswith("CREATE INDEX mainspring_delivery_ready ON mainspring_delivery (")
+
+
+async def test_a_clock_that_is_far_ahead_is_named_and_mended(shell: Shell, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    await Mainspring(url, name="shop").migrate()
+    ahead = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1_000_000)
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("UPDATE mainspring_clock SET at = ?", (ahead,))
+    connection.close()
+
+    named = await asyncio.to_thread(shell, "doctor", "--url", url, "--json")
+    mended = await asyncio.to_thread(shell, "doctor", "--url", url, "--mend-clock", "--json")
+    again = await asyncio.to_thread(shell, "doctor", "--url", url, "--mend-clock", "--json")
+
+    assert (named.code, _findings(named, "clock")[0][0], _findings(named, "mending")) == (1, "error", [])
+    assert (mended.code, _findings(mended, "clock")[0][0]) == (0, "ok")
+    assert _findings(mended, "mending")[0][1].startswith("the clock of the file was set back by 3,")
+    assert _findings(again, "mending")[0][1] == "the clock of the file is not ahead of this host's, and was left"

@@ -16,8 +16,8 @@ def test_groups_are_listed_with_their_load(stocked: Shell) -> None:
 def test_groups_are_listed_for_people(stocked: Shell) -> None:
     header, *lines = stocked("groups", "list").out.splitlines()
 
-    assert header.split()[:7] == ["GROUP", "STATE", "TOPICS", "READY", "SCHEDULED", "RUNNING", "DEAD"]
-    assert lines[2].split()[:7] == ["send_receipt", "unserved", "orders.placed", "0", "0", "0", "2"]
+    assert header.split()[:8] == ["GROUP", "STATE", "TOPICS", "READY", "SCHEDULED", "RUNNING", "LAPSED", "DEAD"]
+    assert lines[2].split()[:8] == ["send_receipt", "unserved", "orders.placed", "0", "0", "0", "0", "2"]
     assert lines[3].startswith("1 message parked")
 
 
@@ -75,5 +75,5 @@ def test_columns_without_room_are_named_on_a_terminal(stocked: Shell) -> None:
     stocked.environment["COLUMNS"] = "200"
     wide = stocked.on_terminal("groups", "list").out
 
-    assert "No room for handled, failed, served: widen the terminal, or add --json" in narrow
+    assert "No room for lapsed, handled, failed, served: widen the terminal, or add --json" in narrow
     assert "No room" not in wide

@@ -68,7 +68,7 @@ def test_the_line_of_a_failure_names_its_message(vault: Shell) -> None:
     assert failures
     assert {each["group"] for each in failures} <= {"charge", "block", "open_account"}
     for each in failures:
-        assert each["message"].startswith(f"test/{each['group']}: message {each['message_id']} failed, attempt 1, ")
+        assert each["message"].startswith(f"{each['group']}: message {each['message_id']} failed, attempt 1, ")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

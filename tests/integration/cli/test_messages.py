@@ -139,9 +139,10 @@ def test_a_payload_comes_from_stdin_and_an_id_is_stored_once(stocked: Shell) -> 
     identity = "01890000-0000-7000-8000-000000000001"
     publish = ("publish", "orders.placed", "-", "--message-id", identity, "--json", "--delay", "1d")
 
-    first, again = stocked(*publish, stdin='{"id":\n 9}'), stocked(*publish, stdin="{}")
+    first, again, other = (stocked(*publish, stdin=each) for each in ('{"id":\n 9}', '{"id": 9}', "{}"))
 
     assert (first.json, again.json["status"]) == ({"id": identity, "status": "stored"}, "duplicate")
+    assert (other.code, other.json["status"]) == (1, "conflict")
     assert stocked("messages", "show", identity, "--json").json["payload"] == {"id": 9}
 
 

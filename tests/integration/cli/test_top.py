@@ -30,7 +30,7 @@ APP = ("--app", "shop:app")
 NOON = datetime(2026, 11, 16, 12, 0, 3, tzinfo=UTC)
 IDLE = GroupLine("idle", "served", 0, 0, 0, 0, None, 0.0, 0.0, None)
 BUSY = GroupLine(
-    "charge_card", "tripped", 100_000, 0, 2, 31, timedelta(hours=3, minutes=12), 412.3, 3.1, 0.21, (0, 1, 5, 10)
+    "charge_card", "tripped", 100_000, 0, 2, 31, timedelta(hours=3, minutes=12), 412.3, 3.1, 0.21, (0, 1, 5, 10), 4
 )
 PICTURE = Picture(
     app="shop",
@@ -72,9 +72,9 @@ def test_a_wide_terminal_shows_all_there_is() -> None:
         "mainspring top shop postgresql://shop@db.example.com/shop degraded 3 workers, 1 draining 42 in hand "
         "12:00:03 UTC"
     )
-    assert words(lines[2]) == "group state ready running done/s fail/s oldest dead p95 last 5 minutes"
-    assert words(lines[3]) == "charge_card tripped 100,000+ 2 412 3.1 3h 12m 31 210 ms ▁▄█"
-    assert words(lines[4]) == "idle 0 0 · · · 0 ·"
+    assert words(lines[2]) == "group state ready running done/s fail/s oldest dead p95 lapsed last 5 minutes"
+    assert words(lines[3]) == "charge_card tripped 100,000+ 2 412 3.1 3h 12m 31 210 ms 4 ▁▄█"
+    assert words(lines[4]) == "idle 0 0 · · · 0 · 0"
     assert "7 messages parked, no group subscribes" in lines[5]
     text = "\n".join(lines)
     assert "daily_report" in text
@@ -92,7 +92,7 @@ def test_nothing_that_is_stored_steers_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("width", "columns"),
     [
-        (90, "group state ready running done/s fail/s oldest dead p95"),
+        (90, "group state ready running done/s fail/s oldest dead p95 lapsed"),
         (80, "group state ready running done/s fail/s oldest dead"),
         (60, "group state ready running done/s fail/s"),
         (44, "group state ready done/s"),

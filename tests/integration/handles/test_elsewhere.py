@@ -63,7 +63,8 @@ def test_another_database_of_the_same_kind_is_named(postgres_shop: Shop, caller:
 
     assert str(refusal.value).startswith(f"the database '{name}' that tx= is connected to has no Mainspring tables (")
     assert str(refusal.value).endswith(
-        "): run `mainspring migrate` on it. If it is another database than the app's, connect to the app's own: "
+        f"): run `mainspring migrate --schema {postgres_shop.app.options.schema}` on it. "
+        "If it is another database than the app's, connect to the app's own: "
         "a message joins a transaction of its own database only"
     )
     assert (refusal.value.found, refusal.value.needed > 0) == (0, True)

@@ -11,11 +11,19 @@ WANT = "ARRAY['mail'], ARRAY[{limit}], ARRAY[1, 1, 1, 1], ARRAY[0, 1, 2, 3], ARR
 """The first five parameters of a claim for one group on four levels."""
 
 
-def settling(held: str, verdict: str, keep: str) -> str:
+def hundred(first_seq: int, first_id: int) -> str:
+    """A hundred claims of the first epoch as parameters: seqs, epochs, and the message ids that fillings make."""
+    seqs = ", ".join(map(str, range(first_seq, first_seq + 100)))
+    ids = ", ".join(f"'00000000-0000-7000-8000-{id:012x}'" for id in range(first_id, first_id + 100))
+    return f"ARRAY[{seqs}]::bigint[], array_fill(1, ARRAY[100]), ARRAY[{ids}]::uuid[]"
+
+
+def settling(held: str, verdict: str, keep: str, owner: str) -> str:
     """The parameters that settle a hundred claims alike."""
     arrays = [f"'{verdict}'::text", f"'{keep}'::text", "interval '1 second'", "interval '1 second'", "'error'::text"]
     filled = ", ".join(f"array_fill({each}, ARRAY[100])" for each in (*arrays, "'boom'::text"))
-    return f"{held}, {filled}, '{{}}', '{{}}', array_fill(1, ARRAY[100]), NULL, array_fill('cause'::text, ARRAY[100])"
+    places = "array_fill(1, ARRAY[100]), array_fill('cause'::text, ARRAY[100])"
+    return f"{held}, {filled}, '{{}}', '{{}}', {places}, '{owner}', '{owner}', NULL"
 
 
 @dataclass

@@ -13,8 +13,9 @@ import pytest
 
 from mainspring.model.measures import SPANS, Measure
 from mainspring.model.message import Settled
+from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Settlement
-from mainspring.model.views import Beat, GroupRuns, Retention
+from mainspring.model.views import Beat, GroupRuns
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.measures import slot_of
 from mainspring.storage.postgres.names import Names
@@ -98,7 +99,7 @@ async def test_who_has_to_wait_with_a_beat_claims_and_settles_meanwhile(
     await blocked(another)
     await publish(storage, 3)
     held = await claim(storage)
-    settled = await storage.mailbox.settle([Settlement(each.claim, DONE) for each in held])
+    settled = await storage.mailbox.settle([Settlement(each.claim, DONE) for each in held], "node")
     waited = not waiting.done()
     await connection.execute("COMMIT")
     await waiting

@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from mainspring.model.message import Claim, Extended, Scan, Settled, Want
+import pytest
+from asyncpg import LockNotAvailableError
+
+from mainspring.model.message import Extended, Scan, Settled, Want
 from mainspring.model.verdict import DONE, Release, Settlement
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
@@ -38,7 +41,7 @@ async def test_the_clock_set_back_a_minute_hides_nothing_for_longer_than_that(st
     await declare(storage)
     await publish(storage)
     [first] = await claim(storage)
-    await storage.mailbox.settle([Settlement(first.claim, Release())])
+    await storage.mailbox.settle([Settlement(first.claim, Release())], "node")
 
     storage.now = first.claimed_at - MINUTE
     [early] = await publish(storage)
@@ -125,36 +128,34 @@ async def test_a_heartbeat_passes_over_a_row_in_other_hands_and_says_busy(
     first, second = await claim(storage)
     async with connection.transaction():
         await connection.execute(f"SELECT FROM {postgres_schema}.delivery WHERE seq = {first.id} FOR UPDATE")
-        answer = await storage.mailbox.extend([first.claim, second.claim, Claim(99, 1)], MINUTE)
+        invented = first.claim._replace(id=99)
+        answer = await storage.mailbox.extend([first.claim, second.claim, invented], "node", MINUTE)
 
-    assert answer == Extended(lost=frozenset({Claim(99, 1)}), busy=frozenset({first.claim}))
-    assert (await storage.mailbox.extend([first.claim], MINUTE)).busy == frozenset()
+    assert answer == Extended(lost=frozenset({invented}), busy=frozenset({first.claim}))
+    assert (await storage.mailbox.extend([first.claim], "node", MINUTE)).busy == frozenset()
 
 
-async def test_a_settle_that_waited_for_a_new_holder_says_lost_and_for_a_twin_says_gone(
-    storage: PostgresStorage, connection: Connection, another: Connection
+async def test_a_settle_that_met_a_new_holder_says_lost_and_one_that_met_its_twin_says_gone(
+    storage: PostgresStorage, connection: Connection
 ) -> None:
     await declare(storage)
     await publish(storage, 2)
     taken, settled = await claim(storage)
-    transaction = connection.transaction()
-    await transaction.start()
-    theirs = JoinedAsyncpg(connection)
-    later = taken.claimed_at + 2 * HOLD
-    await run_async(theirs, storage.scripts.reap(["mail"], "other", HOLD, later))
-    await run_async(theirs, storage.scripts.settle([Settlement(settled.claim, DONE)], None))
+    made = [Settlement(taken.claim, DONE), Settlement(settled.claim, DONE)]
+    async with connection.transaction():
+        theirs = JoinedAsyncpg(connection)
+        later = taken.claimed_at + 2 * HOLD
+        await run_async(theirs, storage.scripts.reap(["mail"], "other", HOLD, later))
+        await run_async(theirs, storage.scripts.settle([Settlement(settled.claim, DONE)], "node", None))
+        during = await storage.mailbox.settle(made, "node")
 
-    waiting = asyncio.create_task(
-        storage.mailbox.settle([Settlement(taken.claim, DONE), Settlement(settled.claim, DONE)])
-    )
-    await blocked(another)
-    await transaction.commit()
-    answer = await waiting
+    after = await storage.mailbox.settle(made, "node")
 
-    assert answer == Settled(lost=frozenset({taken.claim}), gone=frozenset({settled.claim}))
+    assert during == Settled(busy=frozenset({taken.claim, settled.claim}))
+    assert after == Settled(lost=frozenset({taken.claim}), gone=frozenset({settled.claim}))
 
 
-async def test_a_settle_that_waited_for_a_heartbeat_is_written(
+async def test_a_settle_of_a_caller_waits_for_a_heartbeat_and_is_written(
     storage: PostgresStorage, connection: Connection, another: Connection
 ) -> None:
     await declare(storage)
@@ -162,15 +163,47 @@ async def test_a_settle_that_waited_for_a_heartbeat_is_written(
     [delivery] = await claim(storage)
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.scripts.extend([delivery.claim], MINUTE, None))
+    await run_async(JoinedAsyncpg(connection), storage.scripts.extend([delivery.claim], "node", MINUTE, None))
 
-    waiting = asyncio.create_task(storage.mailbox.settle([Settlement(delivery.claim, DONE)]))
-    await blocked(another)
+    async def conclude() -> bool:
+        async with another.transaction():
+            return await run_async(
+                JoinedAsyncpg(another), storage.scripts.conclude([Settlement(delivery.claim, DONE)], "node", None)
+            )
+
+    waiting = asyncio.create_task(conclude())
+    await blocked(connection)
     await transaction.commit()
-    answer = await waiting
 
-    assert answer == Settled()
+    assert await waiting
     assert (await storage.ledger.tally()).groups[0].running == 0
+
+
+@pytest.mark.parametrize("own", ["0", "20s", "60ms"])
+async def test_a_handlers_verdict_waits_for_seconds_at_the_most_and_leaves_no_setting_behind(
+    storage: PostgresStorage, connection: Connection, another: Connection, own: str
+) -> None:
+    await declare(storage)
+    await publish(storage, 2)
+    made = [Settlement(each.claim, DONE) for each in await claim(storage)]
+    transaction = connection.transaction()
+    await transaction.start()
+    await run_async(JoinedAsyncpg(connection), storage.scripts.extend([made[1].claim], "node", MINUTE, None))
+
+    async def conclude() -> str:
+        """The session's own timeout, after it has settled."""
+        async with another.transaction():
+            await another.execute(f"SET LOCAL lock_timeout = '{own}'")
+            assert await run_async(JoinedAsyncpg(another), storage.scripts.conclude(made, "node", None))
+            shown: str = await another.fetchval("SHOW lock_timeout")
+            return shown
+
+    async with asyncio.timeout(15):
+        with pytest.raises(LockNotAvailableError):
+            await conclude()
+    await transaction.commit()
+
+    assert await conclude() == own
 
 
 async def test_retrying_a_publish_whose_commit_was_not_heard_stores_nothing_twice(storage: PostgresStorage) -> None:

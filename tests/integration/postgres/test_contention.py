@@ -10,9 +10,9 @@ import pytest
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Delivery
+from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
 from mainspring.model.verdict import Failure as Why
-from mainspring.model.views import Retention
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import PostgresStorage
 from tests.integration.postgres.acting import DRIVERS, TOPIC, Connection, claim, declare, draft, publish
@@ -35,12 +35,12 @@ async def test_settling_extending_and_cancelling_the_same_rows_never_deadlocks(
     async def settle(storage: PostgresStorage, held: list[Delivery], mixed: bool) -> None:
         verdicts: list[Verdict] = [DONE, Release(), Retry(timedelta(), Why("error", "boom"))] if mixed else [DONE]
         chosen = chance.sample(held, len(held))
-        await storage.mailbox.settle([Settlement(each.claim, chance.choice(verdicts)) for each in chosen])
+        await storage.mailbox.settle([Settlement(each.claim, chance.choice(verdicts)) for each in chosen], "node")
 
     async def extend(held: list[Delivery]) -> None:
         for _ in range(3):
             chosen = chance.sample(held, len(held))
-            await keeper.mailbox.extend([each.claim for each in chosen], timedelta(minutes=1))
+            await keeper.mailbox.extend([each.claim for each in chosen], "node", timedelta(minutes=1))
 
     async def cancel() -> None:
         await operator.mailbox.cancel(Keyed(TOPIC, "same"), "why")
@@ -71,7 +71,7 @@ async def test_a_claim_that_was_answered_is_a_claim_that_was_written(make: Calla
         hollow = 0
         for _ in range(60):
             held = await claim(storage, 20)
-            settled = await storage.mailbox.settle([Settlement(each.claim, Release()) for each in held])
+            settled = await storage.mailbox.settle([Settlement(each.claim, Release()) for each in held], "node")
             hollow += len(settled.lost) + len(settled.gone)
         return hollow
 
@@ -103,12 +103,12 @@ async def test_many_janitors_route_and_prune_without_counting_anything_twice(
 
     routed = await asyncio.gather(*(each.upkeep.reroute(100) for each in storages))
     held = await claim(first)
-    await first.mailbox.settle([Settlement(each.claim, DONE, "all") for each in held])
+    await first.mailbox.settle([Settlement(each.claim, DONE, "all") for each in held], "node")
     at_once = Retention(repeats=timedelta(), done=timedelta(), failures=timedelta())
     runs = await asyncio.gather(*(each.upkeep.prune(at_once, 1000) for each in storages))
     messages = [await first.upkeep.prune(at_once, 1000) for _ in range(3)]
 
-    assert (sum(routed), len(held)) == (100, 100)
+    assert (sum(each.routed for each in routed), len(held)) == (100, 100)
     assert sum(each.runs for each in runs) == 100
     assert sum(each.messages for each in [*runs, *messages]) == 100
 
@@ -120,10 +120,10 @@ async def test_old_runs_that_must_be_kept_do_not_hide_those_that_need_not(
     await publish(storage, 60)
     held = await claim(storage)
     failure = Retry(timedelta(), Why("error", "boom"))
-    await storage.mailbox.settle([Settlement(each.claim, failure) for each in held])
+    await storage.mailbox.settle([Settlement(each.claim, failure) for each in held], "node")
     # Fifty deliveries are not through yet; behind their old runs are those of ten that are.
     again = await claim(storage)
-    await storage.mailbox.settle([Settlement(each.claim, DONE) for each in again[50:]])
+    await storage.mailbox.settle([Settlement(each.claim, DONE) for each in again[50:]], "node")
     await connection.execute(f"UPDATE {postgres_schema}.run SET finished_at = now() + id * interval '1 second'")
     storage.now = held[0].claimed_at + timedelta(days=365)
 

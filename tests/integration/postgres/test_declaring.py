@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from mainspring.model.errors import Conflict, SchemaMissing, SchemaTooNew, StorageError
+from mainspring.model.standing import Standing
 from mainspring.model.views import Declaration
 from mainspring.storage.migrate import migrations
 from mainspring.storage.postgres import PostgresStorage
@@ -27,7 +28,7 @@ async def test_a_publisher_that_cannot_see_the_declaration_parks_and_the_janitor
         await run_async(JoinedAsyncpg(connection), storage.scripts.publish([message], None))
 
     before = await claim(storage)
-    routed = await storage.upkeep.reroute(100)
+    routed = (await storage.upkeep.reroute(100)).routed
     after = await claim(storage)
 
     assert (before, routed) == ([], 1)
@@ -55,7 +56,7 @@ async def test_a_cancel_that_waited_for_the_janitor_finds_what_was_routed_meanwh
     await declare(storage)
     transaction = connection.transaction()
     await transaction.start()
-    routed = await connection.fetchval(Names(postgres_schema).sql("reroute"), 10, "channel", None)
+    routed = await connection.fetchval(Names(postgres_schema).sql("reroute"), 10, "channel", None, "", 10, 10)
     waiting = asyncio.create_task(storage.mailbox.cancel(message.id, "why"))
     await blocked(another)
     await transaction.commit()
@@ -76,7 +77,7 @@ async def test_two_apps_that_declare_one_group_at_once_leave_one_owner(make: Cal
             other.upkeep.declare([Declaration(group, "bank", (TOPIC,), "bank:mail")]),
             return_exceptions=True,
         )
-        assert [type(each) for each in answers if each is not None] == [Conflict]
+        assert [type(each) for each in answers if not isinstance(each, Standing)] == [Conflict]
 
 
 async def test_many_starters_declare_the_same_groups_at_once(make: Callable[[], PostgresStorage]) -> None:
@@ -111,7 +112,7 @@ async def test_many_starters_migrate_at_once_and_one_of_them_does_it(make: Calla
 
     every = [each.name for each in migrations(PACKAGE)]
     assert sorted(applied) == [[], [], [], [], [], every]
-    assert await storages[0].schema.version() == len(every) > 1
+    assert await storages[0].schema.version() == int(every[-1][:4]) > 1
 
 
 async def test_without_tables_every_operation_says_what_to_run(make: Callable[[], PostgresStorage]) -> None:

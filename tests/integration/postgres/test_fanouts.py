@@ -10,6 +10,7 @@ from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
+from tests.contract.test_fanouts import held, plan
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import explain
 
@@ -60,7 +61,7 @@ async def test_nobody_plans_before_the_batch_of_the_one_before_is_committed(
     ttl = timedelta(seconds=30)
     first = await storage.leases.acquire("fanout:etl", "one", ttl)
     assert first is not None
-    batch = Batch("etl", NOON, [("work", "a")], Hold("fanout:etl", first.epoch))
+    batch = Batch("etl", NOON, [("work", "a")], Hold("fanout:etl", first.epoch, "one"))
 
     async with connection.transaction():
         await run_async(JoinedAsyncpg(connection), storage.operations.fanouts.plan(batch, nobody, storage.now))
@@ -76,8 +77,8 @@ async def test_nobody_plans_before_the_batch_of_the_one_before_is_committed(
 async def test_a_cursor_that_is_advanced_in_a_transaction_that_fails_stays(
     storage: PostgresStorage, connection: Connection
 ) -> None:
-    key = CursorKey("etl", "work", "a")
-    advance = storage.operations.fanouts.advance
+    key, advance = CursorKey("etl", "payments", "a"), storage.operations.fanouts.advance
+    await plan(storage, await held(storage), NOON, "a")
 
     transaction = connection.transaction()
     await transaction.start()
@@ -85,4 +86,4 @@ async def test_a_cursor_that_is_advanced_in_a_transaction_that_fails_stays(
     await transaction.rollback()
 
     assert advanced
-    assert await storage.fanouts.cursors("etl", "work", None, 10) == []
+    assert [each.completed for each in await storage.fanouts.cursors("etl", "payments", None, 10)] == [None]

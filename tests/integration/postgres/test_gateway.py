@@ -56,7 +56,7 @@ async def test_claiming_and_settling_have_connections_of_their_own(
         publishing = [asyncio.create_task(publish(storage)) for _ in range(6)]
         await blocked(another, 4)
         [delivery] = await claim(storage)
-        settled = await storage.mailbox.settle([Settlement(delivery.claim, DONE)])
+        settled = await storage.mailbox.settle([Settlement(delivery.claim, DONE)], "node")
     await asyncio.gather(*publishing)
 
     assert settled.gone == frozenset()
@@ -188,7 +188,7 @@ async def test_nul_in_an_error_is_stored_spelled_out(storage: PostgresStorage) -
     [delivery] = await claim(storage)
     failure = Why("error", "bad \x00 byte", "half \ud83d character")
 
-    await storage.mailbox.settle([Settlement(delivery.claim, Retry(timedelta(), failure))])
+    await storage.mailbox.settle([Settlement(delivery.claim, Retry(timedelta(), failure))], "node")
     [run] = await storage.ledger.runs(None, None, 10)
 
     assert (run.error, run.traceback) == ("bad \\x00 byte", "half \\ud83d character")
@@ -228,8 +228,8 @@ async def test_through_a_pooler_everything_works_and_polling_is_announced_once(
         for _ in range(10):
             await asyncio.gather(*(publish(pooled, 5) for _ in range(8)))
             deliveries = await claim(pooled)
-            await pooled.mailbox.extend([each.claim for each in deliveries], timedelta(minutes=1))
-            settled = await pooled.mailbox.settle([Settlement(each.claim, DONE) for each in deliveries])
+            await pooled.mailbox.extend([each.claim for each in deliveries], "node", timedelta(minutes=1))
+            settled = await pooled.mailbox.settle([Settlement(each.claim, DONE) for each in deliveries], "node")
             assert (len(deliveries), settled.lost, settled.gone) == (40, frozenset(), frozenset())
         await pooled.doorbell.arm(["mail"])
         bell = pooled.doorbell.mode

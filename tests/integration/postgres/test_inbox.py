@@ -82,7 +82,8 @@ async def test_who_fails_in_a_transaction_lets_in_whoever_waits_for_its_end(
     first = await storage.inbox.admit(KEY, None, "processing", None)
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.operations.inbox.mark(KEY, first.attempts, "seen", "x", None))
+    marking = storage.operations.inbox.mark(KEY, first.attempts, "seen", "x", first.admitted_at, None)
+    await run_async(JoinedAsyncpg(connection), marking)
     second = asyncio.ensure_future(storage.inbox.admit(KEY, None, "processing", None))
     await blocked(watcher)
     await transaction.commit()
@@ -193,7 +194,7 @@ FROM generate_series(1, 50000) AS n
         ("inbox_browse", "'', NULL, NULL, NULL, NULL, NULL, 50, NULL", {"inbox_processing", "inbox_over"}),
         ("inbox_browse", "'', NULL, NULL, NULL, interval '13 hours', NULL, 50, NULL", {"inbox_processing"}),
         ("inbox_find", "'', NULL, NULL, NULL, NULL, NULL, 50, NULL, 'evt_7'", {"inbox_pkey"}),
-        ("inbox_mark", "'shop', 'stripe', 'evt_100', 1, 'done', NULL, NULL", {"inbox_pkey"}),
+        ("inbox_mark", "'shop', 'stripe', 'evt_100', 1, 'done', NULL, NULL, NULL", {"inbox_pkey"}),
         ("prune_inbox", "interval '13 hours', 50, NULL", {"inbox_over", "inbox_pkey"}),
     ],
 )

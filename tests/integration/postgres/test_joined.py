@@ -68,11 +68,11 @@ async def test_a_settle_is_written_with_the_callers_own_rows_or_not_at_all(
 
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], None))
+    await run_async(JoinedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], "node", None))
     await transaction.rollback()
     undone = (await storage.ledger.tally()).groups[0].running
     async with connection.transaction():
-        await run_async(JoinedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], None))
+        await run_async(JoinedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], "node", None))
 
     assert (undone, (await storage.ledger.tally()).groups[0].running) == (1, 0)
 
@@ -134,8 +134,8 @@ async def test_a_serialization_failure_is_the_drivers_own(storage: PostgresStora
     transaction = connection.transaction(isolation="repeatable_read")
     await transaction.start()
     await connection.execute("SELECT count(*) FROM pg_class")  # takes the snapshot
-    await storage.mailbox.extend([delivery.claim], HOLD)
-    settle = storage.scripts.settle([Settlement(delivery.claim, DONE)], None)
+    await storage.mailbox.extend([delivery.claim], "node", HOLD)
+    settle = storage.scripts.settle([Settlement(delivery.claim, DONE)], "node", None)
 
     with pytest.raises(asyncpg.SerializationError):
         await run_async(JoinedAsyncpg(connection), settle)

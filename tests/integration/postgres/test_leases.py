@@ -23,7 +23,7 @@ async def hold(storage: PostgresStorage, holder: str = "one") -> Hold:
     storage.now = storage.now or NOON
     granted = await storage.leases.acquire(NAME, holder, TTL)
     assert granted is not None
-    return Hold(NAME, granted.epoch)
+    return Hold(NAME, granted.epoch, holder)
 
 
 async def confirm(storage: PostgresStorage, connection: Connection, held: Hold) -> bool:
@@ -152,9 +152,9 @@ async def test_an_epoch_goes_on_from_the_row_where_the_sequence_has_fallen_back(
         ("lease_acquire", "'lease 7', 'two', interval '30 seconds', NULL"),
         ("lease_acquire", "'lease 20007', 'two', interval '30 seconds', NULL"),
         ("lease_acquire", "'new', 'two', interval '30 seconds', NULL"),
-        ("lease_renew", "ARRAY['lease 7', 'lease 8'], ARRAY[7, 8], array_fill(interval '30 seconds', ARRAY[2]), NULL"),
-        ("lease_release", "'lease 7', 7, NULL"),
-        ("lease_confirm", "'lease 7', 7, NULL"),
+        ("lease_renew", "ARRAY['lease 7'], ARRAY[7], ARRAY['one'], ARRAY[interval '30 seconds'], NULL"),
+        ("lease_release", "'lease 7', 7, 'one', NULL"),
+        ("lease_confirm", "'lease 7', 7, 'one', NULL"),
         ("lease_browse", "NULL, 'lease 5', 10, NULL"),
         ("lease_revoke", "'lease 7', 'ann', '', NULL"),
         ("prune_leases", "interval '7 days', 10, NULL"),

@@ -21,6 +21,9 @@ GROWTH = """
         ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'mail',
         CASE WHEN n <= 100000 THEN 'hot' ELSE 'k' || lpad(n::text, 6, '0') END, 2, now(), now(), now()
     FROM generate_series(1, 110000) AS n;
+    -- Behind all of them, some that have none.
+    INSERT INTO {schema}.delivery (message_id, group_name, key, priority, due_at, scheduled_for, published_at)
+    SELECT gen_random_uuid(), 'mail', NULL, 2, now(), now(), now() FROM generate_series(1, 100);
     -- The neighbours in the index, whose keys are none of the group's business.
     INSERT INTO {schema}.delivery (message_id, group_name, key, priority, due_at, scheduled_for, published_at)
     SELECT gen_random_uuid(), 'other', 'hot', 2, now(), now(), now() FROM generate_series(1, 1000);
@@ -34,10 +37,10 @@ STATEMENTS = {
         300,
         {"delivery_ready"},
     ),
-    "limited_keyless": ("'mail', '{0,1,2,3}', 2000, 20, NULL", 2_500, {"delivery_ready"}),
+    "limited_keyless": ("'mail', '{0,1,2,3}', 20, NULL", 100, {"delivery_keyless"}),
     "limited_walk": ("'mail', '', 200", 1_500, {"delivery_keyed"}),
     "limited_heads": (f"'mail', ARRAY['hot'] || {KEYS}, true, false, 1, 1, NULL", 1_500, {"delivery_keyed"}),
-    "limited_lapsed": ("'mail', 32, NULL", 20, {"delivery_held"}),
+    "limited_lapsed": ("'mail', 32, NULL, false, 'node', ARRAY[1, 2]::bigint[]", 20, {"delivery_held"}),
     "limited_spent": (f"'mail', {KEYS}, NULL", 1_500, {"spent_pkey"}),
     "limited_hold": (
         f"'mail', {SEQS}, false, 'node', interval '30 seconds', 60000000, 1200000, 60000000, 1200000, NULL",

@@ -1,17 +1,23 @@
-"""Claims under limits on PostgreSQL: whose turn it is, and what becomes of it if they never end it."""
+"""Claims under limits on PostgreSQL: whose turn it is, what becomes of it if they never end it, and what is locked."""
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
+from typing import Protocol
 
 import pytest
 
-from mainspring.model.limits import Limits
+from mainspring.model.limits import Limits, Rate, Ration
 from mainspring.model.message import ALL_LEVELS, Want
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.names import Names
-from tests.integration.postgres.acting import Connection, draft
+from tests.contract.acting import NOON
+from tests.integration.postgres.acting import Connection, claim, declare, draft, publish
 
 WANT = Want("mail", 10, ALL_LEVELS)
 HOLD = timedelta(seconds=30)
+MINUTE = timedelta(minutes=1)
 
 
 async def test_who_stands_still_during_its_turn_is_ended_by_the_server(
@@ -58,3 +64,107 @@ async def test_in_a_snapshot_that_is_too_old_a_turn_fails_instead_of_counting_wr
     with pytest.raises(Exception, match="could not serialize"):
         await connection.fetch(turn, "mail")
     await connection.execute("ROLLBACK")
+
+
+class Lock(Protocol):
+    """Has deliveries locked by a stranger while the block lasts: the first, in the order of their seq."""
+
+    def __call__(self, first: int, key: str | None = None) -> AbstractAsyncContextManager[Sequence[int]]: ...
+
+
+@pytest.fixture
+def locked(another: Connection, postgres_schema: str) -> Lock:
+    @asynccontextmanager
+    async def lock(first: int, key: str | None = None) -> AsyncIterator[Sequence[int]]:
+        query = f"""
+            SELECT seq FROM {postgres_schema}.delivery WHERE coalesce(key = $2, true) ORDER BY seq LIMIT $1 FOR UPDATE
+        """
+        async with another.transaction():
+            rows = await another.fetch(query, first, key)
+            assert len(rows) == first
+            yield [row[0] for row in rows]
+
+    return lock
+
+
+async def take(storage: PostgresStorage, limits: Limits, limit: int = 10) -> Ration:
+    return await storage.mailbox.claim_limited(Want("mail", limit, ALL_LEVELS), limits, None, "node", HOLD)
+
+
+@pytest.mark.parametrize("limits", [Limits(rate=Rate(3, MINUTE)), Limits(key_rate=Rate(3, MINUTE))])
+async def test_a_lapsed_claim_that_is_locked_keeps_no_other_from_being_taken_over(
+    storage: PostgresStorage, locked: Lock, limits: Limits
+) -> None:
+    storage.now = NOON
+    await declare(storage)
+    await publish(storage, 20, key="k")
+    old = await claim(storage)
+    storage.now += 2 * HOLD
+
+    async with locked(15):
+        reaped = [await storage.mailbox.reap_limited("mail", limits, "another", HOLD) for _ in range(5)]
+
+    found = [each for each in reaped if each is not None]
+    # Those that were passed over count for nothing.
+    assert [each.id for each in found] == sorted(each.id for each in old)[15:18]
+    assert reaped[3:] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit", "taken"),
+    [
+        (Limits(global_concurrency=1), 10, 1),
+        (Limits(global_concurrency=4), 10, 4),
+        (Limits(rate=Rate(2, MINUTE)), 10, 2),
+        (Limits(rate=Rate(5, MINUTE)), 1, 1),
+        (Limits(key_concurrency=2), 1, 1),
+        (Limits(key_concurrency=2), 10, 2),
+        (Limits(key_rate=Rate(2, MINUTE)), 10, 2),
+    ],
+)
+async def test_what_is_locked_takes_no_place_of_what_can_be_claimed(
+    storage: PostgresStorage, locked: Lock, limits: Limits, limit: int, taken: int
+) -> None:
+    storage.now = NOON
+    await publish(storage, 10, group="mail", key="k")
+
+    async with locked(5) as seqs:
+        ration = await take(storage, limits, limit)
+        assert len(ration.deliveries) == taken
+        assert [each.id for each in ration.deliveries] == [seqs[-1] + 1 + n for n in range(taken)]
+        assert ration.left
+        if taken < limit:
+            assert (await take(storage, limits)).deliveries == []  # nor may more go than before
+
+    after = await take(storage, limits)
+    assert (after.deliveries == []) == (taken < limit)
+
+
+async def test_a_rate_counts_only_what_was_taken(storage: PostgresStorage, locked: Lock) -> None:
+    storage.now = NOON
+    limits = Limits(rate=Rate(3, MINUTE), key_rate=Rate(2, MINUTE))
+    await publish(storage, 2, group="mail", key="a")
+
+    async with locked(2):
+        assert (await take(storage, limits)).deliveries == []
+
+    assert len((await take(storage, limits)).deliveries) == 2
+
+
+@pytest.mark.parametrize("limits", [Limits(ordered=True), Limits(ordered=True, on_failure="skip")])
+@pytest.mark.parametrize("global_concurrency", [None, 1])
+async def test_while_the_first_of_a_key_is_locked_other_keys_go_and_its_second_does_not(
+    storage: PostgresStorage, locked: Lock, limits: Limits, global_concurrency: int | None
+) -> None:
+    storage.now = NOON
+    # More than one look has room for: what may go stands behind all of them.
+    await publish(storage, 30, group="mail", key="a")
+    await publish(storage, 2, group="mail", key="b")
+
+    async with locked(1, "a"):
+        first = await take(storage, replace(limits, global_concurrency=global_concurrency), 1)
+        second = await take(storage, replace(limits, global_concurrency=global_concurrency), 1)
+
+    assert ([each.key for each in first.deliveries], second.deliveries) == (["b"], [])
+    freed = await take(storage, limits, 1)
+    assert [each.key for each in freed.deliveries] == ["a"]

@@ -54,7 +54,7 @@ async def test_a_snooze_settled_in_such_a_session(make: Callable[[], PostgresSto
     session = await asyncpg.connect(postgres_url, server_settings={"timezone": "Europe/Berlin"})
     try:
         settlements = [Settlement(delivery.claim, Snooze(DAY))]
-        await run_async(JoinedAsyncpg(session), storage.scripts.settle(settlements, BEFORE))
+        await run_async(JoinedAsyncpg(session), storage.scripts.settle(settlements, "node", BEFORE))
         stored = await storage.ledger.find(message.id)
     finally:
         await session.close()

@@ -45,12 +45,12 @@ async def test_a_message_goes_all_the_way_through_another_driver(
 
     published = run(other, scripts.publish(drafts, None))
     first, second = run(other, scripts.claim([Want("mail", 10, ALL_LEVELS)], "node", HOLD, None))
-    extended = run(other, scripts.extend([first.claim, second.claim], HOLD, None))
+    extended = run(other, scripts.extend([first.claim, second.claim], "node", HOLD, None))
     mixed = [Settlement(first.claim, Retry(timedelta(), FAILURE)), Settlement(second.claim, Release())]
-    settled = run(other, scripts.settle(mixed, None))
+    settled = run(other, scripts.settle(mixed, "node", None))
     again = run(other, scripts.claim([Want("mail", 10, ALL_LEVELS)], "node", HOLD, None))
     ends = [Settlement(again[0].claim, Bury(FAILURE)), Settlement(again[1].claim, DONE, "all")]
-    run(other, scripts.settle(ends, None))
+    run(other, scripts.settle(ends, "node", None))
     upcoming = run(other, scripts.upcoming(["mail"], None))
     cancelled = run(other, scripts.cancel(Keyed("orders.placed", "k"), "why", None))
 
@@ -70,6 +70,8 @@ async def test_plain_successes_are_settled_through_another_driver(
     run(psycopg_connection, storage.scripts.publish([draft() for _ in range(20)], None))
     held = run(psycopg_connection, storage.scripts.claim([Want("mail", 50, ALL_LEVELS)], "node", HOLD, None))
 
-    settled = run(psycopg_connection, storage.scripts.settle([Settlement(each.claim, DONE) for each in held], None))
+    settled = run(
+        psycopg_connection, storage.scripts.settle([Settlement(each.claim, DONE) for each in held], "node", None)
+    )
 
     assert (len(held), settled) == (20, Settled())

@@ -12,7 +12,7 @@ from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTIN
 from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, dial, draft
 from tests.integration.postgres.filling import filled
-from tests.integration.postgres.plans import WANT, explain, settling
+from tests.integration.postgres.plans import WANT, explain, hundred, settling
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -27,7 +27,7 @@ NONE = ", NULL"
 ONE = "'00000000-0000-7000-8000-000000000001'"
 SOME = f"ARRAY[{', '.join(map(str, range(2 * MANY + 1, 2 * MANY + 101)))}]"
 BURIED = f"ARRAY[{', '.join(map(str, range(100_000_001, 100_000_101)))}]"
-HELD = f"ARRAY[{', '.join(map(str, range(FIRST_HELD, FIRST_HELD + 100)))}], array_fill(1, ARRAY[100])"
+HELD = hundred(FIRST_HELD, MANY + 1)
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +101,10 @@ async def test_a_low_water_mark_is_a_bound_of_the_index(reserved: Connection) ->
 @pytest.mark.parametrize(
     ("name", "arguments", "most"),
     [
-        ("settle_done", f"{HELD}, NULL", 2_500),
-        ("extend", f"{HELD}, interval '30 seconds', NULL", 5_000),
-        ("settle", settling(HELD, "bury", "all"), 12_000),
-        ("reap", "ARRAY['mail', 'other'], 'node', interval '30 seconds', NULL", 400),
+        ("settle_done", f"{HELD}, 'somebody', NULL", 2_500),
+        ("extend", f"{HELD}, 'somebody', interval '30 seconds', NULL", 5_000),
+        ("settle", settling(HELD, "bury", "all", "somebody"), 12_000),
+        ("reap", "ARRAY['mail', 'other'], 'node', interval '30 seconds', NULL, false, ARRAY[1, 2]::bigint[]", 400),
         ("upcoming", "ARRAY['mail', 'other', 'sleeper'], '1 second', NULL", 150),
     ],
 )
@@ -121,16 +121,17 @@ async def test_every_reserved_statement_probes_row_by_row(
     assert plan.buffers < most
 
 
-async def test_rows_are_settled_in_the_order_of_their_seq(reserved: Connection) -> None:
+async def test_what_is_settled_is_found_by_its_seq_and_removed_by_its_place(reserved: Connection) -> None:
     await reserved.execute(f"PREPARE hot AS {NAMES.sql('settle_done')}")
 
-    plan = await explain(reserved, "hot", f"{HELD}, NULL")
+    plan = await explain(reserved, "hot", f"{HELD}, 'somebody', NULL")
 
-    # An index scan for an array returns rows in the order of the index; a bitmap would not.
-    [deletion] = [node for node in plan.nodes if node["Node Type"] == "ModifyTable" and node["Operation"] == "Delete"]
-    assert [(child["Node Type"], child["Index Name"]) for child in deletion["Plans"]] == [
+    [locking] = [node for node in plan.nodes if node["Node Type"] == "LockRows"]
+    assert [(child["Node Type"], child["Index Name"]) for child in locking["Plans"]] == [
         ("Index Scan", "delivery_pkey")
     ]
+    [deletion] = [node for node in plan.nodes if node["Node Type"] == "ModifyTable" and node["Operation"] == "Delete"]
+    assert {child["Node Type"] for child in deletion["Plans"]} == {"CTE Scan", "Tid Scan"}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ async def test_rows_are_settled_in_the_order_of_their_seq(reserved: Connection) 
         ("prune_dead", "interval '1 year', 1000, NULL, NULL", 50),
         ("prune_messages", "interval '1 hour', 1000, NULL", 50),
         ("prune_runs", "ARRAY['done', 'snoozed'], interval '1 hour', 1000, NULL, NULL", 50),
-        ("reroute", "1000, 'channel', NULL", 50),
+        ("reroute", "1000, 'channel', NULL, '', 1000, 20000", 50),
         ("find_deliveries", "'00000000-0000-7000-8000-000000000001', NULL", 50),
     ],
 )

@@ -4,8 +4,8 @@ import pytest
 
 from mainspring.model.browsing import Filter
 from mainspring.model.message import Progress
+from mainspring.model.retention import Pruned, Retention
 from mainspring.model.verdict import DONE, Settlement
-from mainspring.model.views import Pruned, Retention
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
@@ -22,7 +22,7 @@ async def test_an_old_holder_that_still_saw_itself_hold_it_takes_nothing_back(
     # As if the delivery had been taken over, and spoken of, after the snapshot of the old holder's statement.
     await connection.execute(f"INSERT INTO {postgres_schema}.progress VALUES ({held.id}, now(), 2, 'mine')")
 
-    await storage.upkeep.report([Progress(held.claim, "not mine")])
+    await storage.upkeep.report([Progress(held.claim, "not mine")], "node")
 
     assert await connection.fetchval(f"SELECT said FROM {postgres_schema}.progress") == "mine"
 
@@ -36,7 +36,7 @@ async def test_reporting_waits_for_nobody_who_has_the_delivery_locked(
 
     async with connection.transaction():
         await connection.execute(f"SELECT FROM {postgres_schema}.delivery FOR UPDATE")
-        await storage.upkeep.report([Progress(held.claim, "half")])
+        await storage.upkeep.report([Progress(held.claim, "half")], "node")
         (view,) = (await storage.ledger.browse(Filter())).rows
 
     assert view.progress == "half"
@@ -48,8 +48,8 @@ async def test_what_somebody_is_just_reporting_is_not_pruned(
     await declare(storage)
     await publish(storage)
     (held,) = await claim(storage)
-    await storage.upkeep.report([Progress(held.claim, "half")])
-    await storage.mailbox.settle([Settlement(held.claim, DONE)])
+    await storage.upkeep.report([Progress(held.claim, "half")], "node")
+    await storage.mailbox.settle([Settlement(held.claim, DONE)], "node")
 
     async with connection.transaction():
         await connection.execute(f"UPDATE {postgres_schema}.progress SET epoch = 2")
@@ -61,7 +61,13 @@ async def test_what_somebody_is_just_reporting_is_not_pruned(
 
 @pytest.mark.parametrize(
     ("statement", "arguments"),
-    [("report", "ARRAY[7, 8], ARRAY[1, 1], ARRAY['half', 'all'], NULL"), ("prune_progress", "10")],
+    [
+        (
+            "report",
+            "ARRAY[7, 8], ARRAY[1, 1], array_fill(gen_random_uuid(), ARRAY[2]), ARRAY['half', 'all'], 'node', NULL",
+        ),
+        ("prune_progress", "10"),
+    ],
 )
 async def test_no_more_deliveries_are_read_than_are_spoken_of(
     storage: PostgresStorage, connection: Connection, postgres_schema: str, statement: str, arguments: str

@@ -80,7 +80,7 @@ async def test_members_that_end_meanwhile_are_counted_too(
     await blocked(connection)
 
     held = await claim(storage)
-    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in held])
+    await storage.mailbox.settle([Settlement(each.claim, DONE, member=True) for each in held], "node")
     await connection.execute("SELECT pg_advisory_unlock($1)", GATE)
 
     assert await slow == 2

@@ -9,8 +9,8 @@ import pytest
 from psycopg.types.json import Json, Jsonb
 
 from mainspring.model.message import Delivery
+from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Settlement
-from mainspring.model.views import Retention
 from mainspring.storage.postgres import PostgresStorage
 from tests.integration.postgres.acting import TOPIC, claim, declare
 from tests.integration.postgres.publishing import Client, call, stored
@@ -54,7 +54,7 @@ async def test_what_nobody_subscribes_to_is_parked_and_routed_later(
     parked = stored(client, postgres_schema)["parked"]
     await declare(storage)
 
-    routed = await storage.upkeep.reroute(10)
+    routed = (await storage.upkeep.reroute(10)).routed
 
     assert [(row["topic"], row["key"]) for row in parked] == [(TOPIC, "order:1")]
     assert (routed, (await received(storage)).message_id) == (1, made)
@@ -169,7 +169,7 @@ async def test_an_id_is_refused_until_its_hour_is_over_and_then_stored_anew(
     identity = uuid4()
     await declare(storage)
     call(client, postgres_schema, TOPIC, "1", message_id=identity)
-    await storage.mailbox.settle([Settlement((await received(storage)).claim, DONE)])
+    await storage.mailbox.settle([Settlement((await received(storage)).claim, DONE)], "node")
 
     call(client, postgres_schema, TOPIC, "2", message_id=identity)
     within = await claim(storage)
@@ -206,18 +206,38 @@ async def test_a_message_straight_to_one_group_passes_the_others_by(
     assert await claim(storage, group="analytics") == []
 
 
-async def test_a_namespace_goes_before_topic_and_group(
-    storage: PostgresStorage, client: Client, postgres_schema: str
+async def test_a_namespace_has_functions_of_its_own(
+    storage: PostgresStorage, client: Client, postgres_url: str, postgres_schema: str
 ) -> None:
     await declare(storage, "mail")
-    await declare(storage, "staging/mail", f"staging/{TOPIC}")
+    staging = PostgresStorage(postgres_url, schema=f"{postgres_schema}-staging")
+    try:
+        await staging.schema.migrate()
+        await staging.open()
+        await declare(staging, "mail")
 
-    call(client, postgres_schema, TOPIC, "1", namespace="staging")
-    call(client, postgres_schema, "other", "2", namespace="staging", to_group="mail")
+        call(client, f"{postgres_schema}-staging", TOPIC, "1")
 
-    staged = await claim(storage, group="staging/mail")
-    assert [(each.topic, each.payload) for each in staged] == [(f"staging/{TOPIC}", b"1"), ("staging/other", b"2")]
-    assert await claim(storage) == []
+        assert [(each.topic, each.payload) for each in await claim(staging)] == [(TOPIC, b"1")]
+        assert await claim(storage) == []
+    finally:
+        await staging.close()
+        client.execute(f'DROP SCHEMA "{postgres_schema}-staging" CASCADE'.encode())
+
+
+async def test_a_known_id_with_another_topic_or_payload_is_warned_of(
+    storage: PostgresStorage, client: Client, postgres_schema: str
+) -> None:
+    told: list[str] = []
+    client.add_notice_handler(lambda notice: told.append(f"{notice.severity_nonlocalized} {notice.message_primary}"))
+    id = call(client, postgres_schema, TOPIC, '{"a": 1}')
+    known = f"message {id} on topic '{{}}' is not stored: its id is known as a message on topic '{TOPIC}'{{}}"
+
+    for topic, payload in ((TOPIC, '{"a": 1}'), (TOPIC, '{"a": 2}'), ("orders.paid", '{"a": 1}')):
+        assert call(client, postgres_schema, topic, payload, message_id=id) == id
+
+    first, second = known.format(TOPIC, " with another payload"), known.format("orders.paid", "")
+    assert told == [f"WARNING {first}", f"WARNING {second}"]
 
 
 async def test_only_who_sleeps_is_woken(storage: PostgresStorage, client: Client, postgres_schema: str) -> None:

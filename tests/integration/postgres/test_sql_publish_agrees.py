@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.envelope import Envelope
-from mainspring.app.names import Namespace, check_group, check_namespace
+from mainspring.app.names import check_group
 from mainspring.model.errors import MainspringError
 from mainspring.model.message import Draft
 from mainspring.storage.postgres import PostgresStorage
@@ -91,7 +91,6 @@ class Case:
     payload: Any
     times: Times
     options: dict[str, Any]
-    namespace: str | None
     group: str | None
 
 
@@ -110,7 +109,6 @@ sound = st.builds(
             "past": st.just("run"),
         },
     ),
-    namespace=st.sampled_from([None, None, "staging", "a_b-2"]),
     group=st.none() | st.none() | sound_names,
 )
 doubts: dict[str, st.SearchStrategy[Any]] = {
@@ -122,12 +120,12 @@ doubts: dict[str, st.SearchStrategy[Any]] = {
         optional={
             "key": names,
             "priority": st.just("hihg"),
-            "headers": st.dictionaries(texts, texts, max_size=2),
+            "headers": st.dictionaries(texts, texts, max_size=2)
+            | st.sampled_from(["mainspring-slice", "MAINSPRING-", "mainspring"]).map(lambda name: {name: "1"}),
             "correlation_id": names,
             "past": st.sampled_from(["raise", "skip"]),
         },
     ),
-    "namespace": st.sampled_from(["Staging", "-a", "", "x" * 32, "x" * 33, "a\n"]),
     "group": names | st.just("a/b"),
 }
 doubtful = st.sampled_from(sorted(doubts)).flatmap(
@@ -142,9 +140,8 @@ def python(case: Case, now: datetime) -> Draft | None:
     options = {**case.options, "delay": delay, "at": None if at is None else now + at}
     options["expires"] = now + expires[0] if isinstance(expires, tuple) else expires
     try:
-        space = Namespace.of(None if case.namespace is None else check_namespace(case.namespace))
-        group = None if case.group is None else space.stored(check_group(case.group))
-        return Envelope(Catalogue(), space, LIMIT, SystemClock()).draft(case.topic, case.payload, options, group=group)
+        group = None if case.group is None else check_group(case.group)
+        return Envelope(Catalogue(), LIMIT, SystemClock()).draft(case.topic, case.payload, options, group=group)
     except MainspringError:
         return None
 
@@ -152,7 +149,7 @@ def python(case: Case, now: datetime) -> Draft | None:
 def function(client: Client, schema: str, case: Case, now: datetime) -> bool:
     """Whether the function stores it."""
     delay, at, expires = case.times
-    options = {**case.options, "namespace": case.namespace, "to_group": case.group, "delay": delay}
+    options = {**case.options, "to_group": case.group, "delay": delay}
     options["at"] = None if at is None else now + at
     options |= {"expires_at": now + expires[0]} if isinstance(expires, tuple) else {"expires_in": expires}
     payload = case.payload if isinstance(case.payload, bytes) else msgspec.json.encode(case.payload).decode()

@@ -26,6 +26,8 @@ TRIGGER = """
     CREATE TRIGGER tell {when} ON "{schema}".orders {rows} EXECUTE FUNCTION "{schema}".on_order();
 """
 
+REPEATED = uuid5(NAMESPACE_URL, "an order that is sent again")
+
 
 @pytest.fixture
 def client(postgres_url: str) -> Iterator[Client]:
@@ -234,12 +236,16 @@ async def test_a_role_that_may_only_publish_publishes_and_reads_nothing(
         with psycopg.connect(postgres_url.replace("postgres@", f"{role}@"), autocommit=True) as limited:
             for topic in (TOPIC, "nobody.cares"):
                 call(limited, postgres_schema, topic, "1")
+            with limited.transaction():
+                ids = [call(limited, postgres_schema, TOPIC, "2", message_id=REPEATED) for _ in range(2)]
+                ids.append(call(limited, postgres_schema, "other.topic", "3", message_id=REPEATED))
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 stored(limited, postgres_schema)
     finally:
         client.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
-    assert len(await claim(storage)) == 1
+    assert ids == [REPEATED] * 3
+    assert len(await claim(storage)) == 2
 
 
 async def test_a_database_that_is_not_utf8_hands_out_utf8(postgres_url: str) -> None:

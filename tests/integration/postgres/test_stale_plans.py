@@ -6,9 +6,9 @@ from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, dial
-from tests.integration.postgres.plans import WANT, explain, settling
+from tests.integration.postgres.plans import WANT, explain, hundred, settling
 
-HELD = f"ARRAY[{', '.join(map(str, range(1, 101)))}]::bigint[], array_fill(1, ARRAY[100])"
+HELD = hundred(1, 1)
 GROWTH = """
     INSERT INTO {schema}.message (id, topic, key, payload, content_type, published_at, copies)
     SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic', 'key' || n, '', '', now(), 1
@@ -46,11 +46,11 @@ async def empty(storage: PostgresStorage, connection: Connection, postgres_schem
 # Which statement, for what, and how many blocks it may touch at the most.
 RESERVED = [
     ("claim", WANT.format(limit=100, since="NULL, NULL, NULL, NULL") + ", 'node', interval '30 seconds', NULL", 15_000),
-    ("reap", "ARRAY['mail'], 'node', interval '30 seconds', NULL", 15_000),
+    ("reap", "ARRAY['mail'], 'node', interval '30 seconds', NULL, false, ARRAY[]::bigint[]", 15_000),
     ("upcoming", "ARRAY['mail'], '1 second', NULL", 15_000),
-    ("extend", f"{HELD}, interval '30 seconds', NULL", 15_000),
-    ("settle_done", f"{HELD}, NULL", 15_000),
-    ("settle", settling(HELD, "retry", "none"), 15_000),
+    ("extend", f"{HELD}, 'node', interval '30 seconds', NULL", 15_000),
+    ("settle_done", f"{HELD}, 'node', NULL", 15_000),
+    ("settle", settling(HELD, "retry", "none", "node"), 15_000),
 ]
 SHARED = [
     ("cancel", "'00000000-0000-7000-8000-00000000ffff', NULL, NULL, 'why', 'bell', NULL", 200),

@@ -104,7 +104,7 @@ async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
     await transaction.commit()
     await pausing
 
-    assert (await storage.mailbox.settle([Settlement(delivery.claim, Done())])).lost == frozenset()
+    assert (await storage.mailbox.settle([Settlement(delivery.claim, Done())], "worker")).lost == frozenset()
     (run,) = await storage.ledger.runs(None, None, 10, "nightly")
     assert (run.message_id, run.status, run.error) == (left.id, "cancelled", "its schedule was paused")
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from mainspring.model.views import Kind, Retention
+from mainspring.model.retention import Kind, Retention
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from mainspring.storage.postgres.names import Names
@@ -68,9 +68,9 @@ async def shared(storage: PostgresStorage) -> AsyncIterator[Connection]:
 @pytest.mark.parametrize(
     ("name", "arguments", "most"),
     [
-        ("topics_ran", "ARRAY['done', 'snoozed', 'cancelled'], NULL", 400),
-        ("topics_dead", "NULL", 200),
-        ("topics_parked", "NULL", 200),
+        ("topics_ran", "ARRAY['done', 'snoozed', 'cancelled'], NULL, '', 1000", 400),
+        ("topics_dead", "NULL, '', 1000", 200),
+        ("topics_parked", "NULL, '', 1000", 200),
         # Nothing is over, of one topic that keeps as much as there is, of one that keeps little, or of all of them.
         ("prune_runs", "ARRAY['done'], interval '1 year', 1000, NULL, 'kept.1'", 100),
         ("prune_dead", "interval '1 year', 1000, NULL, 'kept.1'", 50),

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from mainspring.model.message import Draft, Receipt
+from mainspring.model.retention import Retention
 from mainspring.model.unique import Likeness
-from mainspring.model.views import Retention
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from mainspring.storage.postgres.joined import JoinedAsyncpg

@@ -16,12 +16,12 @@ from mainspring.storage.sqlite import SqliteStorage
 HOLD = timedelta(seconds=30)
 
 
-def draft(group: str = "mailer") -> Draft:
-    return Draft(uuid4(), "orders.placed", b"{}", group=group)
+def draft(group: str = "mailer", delay: timedelta = timedelta()) -> Draft:
+    return Draft(uuid4(), "orders.placed", b"{}", group=group, delay=delay)
 
 
-async def claim(storage: SqliteStorage, limit: int = 100) -> list[Delivery]:
-    return await storage.mailbox.claim([Want("mailer", limit, ALL_LEVELS)], "worker", HOLD)
+async def claim(storage: SqliteStorage, limit: int = 100, hold: timedelta = HOLD) -> list[Delivery]:
+    return await storage.mailbox.claim([Want("mailer", limit, ALL_LEVELS)], "worker", hold)
 
 
 def executing(*statements: str) -> Script[Sequence[Row]]:

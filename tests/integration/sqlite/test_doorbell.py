@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.message import Keep
+from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Failure, Release, Retry, Settlement, Verdict
-from mainspring.model.views import Beat, Declaration, Retention
+from mainspring.model.views import Beat, Declaration
 from mainspring.storage.script import run
 from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage
 from tests.integration.sqlite.acting import claim, draft, python
@@ -98,7 +99,7 @@ async def test_claims_and_settles_of_others_do_not_ring(
     ear = Ear(storage)
 
     held = await claim(other)
-    await other.mailbox.settle([Settlement(each.claim, verdict, keep) for each in held])
+    await other.mailbox.settle([Settlement(each.claim, verdict, keep) for each in held], "worker")
 
     assert await ear.settles() == rings
     await other.close()
@@ -111,7 +112,7 @@ async def test_what_another_hands_back_at_once_rings(storage: SqliteStorage, pat
     (held,) = await claim(other)
     ear = Ear(storage)
 
-    await other.mailbox.settle([Settlement(held.claim, Release())])
+    await other.mailbox.settle([Settlement(held.claim, Release())], "worker")
 
     await ear.hears()
     await other.close()

@@ -41,10 +41,13 @@ async def test_a_clock_that_was_ahead_makes_the_time_stand_still(storage: Sqlite
     (behind,) = await symptoms(storage, "clock", clock=lambda: host() - timedelta(minutes=5))
     (right,) = await symptoms(storage, "clock")
 
-    assert (behind.grade, right.grade) == ("warning", "ok")
-    assert behind.summary.startswith("somebody has used this file with a clock ")
+    (a_little,) = await symptoms(storage, "clock", clock=lambda: host() - timedelta(seconds=30))
+
+    assert (behind.grade, a_little.grade, right.grade) == ("error", "warning", "ok")
+    assert behind.summary.startswith("this file was used under a clock ")
     assert behind.summary.endswith("the time stands still here, and nothing new falls due")
-    assert behind.advice == "set this host's clock right; what waits goes on by itself"
+    assert behind.advice.endswith("else stop all that use the file, and: mainspring doctor --mend-clock")
+    assert a_little.advice == "it goes on by itself"
 
 
 async def test_a_log_that_grows_is_told_with_its_size(storage: SqliteStorage, path: str) -> None:

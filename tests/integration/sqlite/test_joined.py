@@ -80,7 +80,7 @@ async def test_a_settle_commits_with_the_handlers_writes(
     (held,) = await claim(storage)
 
     mine.execute("INSERT INTO orders VALUES (1)")
-    settled = run(JoinedSqlite(mine), storage.scripts.settle([Settlement(held.claim, DONE)], None))
+    settled = run(JoinedSqlite(mine), storage.scripts.settle([Settlement(held.claim, DONE)], "worker", None))
     mine.commit()
 
     assert not settled.lost

@@ -20,7 +20,7 @@ async def test_nobody_writes_while_a_transaction_has_confirmed_it(tmp_path: Path
     assert granted is not None
 
     with closing(sqlite3.connect(path)) as holder, closing(sqlite3.connect(path, timeout=0)) as other:
-        confirmed = run(JoinedSqlite(holder), storage.operations.leases.confirm("reports", granted.epoch, None))
+        confirmed = run(JoinedSqlite(holder), storage.operations.leases.confirm("reports", granted.epoch, "one", None))
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         holder.commit()
@@ -39,7 +39,7 @@ async def test_the_count_of_epochs_is_kept_in_the_file(tmp_path: Path) -> None:
         granted = await storage.leases.acquire("reports", "one", timedelta(hours=1))
         assert granted is not None
         epochs.append(granted.epoch)
-        await storage.leases.release("reports", granted.epoch)
+        await storage.leases.release("reports", granted.epoch, "one")
         with closing(sqlite3.connect(tmp_path / "shop.db")) as client:
             client.execute("DELETE FROM mainspring_lease")
             client.commit()

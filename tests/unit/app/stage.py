@@ -7,7 +7,6 @@ from uuid import UUID
 
 from mainspring.app.envelope import PublishOptions
 from mainspring.app.following import JoinOptions
-from mainspring.app.names import Namespace
 from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Delivery, Draft, Published, Receipt
 from mainspring.runtime.handler import Handler, Run
@@ -55,8 +54,7 @@ def running(held: Delivery) -> Run:
 class Desk:
     """Stands in for an app: remembers what handlers and consumers publish."""
 
-    def __init__(self, namespace: str | None = None) -> None:
-        self.names = Namespace.of(namespace)
+    def __init__(self) -> None:
         self.clock = HandClock(NOON)
         self.forwarded: list[tuple[object, object, PublishOptions, UUID]] = []
         self.sent: list[tuple[str, object, PublishOptions]] = []

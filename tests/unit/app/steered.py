@@ -31,7 +31,7 @@ async def bury(app: Mainspring, count: int, group: str = "receipts", error: str 
 
 async def bury_due(storage: Storage, group: str, error: str) -> None:
     held = await storage.mailbox.claim([Want(group, 10_000, ALL_LEVELS)], "worker", HOLD)
-    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held])
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held], "worker")
 
 
 async def audited(app: Mainspring) -> list[tuple[str, str, str, str]]:

@@ -10,12 +10,11 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.app.backlog import Backlogs, PendingLimit
-from mainspring.app.names import Namespace
 from mainspring.model.errors import Backlogged, BadOption, StorageUnavailable
 from mainspring.model.message import Draft
 from mainspring.storage.contract import Ledger
 from mainspring.timing.clock import HandClock
-from tests.unit.app.stage import NOON, Desk
+from tests.unit.app.stage import NOON
 
 
 class Looks:
@@ -105,7 +104,7 @@ def test_a_group_declares_its_limit() -> None:
     async def mail(value: Any) -> None: ...
 
     [registration] = app._consumers
-    shown = dict(registration.declaration(Desk(), "shop").options)
+    shown = dict(registration.declaration("shop").options)
 
     assert (shown["pending_limit"], shown["when_full"]) == ("10", "raise")
 
@@ -141,11 +140,11 @@ async def test_a_queue_that_is_asked_for_again_is_not_counted_again(app: Mainspr
         app.queue("jobs", "jobs", pending_limit=5)
         await app.publish("jobs", number)
 
-    assert looks.asked == [{"test/jobs": 5}]
+    assert looks.asked == [{"jobs": 5}]
 
 
 def test_a_topic_that_is_looked_up_while_a_limit_is_set_is_looked_up_again() -> None:
-    backlogs, names = Backlogs(), Namespace("")
+    backlogs = Backlogs()
     draft = Draft(uuid.uuid4(), "jobs", b"")
 
     class Late(tuple[str, ...]):
@@ -155,10 +154,10 @@ def test_a_topic_that_is_looked_up_while_a_limit_is_set_is_looked_up_again() -> 
 
         def __iter__(self) -> Iterator[str]:
             if not backlogs.limits.keys() & {"late"}:
-                backlogs.note(names, "late", ["jobs"], PendingLimit(1))
+                backlogs.note("late", ["jobs"], PendingLimit(1))
             return super().__iter__()
 
-    backlogs.note(names, "early", ["jobs"], PendingLimit(1))
+    backlogs.note("early", ["jobs"], PendingLimit(1))
     backlogs._patterns["early"] = Late(["jobs"])
     first = backlogs.wanted([draft])
 
@@ -172,7 +171,7 @@ async def test_only_what_reaches_a_limited_group_is_counted(app: Mainspring, loo
 
     await app.publish_many([("orders.placed", 1), ("elsewhere", 2), ("news", 3)])
 
-    assert looks.asked == [{"test/mailer": 3}]
+    assert looks.asked == [{"mailer": 3}]
     await app.publish("orders.paid", 1)
     with pytest.raises(Backlogged, match=r"group 'mailer' has no room for one more: 3 wait, its pending_limit is 3\."):
         await app.publish("orders.paid", 1)

@@ -58,7 +58,7 @@ def test_the_defaults_of_a_batch_consumer() -> None:
 
     assert (made.topics, made.batching, made.concurrency) == (("orders.placed",), Batching(100, 0.05), 10)
     assert (plain.threaded, plain.batching, plain.concurrency) == (True, Batching(1, 0.0), 3)
-    shown = made.declaration(app(), "shop").options
+    shown = made.declaration("shop").options
     assert (shown["batch"], shown["linger"], shown["kind"]) == ("100", "50ms", "async")
 
 

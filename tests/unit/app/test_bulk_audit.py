@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from uuid import uuid4
 
 import pytest
 
@@ -10,7 +9,6 @@ from mainspring import Mainspring
 from mainspring.app.bulk import BATCH
 from mainspring.model.browsing import By, DeadSelection, Filter
 from mainspring.model.errors import StorageUnavailable
-from mainspring.model.message import Draft
 from tests.unit.app.steered import audited, bury, storage_of
 
 
@@ -147,16 +145,6 @@ async def test_a_bulk_that_ends_with_its_loop_says_so(app: Mainspring) -> None:
     with pytest.raises(asyncio.CancelledError):
         await bulk
     assert await audited(app) == [("ann", "discard", "state dead", f"{BATCH} discarded; cancelled")]
-
-
-async def test_the_line_of_a_bulk_names_the_namespace() -> None:
-    app = Mainspring("memory://", name="shop", namespace="live")
-    async with app:
-        await (await storage_of(app)).mailbox.publish([Draft(uuid4(), "live/a", b"1", group="live/receipts")])
-
-        await app.messages.apply("cancel", Filter(group="receipts"))
-
-        assert [each.subject for each in await app.audit()] == ["namespace live, state live, group receipts"]
 
 
 async def test_nothing_that_matches_is_no_line_in_the_audit(app: Mainspring) -> None:

@@ -10,7 +10,6 @@ import pytest
 from mainspring import JsonCodec, Mainspring, MsgpackCodec
 from mainspring.app.catalogue import Catalogue, read_codecs
 from mainspring.app.envelope import MISSING, Envelope
-from mainspring.app.names import Namespace
 from mainspring.model.errors import BadOption, Conflict, PayloadTooLarge, Unencodable
 from tests.unit.app.stage import Desk
 
@@ -55,7 +54,7 @@ def catalogue(*codecs: Any, own: str = MSGPACK) -> Catalogue:
 
 
 def envelope(made: Catalogue, limit: int = 1_000) -> Envelope:
-    return Envelope(made, Namespace.of(None), limit, Desk().clock)
+    return Envelope(made, limit, Desk().clock)
 
 
 def test_a_type_is_written_by_its_codec_and_others_are_json() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from mainspring.app.config import Options
 from mainspring.model.errors import BadOption
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
@@ -29,7 +29,7 @@ def test_options_are_read_as_they_are_written() -> None:
     options = Options.read({"name": "shop", "namespace": "staging", "claim_time": "1m", "keep": "none", "pool_size": 9})
 
     assert options.name == "shop"
-    assert options.names.prefix == "staging/"
+    assert options.tables == "mainspring-staging"
     assert options.claim_time == timedelta(minutes=1)
     assert options.keep == "none"
     assert options.pool_size == 9
@@ -81,7 +81,7 @@ def test_every_value_says_where_it_is_from() -> None:
             ),
         ),
         ({"name": ""}, "name must be 1 to 200 characters, not 0: ''"),
-        ({"name": "a/b"}, "name='a/b' has a '/': it separates the namespace, use '.', '-' or '_'"),
+        ({"name": "a/b"}, "name='a/b' has a '/': use '.', '-' or '_'"),
         ({"preset": "dev"}, "preset='dev' is not one of 'production', 'development'."),
         ({"keep": "failure"}, "keep='failure' is not one of 'all', 'failures', 'none'. Did you mean 'failures'?"),
         ({"keep": 3}, "keep=3 is not one of 'all', 'failures', 'none'."),

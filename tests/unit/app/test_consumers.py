@@ -104,16 +104,16 @@ def test_an_object_with_an_async_call_is_async() -> None:
 def test_the_runtime_gets_everything_compiled() -> None:
     made = register(count, "orders.*", concurrency=3, retry="none")
 
-    handler = made.handler(Desk("staging"))
+    handler = made.handler(Desk())
 
-    assert (handler.group, handler.threaded, handler.concurrency) == ("staging/count", True, 3)
+    assert (handler.group, handler.threaded, handler.concurrency) == ("count", True, 3)
     assert (handler.retry, handler.timeout, handler.keep) == (NO_RETRY, timedelta(minutes=30), "failures")
 
 
-def test_the_database_is_told_names_with_their_namespace() -> None:
-    declared = register(count, "orders.*", timeout="90s").declaration(Desk("staging"), "shop")
+def test_the_database_is_told_names_as_they_are_written() -> None:
+    declared = register(count, "orders.*", timeout="90s").declaration("shop")
 
-    assert (declared.group, declared.app, declared.patterns) == ("staging/count", "staging/shop", ("staging/orders.*",))
+    assert (declared.group, declared.app, declared.patterns) == ("count", "shop", ("orders.*",))
     assert declared.handler == f"{HERE}.count"
     assert declared.options == {
         "retry": "exponential",
@@ -131,7 +131,7 @@ def other(order: OrderPlaced) -> None:
 @pytest.mark.parametrize(
     ("function", "topics", "options", "message"),
     [
-        (count, ("a",), {"group": "a/b"}, "group='a/b' has a '/': it separates the namespace, use '.', '-' or '_'"),
+        (count, ("a",), {"group": "a/b"}, "group='a/b' has a '/': use '.', '-' or '_'"),
         (
             count,
             ("a",),

@@ -13,8 +13,8 @@ from tests.unit.app.stage import CAUSE, MESSAGE, NOON, Desk, delivery, running
 
 def test_a_context_shows_what_was_delivered() -> None:
     held = delivery(
-        topic="staging/orders.placed",
-        group="staging/receipts",
+        topic="orders.placed",
+        group="receipts",
         key="order:1",
         correlation_id="cart-7",
         causation_id=CAUSE,
@@ -23,7 +23,7 @@ def test_a_context_shows_what_was_delivered() -> None:
         scheduled_for=NOON + timedelta(hours=1),
     )
 
-    ctx = Context(Desk("staging"), held, running(held))
+    ctx = Context(Desk(), held, running(held))
 
     assert (ctx.message_id, ctx.topic, ctx.group, ctx.key) == (MESSAGE, "orders.placed", "receipts", "order:1")
     assert (ctx.correlation_id, ctx.causation_id, ctx.headers) == ("cart-7", CAUSE, {"tenant": "a"})

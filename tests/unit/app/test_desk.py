@@ -26,7 +26,7 @@ async def bury(app: Mainspring, group: str, count: int = 1, error: str = "broken
     drafts = [Draft(uuid4(), topic, b'{"n":1}', group=group, headers={"tenant": "a"}, key="k") for _ in range(count)]
     await storage.mailbox.publish(drafts)
     held = await storage.mailbox.claim([Want(group, count, ALL_LEVELS)], "worker", HOLD)
-    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held])
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held], "worker")
     return [draft.id for draft in drafts]
 
 
@@ -123,7 +123,9 @@ async def test_reviving_ends_even_when_what_is_revived_dies_again(app: Mainsprin
     async def dies_again(which: Any, by: By, limit: int) -> int:
         revived = await revive(which, by, limit)
         held = await storage.mailbox.claim([Want("receipts", BATCH, ALL_LEVELS)], "worker", HOLD)
-        await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "again"))) for each in held])
+        await storage.mailbox.settle(
+            [Settlement(each.claim, Bury(Failure("error", "again"))) for each in held], "worker"
+        )
         return revived
 
     storage.controls.revive = dies_again  # type: ignore[method-assign]
@@ -178,7 +180,7 @@ async def test_another_payload_is_for_one_dead_letter_of_one_group(app: Mainspri
     receipt = await app.publish("a", 1)
     wants = [Want(group, 1, ALL_LEVELS) for group in ("receipts", "analytics")]
     held = await storage.mailbox.claim(wants, "worker", HOLD)
-    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held])
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held], "worker")
 
     with pytest.raises(BadOption, match=r"replaces the payload of one dead letter: give its message_id$"):
         await app.dead.revive(group="receipts", payload=2)
@@ -225,25 +227,6 @@ async def test_a_group_that_is_not_there_is_named(app: Mainspring, call: str) ->
     assert str(refused.value) == (
         "there is no group 'receits'. Did you mean 'receipts'? There are: analytics, receipts"
     )
-
-
-async def test_a_desk_sees_only_its_own_namespace() -> None:
-    app = Mainspring("memory://", namespace="staging")
-
-    @app.consumer("a")
-    def receipts(order: Any) -> None: ...
-
-    async with app:
-        await app.declare()
-        [ours] = await bury(app, "staging/receipts", topic="staging/a")
-        await bury(app, "laptop/receipts", 60, topic="laptop/a")
-        await bury(app, "receipts", 60, topic="a")
-
-        assert [row.message_id for row in await app.dead.list()] == [ours]
-        assert [(row.group, row.topic) for row in await app.dead.list()] == [("receipts", "a")]
-        assert [each.group for each in (await app.tally()).groups] == ["receipts"]
-        assert [(each.name, each.patterns) for each in await app.groups.list()] == [("receipts", ("a",))]
-        assert await app.dead.discard(everything=True) == 1
 
 
 async def test_pruning_goes_on_until_nothing_is_left(app: Mainspring) -> None:

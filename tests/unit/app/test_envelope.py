@@ -7,7 +7,6 @@ import pytest
 
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.envelope import MISSING, Envelope
-from mainspring.app.names import Namespace
 from mainspring.model.errors import BadOption, BadSignature, Conflict, PayloadTooLarge, Unencodable
 from mainspring.model.message import Draft, Priority
 from mainspring.timing.clock import HandClock
@@ -37,8 +36,8 @@ def catalogue() -> Catalogue:
     return known
 
 
-def envelope(namespace: str | None = None, limit: int = 1000) -> Envelope:
-    return Envelope(catalogue(), Namespace.of(namespace), limit, HandClock(NOON))
+def envelope(limit: int = 1000) -> Envelope:
+    return Envelope(catalogue(), limit, HandClock(NOON))
 
 
 def draft(message: object, payload: object = MISSING, **options: Any) -> Draft:
@@ -68,10 +67,6 @@ def test_a_type_may_stand_for_its_topic() -> None:
     made = draft(Refund, {"order_id": 1})
 
     assert (made.topic, made.payload) == ("orders.refunded", b'{"order_id":1}')
-
-
-def test_the_namespace_goes_before_the_topic() -> None:
-    assert envelope("staging").draft(OrderPlaced(1), MISSING).topic == "staging/orders.placed"
 
 
 def test_a_straight_message_takes_the_consumers_topic_when_its_type_has_none() -> None:

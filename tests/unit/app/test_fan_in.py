@@ -115,7 +115,7 @@ async def test_members_share_a_correlation_and_what_follows_has_it_too(kit: Test
         ("album", None, "album:7"),
     ]
     assert {each.correlation_id for each in (*members, last)} == {str(joined.id)}
-    assert (last.id, last.payload, last.key, last.causation_id) == (joined.id, "done", "album:7", None)
+    assert (last.id, last.payload, last.key, last.causation_id) == (joined.follows, "done", "album:7", None)
 
 
 async def test_a_correlation_that_is_given_is_that_of_all(kit: Testing) -> None:

@@ -48,7 +48,7 @@ async def test_a_fresh_database_is_healthy(app: Mainspring) -> None:
     assert found.status == "healthy"
     assert found.ok
     assert statuses(found) == dict.fromkeys(
-        ["storage", "backlog", "overdue", "lapsed", "workers", "groups", "claiming", "inbox"], "healthy"
+        ["storage", "backlog", "overdue", "lapsed", "workers", "groups", "claiming", "inbox", "schedules"], "healthy"
     )
 
 

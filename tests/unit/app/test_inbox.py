@@ -88,22 +88,6 @@ async def test_who_died_is_followed_after_a_while(app: Mainspring) -> None:
     assert await app.inbox.done(later)
 
 
-async def test_namespaces_do_not_meet() -> None:
-    plain = Mainspring("memory://", name="shop")
-    async with plain:
-        storage = await storage_of(plain)
-        live = Mainspring("memory://", name="shop", namespace="live")
-        async with live:
-            live._door._opening.storage = storage  # type: ignore[union-attr]
-            assert await plain.inbox.admit("evt_1", "stripe")
-            admission = await live.inbox.admit("evt_1", "stripe")
-
-            assert (admission.admitted, admission.group) == (True, "shop")
-            assert await live.inbox.done(admission)
-            assert [(each.group, each.status) for each in await live.inbox.list()] == [("shop", "done")]
-            assert [(each.group, each.status) for each in await plain.inbox.list()] == [("shop", "processing")]
-
-
 # Blocks
 
 

@@ -1,7 +1,6 @@
 import pytest
 
 from mainspring.app.names import (
-    Namespace,
     check_group,
     check_headers,
     check_name,
@@ -9,6 +8,7 @@ from mainspring.app.names import (
     check_pattern,
     check_schema,
     check_topic,
+    tables,
 )
 from mainspring.model.errors import BadOption
 
@@ -96,8 +96,8 @@ def test_a_key_may_be_any_printable_text(key: str) -> None:
     assert check_name(key, "key") == key
 
 
-def test_a_group_has_no_slash_since_the_namespace_has() -> None:
-    with pytest.raises(BadOption, match=r"^group='a/b' has a '/': it separates the namespace, use '\.', '-' or '_'$"):
+def test_a_group_has_no_slash() -> None:
+    with pytest.raises(BadOption, match=r"^group='a/b' has a '/': use '\.', '-' or '_'$"):
         check_group("a/b")
 
 
@@ -146,18 +146,17 @@ def test_a_schema_is_a_plain_identifier(schema: object) -> None:
     assert str(refused.value) == (f"schema={schema!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
 
 
-def test_a_namespace_goes_before_stored_names_and_comes_off_again() -> None:
-    names = Namespace.of("staging")
+def test_a_namespace_has_tables_of_its_own() -> None:
+    assert tables("shop", None) == "shop"
+    assert tables("shop", "staging") == "shop-staging"
+    assert len(tables("x" * 19, "y" * 32)) == 52
 
-    assert names.stored("orders.placed") == "staging/orders.placed"
-    assert names.shown("staging/orders.placed") == "orders.placed"
 
+def test_tables_whose_name_would_be_cut_are_refused() -> None:
+    with pytest.raises(BadOption) as refused:
+        tables("s" * 20, "n" * 32)
 
-def test_a_namespace_owns_only_its_own_names() -> None:
-    staging, nobody = Namespace.of("staging"), Namespace.of(None)
-
-    assert staging.owns("staging/orders")
-    assert not staging.owns("laptop/orders")
-    assert not staging.owns("orders")
-    assert nobody.owns("orders")
-    assert not nobody.owns("staging/orders")
+    assert str(refused.value) == (
+        "schema='ssssssssssssssssssss' (20 characters) and namespace='nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn' (32) name the "
+        "tables together, with a dash between them: 53 characters, and at most 52 can be; shorten one of them"
+    )

@@ -93,14 +93,14 @@ def test_without_it_a_plain_function_runs_in_threads(cpu: bool | None) -> None:
     [(resize, "resize"), (decorated, "decorated"), (Tool.static, "Tool.static"), (Report, "Report")],
 )
 def test_the_program_names_the_function_and_its_module(function: Any, qualname: str) -> None:
-    made = register(function).handler(Desk("lab"))
+    made = register(function).handler(Desk())
 
-    assert made.program == Program("mainspring.app.entry", "images", HERE, qualname, HERE, prefix="lab/")
+    assert made.program == Program("mainspring.app.entry", "images", HERE, qualname, HERE)
     assert not made.threaded
 
 
 def test_what_is_stored_says_that_it_runs_in_processes() -> None:
-    assert register(resize).declaration(Desk(), "app").options["kind"] == "process"
+    assert register(resize).declaration("app").options["kind"] == "process"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_function_of_a_script_is_found_in_its_file(monkeypatch: pytest.MonkeyP
     Path(script.__file__).touch()
     monkeypatch.setitem(sys.modules, "__main__", script)
 
-    made = program(script.resize, "__main__.resize", "images", "")
+    made = program(script.resize, "__main__.resize", "images")
 
     assert (made.module, made.source, made.is_script) == ("__main__", script.__file__, True)
 
@@ -259,7 +259,7 @@ def test_a_function_of_a_module_run_as_a_script_is_imported_by_name(monkeypatch:
     script.resize = _placed(resize, "__main__")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "__main__", script)
 
-    made = program(script.resize, "__main__.resize", "images", "")
+    made = program(script.resize, "__main__.resize", "images")
 
     assert (made.module, made.source, made.is_script) == ("__main__", HERE, False)
 

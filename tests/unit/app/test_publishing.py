@@ -39,7 +39,7 @@ async def test_the_same_id_again_is_a_duplicate(app: Mainspring) -> None:
     own = uuid4()
     first = await app.publish("a", 1, message_id=own)
 
-    again = await app.publish("a", 2, message_id=str(own))
+    again = await app.publish("a", 1, message_id=str(own))
 
     assert (first.status, again.status) == ("stored", "duplicate")
     assert first.id == again.id == own

@@ -87,8 +87,8 @@ async def test_a_settle_whose_answer_was_lost_may_be_sent_again(
     mailbox = (await app._door.storage("a test")).mailbox
     settle = mailbox.settle
 
-    async def cut_off(settlements: Any) -> Any:
-        await settle(settlements)
+    async def cut_off(settlements: Any, owner: str) -> Any:
+        await settle(settlements, owner)
         raise errors.StorageUnavailable("the line broke")
 
     with monkeypatch.context() as broken:
@@ -150,7 +150,9 @@ async def test_extending_tells_what_was_lost_and_what_was_cancelled(
 # --- the dead ----------------------------------------------------------------------------------------------
 
 
-async def test_suspects_come_one_at_a_time_and_only_they_die(app: Mainspring, kit: Testing, queue: Queue[Any]) -> None:
+async def test_suspects_come_one_after_the_other_and_only_they_die(
+    app: Mainspring, kit: Testing, queue: Queue[Any]
+) -> None:
     await app.publish(Invoice(1))
     await app.publish(Invoice(2))
     await queue.claim()
@@ -164,6 +166,49 @@ async def test_suspects_come_one_at_a_time_and_only_they_die(app: Mainspring, ki
     second = await queue.reap()
     assert second is not None
     assert second.payload == Invoice(2)
+
+
+async def test_a_suspect_that_has_been_in_hand_for_a_while_lets_the_next_one_come(
+    app: Mainspring, kit: Testing, queue: Queue[Any]
+) -> None:
+    await app.publish(Invoice(1))
+    await app.publish(Invoice(2))
+    await queue.claim()
+    kit.elapse("1m")
+
+    await queue.reap()
+    at_once = await queue.reap()
+    kit.elapse("1s")
+    later = await queue.reap()
+
+    assert at_once is None
+    assert later is not None
+    assert later.payload == Invoice(2)
+
+
+async def test_a_suspect_of_one_queue_is_in_no_other_queues_way_unless_it_has_cost_a_process(
+    app: Mainspring, kit: Testing, queue: Queue[Any]
+) -> None:
+    other = app.queue("auditing", "invoices.*")
+    await queue.declare()
+    await other.declare()
+    await app.publish(Invoice(1))
+    await queue.claim()
+    await other.claim()
+    kit.elapse("1m")
+
+    first, theirs = await queue.reap(), await other.reap()
+    kit.elapse("1m")
+    again, beside = await queue.reap(), await other.reap()
+    assert again is not None
+    await queue.ack(again)
+    after = await other.reap()
+
+    assert first is not None
+    assert theirs is not None
+    assert beside is None
+    assert after is not None
+    assert after.message_id == theirs.message_id
 
 
 async def test_a_poisonous_message_is_buried_unread(app: Mainspring, kit: Testing, queue: Queue[Any]) -> None:

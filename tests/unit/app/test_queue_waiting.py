@@ -85,12 +85,12 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_before_the_answer_
     mailbox: Any = (await app._door.storage("a test")).mailbox
     if verb == "reap":
         await queue.claim(hold="1ms")
-        while not (await app.messages.list())[0].lapsed:
+        while (await app.messages.list())[0].state != "lapsed":
             await asyncio.sleep(0.001)
     claimed, answers, take = asyncio.Event(), asyncio.Event(), getattr(mailbox, verb)
 
-    async def slow(*asked: Any) -> Any:
-        answer = await take(*asked)
+    async def slow(*asked: Any, **options: Any) -> Any:
+        answer = await take(*asked, **options)
         claimed.set()
         await answers.wait()
         return answer

@@ -107,11 +107,3 @@ def test_the_general_times_are_checked_too(retention: Retention, message: str) -
         Options.read({"retention": retention})
 
     assert str(refused.value) == message
-
-
-def test_patterns_go_into_the_database_with_their_namespace() -> None:
-    options = Options.read({"namespace": "staging", "retention": Retention(topics={"orders.*": {"done": DAY}})})
-
-    assert options.retention.topics == {"orders.*": {"done": DAY}}
-    assert options.names.retention(options.retention).topics == {"staging/orders.*": {"done": DAY}}
-    assert hash(Retention()) == hash(Retention())

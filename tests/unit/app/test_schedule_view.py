@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from mainspring.app.names import Namespace
 from mainspring.app.schedule_view import ScheduleView, viewed
 from mainspring.model.schedule import Freeze, Schedule
 
@@ -14,7 +13,7 @@ DEFINED = {"rhythm": "0 9 * * *", "topic": "report", "group": "report"}
 
 def _shown(definition: dict[str, Any], *freezes: Freeze, **known: Any) -> ScheduleView:
     row = Schedule("report", "shop", "code", definition, NOW, NOW, NOW, next_at=NOW)
-    return viewed(row, Namespace(), freezes, None, known or None)
+    return viewed(row, freezes, None, known or None)
 
 
 def _on_mondays(day: date) -> bool:
@@ -44,7 +43,7 @@ def test_every_field_says_who_has_set_it() -> None:
         "report", "shop", "code", DEFINED, NOW, NOW, NOW, overrides={"jitter": 2.0}, edits={"rhythm": "every 5s"}
     )
 
-    view = viewed(row, Namespace(), (), None, None)
+    view = viewed(row, (), None, None)
 
     assert (view.defined, view.configured, view.edited) == (("group", "rhythm", "topic"), ("jitter",), ("rhythm",))
     assert (view.description, view.day_match, view.catch_up) == ("Every 5 seconds", "and", 100)

@@ -10,7 +10,7 @@ import pytest
 from mainspring.app.config import NAMES, Options
 from mainspring.app.sources import look_around
 from mainspring.model.errors import BadOption
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def test_an_empty_variable_counts_as_not_set_and_is_remembered(tmp_path: Path) -
             "MAINSPRING_KEEP='failure' is not one of 'all', 'failures', 'none'. Did you mean 'failures'?",
         ),
         ("MAINSPRING_PRESET", "dev", "MAINSPRING_PRESET='dev' is not one of 'production', 'development'."),
-        ("MAINSPRING_NAME", "a/b", "MAINSPRING_NAME='a/b' has a '/': it separates the namespace, use '.', '-' or '_'"),
+        ("MAINSPRING_NAME", "a/b", "MAINSPRING_NAME='a/b' has a '/': use '.', '-' or '_'"),
         (
             "MAINSPRING_SCHEMA",
             "9",

@@ -21,38 +21,34 @@ async def storage_of(app: Mainspring) -> Storage:
 
 async def beat(app: Mainspring, worker: str, of: str) -> bool:
     """Report a worker, and answer whether it is to drain."""
-    return (await (await storage_of(app)).upkeep.beat(Beat(worker, of, "host", 1, ("live/mail",), 2, "poll"))).drain
+    return (await (await storage_of(app)).upkeep.beat(Beat(worker, of, "host", 1, ("mail",), 2, "poll"))).drain
 
 
 async def test_workers_are_listed_drained_and_resumed() -> None:
-    app = Mainspring("memory://", name="shop", namespace="live")
+    app = Mainspring("memory://", name="shop")
     async with app:
-        await beat(app, "node-1", "live/shop")
-        await beat(app, "node-2", "other/shop")
+        await beat(app, "node-1", "shop")
 
         (view,) = await app.workers.list()
         await app.workers.drain("node-1", by="ann", reason="deploy")
-        drains = await beat(app, "node-1", "live/shop")
+        drains = await beat(app, "node-1", "shop")
         (drained,) = await app.workers.list()
         await app.workers.resume("node-1")
 
         assert (view.name, view.app, view.groups, view.in_hand) == ("node-1", "shop", ("mail",), 2)
         assert (drains, drained.drained_by) == (True, "ann")
-        assert not await beat(app, "node-1", "live/shop")
+        assert not await beat(app, "node-1", "shop")
 
 
-async def test_a_worker_of_another_namespace_or_of_none_is_unknown() -> None:
-    app = Mainspring("memory://", name="shop", namespace="live")
+async def test_a_worker_that_is_not_there_is_unknown() -> None:
+    app = Mainspring("memory://", name="shop")
     async with app:
-        await beat(app, "node-1", "live/shop")
-        await beat(app, "node-2", "other/shop")
+        await beat(app, "node-1", "shop")
 
         with pytest.raises(BadOption, match=r"there is no worker 'node-2'.*There are: node-1"):
             await app.workers.drain("node-2")
         with pytest.raises(BadOption, match="there is no worker 'nobody'"):
             await app.workers.resume("nobody")
-
-        assert not await beat(app, "node-2", "other/shop")
 
 
 def test_workers_are_steered_without_await() -> None:

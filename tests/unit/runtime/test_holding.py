@@ -16,7 +16,7 @@ def clock() -> HandClock:
 
 
 def held(clock: HandClock, sent: float = 0.0) -> Holding:
-    return Holding(Hold("reports", 7), TTL, sent, clock)
+    return Holding(Hold("reports", 7, "one"), TTL, sent, clock)
 
 
 def test_it_is_held_until_its_time_is_over_counted_from_the_request() -> None:

@@ -36,10 +36,10 @@ class Watched(MemoryLeases):
             return Renewed(busy=frozenset(each.hold for each in renewals))
         return await super().renew(renewals)
 
-    async def release(self, name: str, epoch: int) -> bool:
+    async def release(self, name: str, epoch: int, holder: str) -> bool:
         if self.away:
             raise StorageUnavailable("away")
-        return await super().release(name, epoch)
+        return await super().release(name, epoch, holder)
 
 
 class Kept:
@@ -57,7 +57,7 @@ class Kept:
     async def hold(self, name: str = "reports", ttl: timedelta = TTL) -> Holding:
         granted = await self.storage.leases.acquire(name, f"holder of {name}", ttl)
         assert granted is not None
-        holding = Holding(Hold(name, granted.epoch), ttl, self.clock.elapsed(), self.clock)
+        holding = Holding(Hold(name, granted.epoch, f"holder of {name}"), ttl, self.clock.elapsed(), self.clock)
         holding.on_lost = lambda: self.told.append(name)
         self.keeper.keep(holding)
         return holding
@@ -184,7 +184,7 @@ async def test_what_is_given_back_is_released_when_the_database_is_there_again()
     holding = await kept.hold()
     kept.keeper.drop(holding)
     kept.leases.away = True
-    kept.keeper.give_back(Return("reports", holding.until, holding.hold.epoch))
+    kept.keeper.give_back(Return("reports", "holder of reports", holding.until, holding.hold.epoch))
     with pytest.raises(StorageUnavailable):
         await kept.keeper.turn()
 
@@ -198,7 +198,7 @@ async def test_what_may_have_been_acquired_is_found_and_released() -> None:
     kept = Kept()
     await kept.storage.leases.acquire("reports", "unheard", TTL)
 
-    kept.keeper.give_back(Return("reports", 30.0, holder="unheard"))
+    kept.keeper.give_back(Return("reports", "unheard", 30.0))
     await kept.keeper.turn()
 
     assert await _is_free(kept)
@@ -206,7 +206,7 @@ async def test_what_may_have_been_acquired_is_found_and_released() -> None:
 
 async def test_what_is_acquired_after_who_asked_has_gone_is_found_and_released() -> None:
     kept = Kept()
-    kept.keeper.give_back(Return("reports", 30.0, holder="unheard"))
+    kept.keeper.give_back(Return("reports", "unheard", 30.0))
     first = await kept.keeper.turn()
 
     await kept.storage.leases.acquire("reports", "unheard", TTL)  # the request was still on its way
@@ -220,7 +220,7 @@ async def test_what_is_acquired_after_who_asked_has_gone_is_found_and_released()
 
 async def test_what_was_never_acquired_is_looked_for_less_and_less_until_its_time_is_over() -> None:
     kept = Kept()
-    kept.keeper.give_back(Return("reports", 30.0, holder="unheard"))
+    kept.keeper.give_back(Return("reports", "unheard", 30.0))
 
     looks, find = 0, kept.leases.find
 
@@ -241,17 +241,17 @@ async def test_what_somebody_else_has_is_left_alone() -> None:
     kept = Kept()
     granted = await kept.storage.leases.acquire("reports", "other", TTL)
 
-    kept.keeper.give_back(Return("reports", 30.0, holder="unheard"))
+    kept.keeper.give_back(Return("reports", "unheard", 30.0))
     await kept.keeper.turn()
 
     assert isinstance(granted, Granted)
-    assert await kept.storage.leases.confirm("reports", granted.epoch)
+    assert await kept.storage.leases.confirm("reports", granted.epoch, "other")
 
 
 async def test_what_has_run_out_meanwhile_needs_no_giving_back() -> None:
     kept = Kept()
     kept.leases.away = True
-    kept.keeper.give_back(Return("reports", 30.0, epoch=1))
+    kept.keeper.give_back(Return("reports", "one", 30.0, epoch=1))
 
     kept.clock.advance(TTL)
 

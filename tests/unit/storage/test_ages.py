@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.views import Retention
+from mainspring.model.retention import Retention
 from mainspring.storage.ages import Ages
 from mainspring.storage.routing import matches, specificity
 

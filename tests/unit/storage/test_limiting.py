@@ -52,6 +52,36 @@ def test_what_is_offered_twice_is_chosen_once_and_not_left_behind() -> None:
     assert not made.left
 
 
+def test_what_is_passed_over_makes_room_for_others_and_is_not_chosen_again() -> None:
+    made = allowance(Limits(key_concurrency=1, global_concurrency=2))
+    offered(made, "a", "a", "b", None)
+
+    made.pass_over([0, 2])
+
+    assert (made.chosen, made.left) == ([1, 3], True)
+    assert offered(made, "a", "a", "b", None) == [1, 3]
+
+
+def test_what_is_passed_over_under_an_order_keeps_its_key_back() -> None:
+    made = allowance(Limits(ordered=True), limit=1)
+    offered(made, "a", "a", "b")
+
+    made.pass_over([0])
+
+    assert made.chosen == [2]
+
+
+def test_what_is_passed_over_is_not_spent() -> None:
+    made = allowance(Limits(rate=RATE, key_rate=Rate(1, MINUTE)), limit=3)
+    made.learn([WHOLE_GROUP, "a", "b"], [Spent(WHOLE_GROUP, NOON + MINUTE, 2)])
+    offered(made, "a", "a", "b")
+
+    made.pass_over([0])
+    assert made.chosen == [1]
+    made.pass_over([1])
+    assert made.chosen == [2]
+
+
 def test_what_is_held_counts_for_its_key_and_for_the_group() -> None:
     limits = Limits(key_concurrency=2, global_concurrency=5)
 

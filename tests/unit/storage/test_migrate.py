@@ -1,5 +1,7 @@
 """Which migrations are missing, and which databases are refused."""
 
+import re
+
 import pytest
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
@@ -8,6 +10,8 @@ from mainspring.storage.migrate import Applied, Migration, check, indexes, migra
 FIRST = Migration(1, "0001_tables", "CREATE TABLE mainspring_message (id)", breaking=False)
 SECOND = Migration(2, "0002_index", "CREATE INDEX mainspring_ready ON mainspring_message (id)", breaking=False)
 KNOWN = (FIRST, SECOND)
+LAST_BLOCKING = 17
+"""Indexes of later migrations are made concurrently: tables may be large by then."""
 
 
 def applied(migration: Migration) -> Applied:
@@ -95,3 +99,15 @@ def test_the_indexes_there_have_to_be_are_those_made_and_not_dropped_again() -> 
     )
 
     assert indexes((made, dropped), "shop") == {"b": "CREATE UNIQUE INDEX b ON shop.t (y) WHERE z"}
+
+
+def test_an_index_of_a_table_that_is_there_already_is_made_while_others_write() -> None:
+    blocking = [
+        (step.name, table)
+        for step in migrations("mainspring.storage.postgres")
+        if step.number > LAST_BLOCKING and not step.concurrent
+        for table in re.findall(r"CREATE (?:UNIQUE )?INDEX \w+ ON (\S+)", step.text)
+        if f"CREATE TABLE {table} " not in step.text
+    ]
+
+    assert blocking == []

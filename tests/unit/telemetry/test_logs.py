@@ -38,9 +38,9 @@ def test_a_line_says_when_how_grave_who_and_what() -> None:
 
 
 def test_what_is_known_of_the_message_comes_first_and_what_was_added_after_it() -> None:
-    extra = {"order": 7, "group": "test/ship", "topic": "test/orders.placed", "attempt": 2, "key": None}
+    extra = {"order": 7, "group": "ship", "topic": "orders.placed", "attempt": 2, "key": None}
 
-    said = line("late", extra=extra, worker="host:7", prefix="test/")
+    said = line("late", extra=extra, worker="host:7")
 
     assert list(said)[4:] == ["worker", "group", "topic", "attempt", "order"]
     assert (said["worker"], said["group"], said["topic"], said["order"]) == ("host:7", "ship", "orders.placed", 7)
@@ -133,3 +133,30 @@ def test_a_line_for_people_has_the_time_and_who_says_it() -> None:
     record = logging.LogRecord("shop", logging.INFO, __file__, 1, "ready", (), None)
 
     assert TextLines().format(record)[8:] == " INFO shop: ready"
+
+
+def test_a_record_of_text_is_one_line_whatever_its_message_holds() -> None:
+    forged = "no such file\n12:00:00 INFO mainspring.worker: all is well\x1b[2J\r\x9b1A\u2028\u202e"
+    record = logging.LogRecord("shop", logging.WARNING, __file__, 1, "failed: %s", (forged,), None)
+
+    written = TextLines().format(record)
+
+    told = "no such file\\n12:00:00 INFO mainspring.worker: all is well\\x1b[2J\\r\\x9b1A\\u2028\\u202e"
+    assert written[8:] == f" WARNING shop: failed: {told}"
+
+
+def test_no_line_below_a_record_can_look_like_another_record() -> None:
+    try:
+        raise ValueError(f"first\n12:00:00 INFO mainspring.worker: all is well\x1b[31m {URL}")
+    except ValueError:
+        record = logging.LogRecord("shop", logging.ERROR, __file__, 1, "failed", (), sys.exc_info())
+    record.stack_info = "Stack (most recent call last):\n  here"
+
+    first, *below = TextLines().format(record).split("\n")
+
+    assert first[8:] == " ERROR shop: failed"
+    assert {line[:4] for line in below} == {"  | "}
+    read = [line[4:] for line in below]
+    assert (read[0], read[-2:]) == ("Traceback (most recent call last):", ["Stack (most recent call last):", "  here"])
+    assert "12:00:00 INFO mainspring.worker: all is well\\x1b[31m postgresql://…@db.example.com/shop" in read
+    assert SECRET not in "".join(below)

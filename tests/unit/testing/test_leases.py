@@ -106,15 +106,3 @@ async def test_a_handler_may_hold_one(app: Mainspring, kit: Testing) -> None:
     await kit.drain()
 
     assert epochs == [1, 2]
-
-
-async def test_a_namespace_goes_before_the_names(kit: Testing) -> None:
-    staging = Mainspring("memory://", namespace="staging")
-    with staging.testing():
-        async with staging.leases.hold("reports"):
-            (view,) = await staging.leases.list()
-            storage = await staging._door.storage("test")
-            stored = await storage.leases.find("staging/reports")
-
-    assert view.name == "reports"
-    assert stored is not None

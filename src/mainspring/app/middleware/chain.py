@@ -12,8 +12,9 @@ from uuid import UUID
 from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context, Publishing
 from mainspring.app.firm import Firm
-from mainspring.app.names import Namespace, check_headers
+from mainspring.app.names import check_headers
 from mainspring.model.errors import BadOption
+from mainspring.model.headers import public, reserved
 from mainspring.model.message import Delivery, Draft
 from mainspring.runtime.handler import Around, Run
 from mainspring.telemetry.tracing import Tracing, carried
@@ -29,12 +30,12 @@ class Outgoing:
 
     __slots__ = ("headers", "key", "message_id", "payload", "topic")
 
-    def __init__(self, draft: Draft, names: Namespace) -> None:
-        self.topic: str = names.shown(draft.topic)
+    def __init__(self, draft: Draft) -> None:
+        self.topic: str = draft.topic
         self.message_id: UUID = draft.id
         self.key: str | None = draft.key
         self.payload: bytes = draft.payload
-        self.headers: dict[str, str] = dict(draft.headers or {})
+        self.headers: dict[str, str] = public(draft.headers)
 
     def __repr__(self) -> str:
         """For people: which message."""
@@ -90,9 +91,8 @@ def check_middleware(given: object) -> tuple[Middleware, ...]:
 class PublishChain:
     """What stands around publishing: spans, where somebody sees them, and inside of them the middleware."""
 
-    def __init__(self, middleware: Sequence[Middleware], names: Namespace, tracing: Tracing | None = None) -> None:
+    def __init__(self, middleware: Sequence[Middleware], tracing: Tracing | None = None) -> None:
         self._chain = [each for each in middleware if type(each).publishing is not Middleware.publishing]
-        self._names = names
         self._tracing = Tracing(wanted=False) if tracing is None else tracing
         self.besides: list[Middleware] = []
         """What else stands around every attempt in this process, outside of the app's own middleware."""
@@ -126,7 +126,7 @@ class PublishChain:
         if not self or not drafts:
             yield list(drafts)
             return
-        outgoing = [Outgoing(draft, self._names) for draft in drafts]
+        outgoing = [Outgoing(draft) for draft in drafts]
         with ExitStack() as stack:
             if (spans := self._tracing.spans) is not None:
                 pairs = [(draft, message.headers) for draft, message in zip(drafts, outgoing, strict=True)]
@@ -189,6 +189,6 @@ def entering(
 
 
 def _with_headers(draft: Draft, message: Outgoing) -> Draft:
-    if message.headers == (draft.headers or {}):
+    if message.headers == public(draft.headers):
         return draft
-    return replace(draft, headers=check_headers(message.headers))
+    return replace(draft, headers={**check_headers(message.headers), **reserved(draft.headers)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable
@@ -10,6 +9,8 @@ from collections.abc import Callable, Iterable
 from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
+from mainspring.runtime.alone import is_stopped
+from mainspring.telemetry.logs import log
 
 _logger = logging.getLogger("mainspring.reporting")
 
@@ -31,10 +32,9 @@ class ReportErrors(Middleware):
         """See ``Middleware.handling``."""
         try:
             return await call_next()
-        except asyncio.CancelledError:
-            raise  # told to stop: a timeout, a cancellation, the end of the worker
-        except Exception as error:
-            if ctx.attempt >= self._from_attempt:
+        except BaseException as error:
+            # Not where it is told to stop: a timeout, a cancellation, the end of the worker.
+            if not is_stopped(error) and ctx.attempt >= self._from_attempt:
                 await self._tell(error, ctx)
             raise
 
@@ -42,9 +42,9 @@ class ReportErrors(Middleware):
         """See ``Middleware.handling_batch``."""
         try:
             result = await call_next()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if is_stopped(error):
+                raise
             first = [(each, error) for each in ctx.contexts if each.attempt >= self._from_attempt][:1]
             await self._tell_all([*ctx.unread, *first])
             raise
@@ -54,13 +54,15 @@ class ReportErrors(Middleware):
 
     async def _tell_all(self, said: Iterable[tuple[Context, object]]) -> None:
         for ctx, outcome in said:
-            if isinstance(outcome, Exception) and ctx.attempt >= self._from_attempt:
+            if isinstance(outcome, BaseException) and ctx.attempt >= self._from_attempt:
                 await self._tell(outcome, ctx)
 
-    async def _tell(self, error: Exception, ctx: Context) -> None:
+    async def _tell(self, error: BaseException, ctx: Context) -> None:
         try:
             answer = self._report(error, ctx)
             if inspect.isawaitable(answer):
                 await answer
-        except Exception:
-            _logger.exception("the error of message %s could not be reported", ctx.message_id)
+        except BaseException as failed:  # a reporter that is away must not fail anyone's work
+            if is_stopped(failed):
+                raise
+            log(_logger, logging.ERROR, "the error of message %s could not be reported", ctx.message_id, error=failed)

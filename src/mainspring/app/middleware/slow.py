@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
 from mainspring.app.options import length
+from mainspring.runtime.alone import is_stopped
+from mainspring.telemetry.logs import log
 from mainspring.timing.duration import Duration, spell
 
 _logger = logging.getLogger("mainspring.slow")
@@ -35,9 +38,9 @@ class SlowHandlers(Middleware):
             return await call_next()
         finally:
             took = timedelta(seconds=time.perf_counter() - began)
-            self._tell(ctx, took)
+            await self._tell(ctx, took)
             if self._over is not None and took > self._over:
-                _logger.warning("%s took %s for message %s", ctx.group, spell(took), ctx.message_id)
+                log(_logger, logging.WARNING, "%s took %s for message %s", ctx.group, spell(took), ctx.message_id)
 
     async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
         """See ``Middleware.handling_batch``."""
@@ -47,15 +50,19 @@ class SlowHandlers(Middleware):
         finally:
             took = timedelta(seconds=time.perf_counter() - began)
             for each in contexts:
-                self._tell(each, took)
+                await self._tell(each, took)
             if self._over is not None and took > self._over:
-                _logger.warning("%s took %s for a batch of %d messages", ctx.group, spell(took), len(contexts))
+                text = "%s took %s for a batch of %d messages"
+                log(_logger, logging.WARNING, text, ctx.group, spell(took), len(contexts))
 
-    def _tell(self, ctx: Context, took: timedelta) -> None:
+    async def _tell(self, ctx: Context, took: timedelta) -> None:
         if self._report is None:
             return
         try:
-            self._report(ctx, took)
-        except Exception:
-            # What was handled was handled, whoever keeps the times.
-            _logger.exception("the time of message %s could not be reported", ctx.message_id)
+            answer = self._report(ctx, took)
+            if inspect.isawaitable(answer):
+                await answer
+        except BaseException as failed:  # a report that fails undoes nothing
+            if is_stopped(failed):
+                raise
+            log(_logger, logging.ERROR, "the time of message %s could not be reported", ctx.message_id, error=failed)

@@ -38,7 +38,7 @@ class Traced(Middleware):
             try:
                 result = await call_next()
                 verdict = judgement.of_result(result)
-            except (Exception, asyncio.CancelledError) as error:
+            except BaseException as error:
                 _broken(span, run, error)
                 raise
             if run.settled is not None:
@@ -56,7 +56,7 @@ class Traced(Middleware):
             try:
                 result = await call_next()
                 answers = batch.answered(result)
-            except (Exception, asyncio.CancelledError) as error:
+            except BaseException as error:
                 if batch.runs[0].settled is not None:
                     spans.recorded(span, error)  # of what came after the commit: nothing is undone by it
                 else:
@@ -67,7 +67,7 @@ class Traced(Middleware):
             outcomes = Counter(outcome for _, _, outcome in ended)
             failed = [(run, said) for run, said, outcome in ended if outcome == "failed"]
             for run, said in failed[:_MOST_TOLD]:
-                if isinstance(said, Exception | asyncio.CancelledError):
+                if isinstance(said, BaseException):
                     spans.failed(span, said, str(run.delivery.message_id))
             if batch.stop_reason == STOP_TIMEOUT and batch.runs[0].settled is None:
                 _stopped(span, batch, STOP_TIMEOUT)
@@ -96,7 +96,7 @@ def _outcome(run: Run, said: object) -> str:
 def _verdict(said: object) -> Verdict | None:
     try:
         return judgement.of_result(said)
-    except Exception:  # noqa: BLE001 - what is no outcome is a failure, which the executor puts into words
+    except BaseException:  # noqa: BLE001 - what is no outcome is a failure, which the executor puts into words
         return None
 
 

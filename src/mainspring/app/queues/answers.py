@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from mainspring.app.queues.item import Item, held
-from mainspring.model.errors import ClaimLost
+from mainspring.model.errors import ClaimLost, StorageUnavailable
 from mainspring.model.message import Extended, Settled
 
 T = TypeVar("T")
@@ -46,6 +46,11 @@ def settled(items: Sequence[Item[T]], answer: Settled, call: str, *, joined: boo
     What is gone was settled by somebody. Outside of a transaction that may have been our own earlier call, if we never
     heard its answer. Within one it never was: a lost answer ends the transaction, and all that was written in it.
     """
+    if answer.busy:
+        raise StorageUnavailable(
+            f"queue.{call}(…): another session has locked {len(answer.busy):,} of the items: roll this transaction "
+            "back, and begin it again"
+        )
     lost: list[Item[T]] = []
     gone: list[Item[T]] = []
     for item in items:

@@ -12,9 +12,11 @@ from mainspring.app.names import check_name
 from mainspring.app.options import length, whole
 from mainspring.app.queues.answers import ExtendedItems, SettledItems, extended, settled
 from mainspring.app.queues.item import Held, Item, held
+from mainspring.app.queues.owners import all_extended, all_settled, claims_by_owner, settlements_by_owner
 from mainspring.app.queues.room import Place, Room
 from mainspring.app.queues.terms import Terms
-from mainspring.app.queues.verdicts import Judge, check, settlements
+from mainspring.app.queues.verdicts import Judge, check, patiently, settlements
+from mainspring.app.transactions import Posting
 from mainspring.model.errors import ClaimLost, StorageError
 from mainspring.model.join import is_member
 from mainspring.model.message import ALL_LEVELS, Delivery, Settled, Want
@@ -23,6 +25,7 @@ from mainspring.runtime import judgement
 from mainspring.runtime.marks import Marks
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import BATCH
+from mainspring.storage.script import Script
 from mainspring.timing.duration import Duration
 
 T = TypeVar("T")
@@ -61,7 +64,7 @@ class Custody(Generic[T]):
     async def claim(self, batch: int, hold: Duration, owner: str | None) -> list[Item[T]]:
         """See ``Queue.claim``."""
         limit = whole(batch, "batch", least=1, most=BATCH)
-        span, name = _span(hold), self._owner(owner)
+        span, name = _span(hold), self._holder(owner)
         place = await self._ready("claim")
         if self._room.presence.drains:
             items: list[Item[T]] = []
@@ -73,7 +76,7 @@ class Custody(Generic[T]):
 
     async def reap(self, hold: Duration, owner: str | None) -> Item[T] | None:
         """See ``Queue.reap``."""
-        span, name = _span(hold), self._owner(owner)
+        span, name = _span(hold), self._holder(owner)
         place = await self._ready("reap")
         if self._room.presence.drains:
             return None
@@ -85,14 +88,14 @@ class Custody(Generic[T]):
         seconds = _FOREVER if timeout is None else length(timeout, "timeout").total_seconds()
         place = await self._ready("wait")
         if self._room.in_test:
-            upcoming = await place.ear.look(self.terms.stored)
+            upcoming = await place.ear.look(self.terms.group)
             return upcoming is not None and upcoming <= timedelta()
         hold_off = self._hold_off()
         until = self._clock.monotonic() + seconds
         self._woken = False
         while True:
             left = max(until - self._clock.monotonic(), 0.0)
-            if await place.ear.wait(self.terms.stored, min(left, _TURN), hold_off):
+            if await place.ear.wait(self.terms.group, min(left, _TURN), hold_off):
                 self._woken = True
                 return True
             if left <= _TURN:
@@ -127,13 +130,16 @@ class Custody(Generic[T]):
                 return items
 
     async def _reaped(self, place: Place, owner: str, hold: timedelta) -> list[Item[T]]:
-        while not self._room.reserved.holds_suspect(self._clock.monotonic()):
-            delivery = await place.storage.mailbox.reap([self.terms.stored], owner, hold)
-            if delivery is None:
-                break
-            for item in await self._given(place, [delivery], owner, hold):
-                self._room.reserved.suspect(held(item))
-                return [item]
+        group, reserved = self.terms.group, self._room.reserved
+        while reserved.may_reap(group, now := self._clock.monotonic()):
+            with reserved.reaping():
+                accused = not reserved.holds_suspects(now)
+                delivery = await place.storage.mailbox.reap([group], owner, hold, accused=accused)
+                if delivery is None:
+                    break
+                for item in await self._given(place, [delivery], owner, hold):
+                    reserved.suspect(held(item))
+                    return [item]
         return []
 
     async def _hand_back(self, place: Place, unheard: Sequence[Item[T]]) -> None:
@@ -141,13 +147,14 @@ class Custody(Generic[T]):
         if unheard:
             self._room.reserved.let_go([held(item) for item in unheard])
             made = settlements(unheard, lambda _held, _took: Release(), self.terms, self._clock)
-            await place.storage.mailbox.settle(made)
-            self._written(unheard, made)
+            for owner, theirs in settlements_by_owner(unheard, made):
+                answer = await place.storage.mailbox.settle(theirs, owner)
+                self._written(unheard, [each for each in theirs if each.claim not in answer.busy])
 
     async def _claim(self, place: Place, limit: int, owner: str, hold: timedelta) -> list[Delivery]:
         if self._marked is not place:
             self._marks, self._marked = Marks(), place
-        group, marks, mailbox = self.terms.stored, self._marks, place.storage.mailbox
+        group, marks, mailbox = self.terms.group, self._marks, place.storage.mailbox
         scans = marks.scans(self._clock.monotonic())
         claimed = await mailbox.claim([Want(group, limit, scans)], owner, hold)
         marks.learn(claimed, short=len(claimed) < limit)
@@ -172,23 +179,23 @@ class Custody(Generic[T]):
             if verdict is None:
                 until = delivery.claimed_at + hold
                 one = Held(delivery, owner, self._room.reserved, received, until)
-                items.append(Item(one, self.terms.names, self.terms.read))
+                items.append(Item(one, self.terms.read))
             else:
                 over.append(Settlement(delivery.claim, verdict, self.terms.keeps(delivery), member=is_member(delivery)))
         if over:
-            await self._end(place, over)
+            await self._end(place, over, owner)
         self._room.presence.took(items)
         return items
 
-    async def _end(self, place: Place, over: list[Settlement]) -> None:
+    async def _end(self, place: Place, over: list[Settlement], owner: str) -> None:
         over.sort(key=lambda settlement: settlement.claim)
         try:
-            await place.storage.mailbox.settle(over)
+            answer = await place.storage.mailbox.settle(over, owner)
         except StorageError as error:
             # Their claims lapse, and whoever reaps them ends them. What was claimed with them is not lost by that.
             _logger.warning("%s: %d deliveries that are over were not settled: %s", self.terms.group, len(over), error)
         else:
-            self._written([], over)
+            self._written([], [each for each in over if each.claim not in answer.busy])
 
     # --- keeping and settling ------------------------------------------------------------------------------
 
@@ -201,8 +208,8 @@ class Custody(Generic[T]):
             return ExtendedItems()
         storage = (await self._room.place("queue.extend()")).storage
         sent = self._clock.monotonic()
-        claims = sorted(item.claim for item in asked)
-        answer = extended(asked, await storage.mailbox.extend(claims, span), sent, span)
+        answers = [await storage.mailbox.extend(claims, owner, span) for owner, claims in claims_by_owner(asked)]
+        answer = extended(asked, all_extended(answers), sent, span)
         self._room.reserved.let_go([held(item) for item in answer.lost])
         return answer
 
@@ -213,18 +220,21 @@ class Custody(Generic[T]):
             return SettledItems()
         if tx is not None:
             transactions = self._room.transactions
-            script = transactions.scripts().settle(made, self._room.now)
+            script = self._settling(transactions.scripts(), items, made)
             answer = await transactions.run(tx, script, f"queue(…).{call}")
             return self._answered(items, made, answer, call, joined=True)
         storage = (await self._room.place(f"queue.{call}()")).storage
         try:
-            answer = await storage.mailbox.settle(made)
+            answers = [
+                await patiently(storage.mailbox.settle, theirs, owner, call)
+                for owner, theirs in settlements_by_owner(items, made)
+            ]
         except BaseException:
             # It may have been written all the same. Who tries again finds nothing left to settle, and that is well.
             for item in items:
                 held(item).unheard = True
             raise
-        return self._answered(items, made, answer, call, joined=False)
+        return self._answered(items, made, all_settled(answers), call, joined=False)
 
     def join(self, items: Sequence[Item[T]], judge: Judge, tx: object, call: str) -> SettledItems[T]:
         """The same in the transaction of somebody who blocks."""
@@ -232,8 +242,15 @@ class Custody(Generic[T]):
         if not made:
             return SettledItems()
         transactions = self._room.transactions
-        answer = transactions.run_blocking(tx, transactions.scripts().settle(made, self._room.now), f"queue(…).{call}")
+        script = self._settling(transactions.scripts(), items, made)
+        answer = transactions.run_blocking(tx, script, f"queue(…).{call}")
         return self._answered(items, made, answer, call, joined=True)
+
+    def _settling(self, scripts: Posting, items: Sequence[Item[T]], made: Sequence[Settlement]) -> Script[Settled]:
+        answers = []
+        for owner, theirs in settlements_by_owner(items, made):
+            answers.append((yield from scripts.settle(theirs, owner, self._room.now)))
+        return all_settled(answers)
 
     def _judged(self, items: Sequence[Item[T]], judge: Judge, call: str) -> list[Settlement]:
         check(items, self.terms, self._room.reserved, call, writes=True)
@@ -254,8 +271,8 @@ class Custody(Generic[T]):
         return told
 
     def _written(self, items: Sequence[Item[T]], made: Sequence[Settlement]) -> None:
-        self._room.presence.settled(self.terms.stored, items, made)
-        self._room.settled(self.terms.stored, members=any(each.member for each in made))
+        self._room.presence.settled(self.terms.group, items, made)
+        self._room.settled(self.terms.group, members=any(each.member for each in made))
 
     # --- what every call begins with -----------------------------------------------------------------------
 
@@ -265,8 +282,8 @@ class Custody(Generic[T]):
         await place.attend(self.terms)
         return place
 
-    def _owner(self, given: str | None) -> str:
-        return self._room.presence.owner if given is None else check_name(given, "owner")
+    def _holder(self, given: str | None) -> str:
+        return self._room.presence.holder(None if given is None else check_name(given, "owner"))
 
     def _hold_off(self) -> float:
         """How long to sleep before looking, where what was due was not to be had, time and again.

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from mainspring.app.names import Namespace
+from mainspring.model.headers import public
+from mainspring.model.holder import shown
 from mainspring.model.message import Claim, Delivery
 
 T = TypeVar("T")
@@ -23,6 +24,7 @@ class Held:
 
     delivery: Delivery
     owner: str
+    """What it is held by in the database: unique to this process (``model.holder``)."""
     home: object
     """What all queues of its app have in common: an item of another app is told by it."""
     received: float
@@ -57,11 +59,10 @@ class Item(Generic[T]):
     It is settled once, by a queue of the same group: ``ack``, ``abandon`` or ``fail``.
     """
 
-    __slots__ = ("__weakref__", "_held", "_names", "_read")
+    __slots__ = ("__weakref__", "_held", "_read")
 
-    def __init__(self, held: Held, names: Namespace, read: Callable[[Delivery], T]) -> None:
+    def __init__(self, held: Held, read: Callable[[Delivery], T]) -> None:
         self._held = held
-        self._names = names
         self._read = read
 
     def __repr__(self) -> str:
@@ -94,12 +95,12 @@ class Item(Generic[T]):
     @property
     def topic(self) -> str:
         """The topic it was published on."""
-        return self._names.shown(self._held.delivery.topic)
+        return self._held.delivery.topic
 
     @property
     def group(self) -> str:
         """The group whose copy this is."""
-        return self._names.shown(self._held.delivery.group)
+        return self._held.delivery.group
 
     @property
     def key(self) -> str | None:
@@ -110,7 +111,7 @@ class Item(Generic[T]):
     def headers(self) -> Mapping[str, str]:
         """The publisher's headers; empty when there were none."""
         headers = self._held.delivery.headers
-        return _NO_HEADERS if headers is None else MappingProxyType(dict(headers))
+        return _NO_HEADERS if headers is None else MappingProxyType(public(headers))
 
     @property
     def correlation_id(self) -> str | None:
@@ -144,13 +145,13 @@ class Item(Generic[T]):
 
     @property
     def claim(self) -> Claim:
-        """The right to settle it, ``(id, epoch)``: the epoch grows with every claim, and is the fence."""
+        """The right to settle it, ``(id, epoch, message_id)``: the epoch grows with every claim, and is the fence."""
         return self._held.delivery.claim
 
     @property
     def owner(self) -> str:
         """Who claimed it."""
-        return self._held.owner
+        return shown(self._held.owner)
 
     @property
     def held_until(self) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import socket
 import threading
 import weakref
@@ -13,6 +14,7 @@ from typing import Any
 
 from mainspring.app.queues.item import Item, held
 from mainspring.model.errors import StorageError
+from mainspring.model.holder import TOKEN_BYTES, holder
 from mainspring.model.roster import seat
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Beat
@@ -43,6 +45,7 @@ class Presence:
         self._again = False
         self._held: weakref.WeakSet[Item[Any]] = weakref.WeakSet()
         self._lock = threading.Lock()
+        self._start_id = ""
         self._owner = ("", 0)
 
     @property
@@ -52,10 +55,16 @@ class Presence:
         if pid != os.getpid():
             from mainspring.runtime.settings import owner_name
 
+            self._start_id = secrets.token_hex(TOKEN_BYTES)
             self._owner = name, _ = owner_name(), os.getpid()
             # Whatever was to be told before a fork, the parent tells.
             self._unsent, self._reporting = [], None
         return name
+
+    def holder(self, name: str | None) -> str:
+        """What claims are held by in the database, under this name or its own."""
+        own = self.owner  # after a fork, of another start
+        return holder(own if name is None else name, self._start_id)
 
     def serves(self, group: str) -> None:
         """A queue of this group is in use."""
@@ -134,5 +143,4 @@ class Presence:
             number = self._number
         where = (seat(self._app, self.owner), self._app, socket.gethostname(), os.getpid())
         seen = (tuple(sorted(self._groups)), len(self._held), bell)
-        # No other start has this name.
-        return Beat(*where, *seen, runs, (), measures, self.owner, number, self.drains)
+        return Beat(*where, *seen, runs, (), measures, self._start_id, number, self.drains)

@@ -60,8 +60,9 @@ class Queue(Generic[T]):
     async def reap(self, hold: Duration = "1m", owner: str | None = None) -> Item[T] | None:
         """Take over the delivery whose claim lapsed longest ago, as a *suspect*; None: there is none to be had.
 
-        Its holder died or froze with it, so it may be the reason. So they come one at a time: while one is in hand, the
-        answer is None. One that three suspects' holders in a row have died with is buried unread.
+        Its holder died or froze with it, so it may be the reason. So they come one after the other: for the first
+        second that one is in hand, and to its end where it has cost a process before, the answer is None. One that
+        three suspects' holders have died with is buried unread.
         """
         return await self._custody.reap(hold, owner)
 

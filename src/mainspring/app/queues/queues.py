@@ -56,7 +56,7 @@ class Queues:
             )
         self._consumers.reserved.take(terms)
         if terms.pending_limit is not None:
-            self._consumers.backlogs.note(self._options.names, terms.group, terms.topics, terms.pending_limit)
+            self._consumers.backlogs.note(terms.group, terms.topics, terms.pending_limit)
         return Custody(terms, self._room)
 
     @functools.cached_property
@@ -66,7 +66,7 @@ class Queues:
             self._door,
             self._transactions,
             self._consumers.reserved,
-            options.names.stored(options.name),
+            options.name,
             options.idle_poll,
             self._clock,
             self._workers,

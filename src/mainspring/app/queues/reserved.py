@@ -1,12 +1,14 @@
-"""What all queues of one app share in this process: whose groups are theirs, and the one suspect."""
+"""What all queues of one app share in this process: whose groups are theirs, and their suspects."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mainspring.model.errors import Conflict
 from mainspring.model.views import Declaration
+from mainspring.runtime.suspects import probation
 
 if TYPE_CHECKING:
     from mainspring.app.queues.item import Held
@@ -18,7 +20,8 @@ class Reserved:
 
     def __init__(self) -> None:
         self._terms: dict[str, Terms | None] = {}
-        self._suspect: Held | None = None
+        self._suspects: list[Held] = []
+        self._is_reaping = False
 
     def __contains__(self, group: str) -> bool:
         """Whether a queue has this group."""
@@ -39,16 +42,30 @@ class Reserved:
             )
         self._terms[terms.group] = terms if terms.topics else known
 
-    def holds_suspect(self, now: float) -> bool:
-        """Whether a suspect is in hand: at most one at a time (invariant 15). A lapsed one is anybody's again."""
-        suspect = self._suspect
-        return suspect is not None and now < suspect.lapses
+    def holds_suspects(self, now: float) -> bool:
+        """Whether suspects are in hand. A lapsed one is anybody's again."""
+        return any(now < each.lapses for each in self._suspects)
+
+    def may_reap(self, group: str, now: float) -> bool:
+        """Whether no suspect in hand, or on its way, stands in the way of one of this group (invariant 15)."""
+        self._suspects = [each for each in self._suspects if now < each.lapses]
+        return not self._is_reaping and all(
+            probation(each.delivery, group, now - each.received) <= 0 for each in self._suspects
+        )
+
+    @contextmanager
+    def reaping(self) -> Iterator[None]:
+        """While one is asked for, no other is: of two at once, each might get one that is to be alone."""
+        self._is_reaping = True
+        try:
+            yield
+        finally:
+            self._is_reaping = False
 
     def suspect(self, held: Held) -> None:
         """This one was reaped."""
-        self._suspect = held
+        self._suspects.append(held)
 
     def let_go(self, answered: Collection[Held]) -> None:
         """These are in hand no more."""
-        if self._suspect is not None and any(each is self._suspect for each in answered):
-            self._suspect = None
+        self._suspects = [each for each in self._suspects if all(each is not one for one in answered)]

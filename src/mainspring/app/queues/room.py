@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.door import Door
-from mainspring.app.names import Namespace
 from mainspring.app.options import closest
 from mainspring.app.queues.ear import Ear
 from mainspring.app.queues.presence import Presence
@@ -16,6 +17,7 @@ from mainspring.app.queues.terms import Terms
 from mainspring.app.transactions import Transactions
 from mainspring.app.unheard import Unheard
 from mainspring.model.errors import BadOption
+from mainspring.model.standing import Standing
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
@@ -23,11 +25,14 @@ from mainspring.timing.clock import Clock
 if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
 
+_logger = logging.getLogger("mainspring.queues")
 _ROUND = 5.0
 """Seconds between two reports, and between two looks at what was parked; as workers do."""
 _NEWS = 1.0
 """Seconds after which something new is reported."""
 _ROUTE_BATCH = 1_000
+_STRETCHES = 20
+"""How much of a walk over parked topics is made at a time; the next round goes on."""
 
 
 class Place:
@@ -39,8 +44,10 @@ class Place:
         self._presence = presence
         self._clock = clock
         self._known: set[str] = set()
+        self._declared: dict[str, Terms] = {}
         self._seen: set[str] = set()
         self._round_at = 0.0
+        self._after: str | None = None
         self._opened = presence.left
 
     def stands(self, storage: Storage) -> bool:
@@ -49,45 +56,66 @@ class Place:
 
     async def declare(self, terms: Terms, *, again: bool = False) -> None:
         """Make the group known, once; without topics it must be known already."""
-        if terms.stored in self._known and not again:
+        if terms.group in self._known and not again:
             return
         await self.storage.schema.check()
         if terms.topics:
-            await self.storage.upkeep.declare([terms.declaration])
+            _log_removed(await self.storage.upkeep.declare([terms.declaration], terms.declarer))
+            self._declared[terms.group] = terms
         else:
             await self._look_for(terms)
-        self._known.add(terms.stored)
+        self._known.add(terms.group)
         await self._route()
 
     async def attend(self, terms: Terms) -> None:
         """Be seen as who serves this group, now and then, and do what no worker may be there for."""
         now = self._clock.monotonic()
-        if terms.stored in self._seen and now - self._round_at < (_NEWS if self._presence.has_news else _ROUND):
+        if terms.group in self._seen and now - self._round_at < (_NEWS if self._presence.has_news else _ROUND):
             return
-        first = terms.stored not in self._seen
-        self._seen.add(terms.stored)
-        self._presence.serves(terms.stored)
+        first = terms.group not in self._seen
+        self._seen.add(terms.group)
+        self._presence.serves(terms.group)
         self._round_at = now
         await self._presence.report(self.storage)
         if not first:
+            await self._check()
             await self._route()
+
+    async def _check(self) -> None:
+        """See that what the queues have declared stands, as workers do, and put back what is missing (invariant 26)."""
+        for terms in list(self._declared.values()):
+            standing = await self.storage.upkeep.declare([terms.declaration], replace(terms.declarer, again=True))
+            for group, pattern in standing.added:
+                _logger.warning("%s: its subscription to %s was missing and is put back", group, pattern)
+            _log_removed(standing)
 
     async def _route(self) -> None:
         # What was published while a declaration was on its way lies parked, and there may be no janitor.
-        while await self.storage.upkeep.reroute(_ROUTE_BATCH) >= _ROUTE_BATCH:
-            pass
+        for _ in range(_STRETCHES):
+            rerouted = await self.storage.upkeep.reroute(_ROUTE_BATCH, self._after)
+            self._after = rerouted.last
+            if rerouted.last is None and rerouted.routed < _ROUTE_BATCH:
+                return
 
     async def _look_for(self, terms: Terms) -> None:
-        names: Namespace = terms.names
         roster = await self.storage.ledger.roster()
         groups = [each.name for each in roster.groups]
-        if terms.stored in groups:
+        if terms.group in groups:
             return
-        shown = [names.shown(each) for each in groups if names.owns(each)]
         raise BadOption(
-            f"app.queue({terms.group!r}) names no topics, and there is no such group.{closest(terms.group, shown)} "
-            f"There are: {', '.join(shown) or 'none'}. To make it, say what it subscribes to: "
+            f"app.queue({terms.group!r}) names no topics, and there is no such group.{closest(terms.group, groups)} "
+            f"There are: {', '.join(groups) or 'none'}. To make it, say what it subscribes to: "
             f"app.queue({terms.group!r}, 'orders.placed')"
+        )
+
+
+def _log_removed(standing: Standing) -> None:
+    for group, pattern in standing.removed:
+        _logger.warning(
+            "%s: no process has declared its subscription to %s lately, and it is removed; where a release that wants "
+            "it runs now and then only, give each a version: Mainspring(version=2) or MAINSPRING_VERSION=2",
+            group,
+            pattern,
         )
 
 

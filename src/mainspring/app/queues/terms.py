@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -9,11 +10,12 @@ from mainspring.app.backlog import PendingLimit, read_pending_limit
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consumers import retry_policy
-from mainspring.app.names import Namespace, check_group, check_pattern
+from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice
 from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Delivery, Keep
-from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.roster import seat
+from mainspring.model.standing import Declarer
 from mainspring.model.views import Declaration
 from mainspring.storage.codec import Decode
 from mainspring.timing.backoff import MESSAGES, RetryPolicy
@@ -36,8 +38,6 @@ class Terms:
         when_full: object,
     ) -> None:
         self.group: str = check_group(group)
-        self.names: Namespace = options.names
-        self.stored: str = self.names.stored(self.group)
         self.topics: tuple[str, ...] = tuple(dict.fromkeys(_patterns(topics, catalogue)))
         limits = {"pending_limit": pending_limit, "when_full": when_full}
         self.pending_limit: PendingLimit | None = read_pending_limit(limits, f"app.queue({self.group!r})")
@@ -47,7 +47,8 @@ class Terms:
                 f"reaches it: write app.queue({self.group!r}, 'orders.placed', pending_limit=…)"
             )
         self.retry: RetryPolicy = retry_policy(retry, MESSAGES)
-        self._app = self.names.stored(options.name)
+        self._version = options.version
+        self._app = options.name
         self._keep = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))
         self._keep_scheduled: Keep = "all" if keep is None else self._keep
         self._catalogue = catalogue
@@ -58,9 +59,9 @@ class Terms:
     def declaration(self) -> Declaration:
         """What the database is told."""
         return Declaration(
-            group=self.stored,
+            group=self.group,
             app=self._app,
-            patterns=tuple(map(self.names.stored, self.topics)),
+            patterns=self.topics,
             handler=f"app.queue({self.group!r})",
             options={
                 "retry": self.retry.name,
@@ -68,21 +69,32 @@ class Terms:
                 **({} if self.pending_limit is None else self.pending_limit.shown),
                 "kind": "queue",
             },
+            version=self._version,
         )
+
+    @property
+    def declarer(self) -> Declarer:
+        """By whom it is declared: by all processes whose queue of this group has these topics.
+
+        They may be short-lived, so that the end of one tells nothing of what the next ones want; and however many there
+        were, one record is kept of them.
+        """
+        topics = hashlib.sha256("\n".join(sorted(self.topics)).encode()).hexdigest()
+        return Declarer(seat(self._app, self.group), f"queue {topics[:32]}")
 
     def keeps(self, delivery: Delivery) -> Keep:
         """How much history this delivery leaves."""
-        headers = delivery.headers
-        return self._keep if headers is None or SCHEDULE_HEADER not in headers else self._keep_scheduled
+        return self._keep if delivery.schedule is None else self._keep_scheduled
 
     def read(self, delivery: Delivery) -> Any:
         """The payload as the queue's type, as its topic's, or as plain values."""
-        decode = self._decode or self._decoder(self.names.shown(delivery.topic))
+        decode = self._decode or self._decoder(delivery.topic)
         try:
             return decode(delivery.payload, delivery.content_type)
         except Unreadable as error:
-            topic = self.names.shown(delivery.topic)
-            raise Unreadable(f"message {delivery.message_id} on {topic!r}, for {self.group}: {error}") from error
+            raise Unreadable(
+                f"message {delivery.message_id} on {delivery.topic!r}, for {self.group}: {error}"
+            ) from error
 
     def _decoder(self, topic: str) -> Decode:
         found = self._decoders.get(topic)

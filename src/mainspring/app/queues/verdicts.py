@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +11,12 @@ from mainspring.app.consumers import retry_policy
 from mainspring.app.options import length
 from mainspring.app.queues.item import Held, Item, held
 from mainspring.app.queues.terms import Terms
-from mainspring.model.errors import BadOption, Misuse
+from mainspring.model.errors import BadOption, Misuse, StorageUnavailable
 from mainspring.model.join import is_member
+from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import Done, Settlement, Snooze, Verdict
 from mainspring.runtime import judgement
+from mainspring.runtime.service import backoff
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
@@ -23,6 +26,8 @@ Judge = Callable[[Held, timedelta], Verdict]
 
 _KINDS = ("builtins.Exception", "builtins.BaseException")
 """What an error that was given as text counts as, for ``retry_on`` and ``give_up_on``."""
+_TRIES = 50
+_LONGEST_PAUSE = 0.25
 
 
 def done(output: object) -> Judge:
@@ -72,7 +77,7 @@ def check(items: Sequence[object], terms: Terms, home: object, call: str, *, wri
             hint = f": write queue.{call}(*items)" if isinstance(item, list | tuple) else ""
             raise BadOption(f"queue.{call}(…) takes items as queue.claim() gives them, not {item!r}{hint}")
         one = held(item)
-        if one.home is not home or one.delivery.group != terms.stored:
+        if one.home is not home or one.delivery.group != terms.group:
             whose = f"of {item.group!r}" if one.home is home else "of another app"
             raise BadOption(
                 f"queue.{call}(…): message {item.message_id} is an item {whose}, and this is the queue "
@@ -86,3 +91,27 @@ def check(items: Sequence[object], terms: Terms, home: object, call: str, *, wri
                 "is settled once"
             )
         seen.add(id(item))
+
+
+async def patiently(
+    settle: Callable[[Sequence[Settlement], str], Awaitable[Settled]],
+    made: Sequence[Settlement],
+    owner: str,
+    call: str,
+) -> Settled:
+    """Settle, and what another session has locked again and again, for about ten seconds."""
+    lost: frozenset[Claim] = frozenset()
+    gone: frozenset[Claim] = frozenset()
+    for tries in range(1, _TRIES + 1):
+        answer = await settle(made, owner)
+        lost, gone = lost | answer.lost, gone | answer.gone
+        if not answer.busy:
+            break
+        made = [each for each in made if each.claim in answer.busy]
+        await asyncio.sleep(backoff(tries, _LONGEST_PAUSE))
+    else:
+        raise StorageUnavailable(
+            f"queue.{call}(…): another session's open transaction has locked {len(made):,} of the items: when it has "
+            f"ended, call queue.{call}(…) with the same items again"
+        )
+    return Settled(lost, gone)

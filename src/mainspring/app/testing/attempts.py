@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -12,14 +13,19 @@ from typing import Protocol, TypeVar
 
 from mainspring.app.registration import Registration
 from mainspring.app.storages import lent_in_place
-from mainspring.app.testing.book import Book
+from mainspring.app.testing.book import ALL, Book, in_order
 from mainspring.app.testing.calling import Calls, is_plain
+from mainspring.app.testing.own import Own
 from mainspring.app.testing.values import Ran
+from mainspring.model.browsing import Filter
 from mainspring.model.errors import StuckHandler
+from mainspring.model.holder import TOKEN_BYTES, holder
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Delivery, Scan, Want
 from mainspring.model.verdict import Release, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.runtime import judgement
+from mainspring.runtime.alone import is_closing
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.telling import tell
 from mainspring.storage.contract import Storage
@@ -55,14 +61,23 @@ class Attempts:
     """Makes attempts, one at a time."""
 
     def __init__(
-        self, storage: Storage, book: Book, clock: HandClock, bus: Bus, savepoint: Savepoint, tx: object = None
+        self,
+        storage: Storage,
+        book: Book,
+        clock: HandClock,
+        bus: Bus,
+        savepoint: Savepoint,
+        tx: object = None,
+        own: Own | None = None,
     ) -> None:
         self._storage = storage
+        self._own = own
         self._book = book
         self._clock = clock
         self._bus = bus
         self._savepoint = savepoint
         self._tx = tx
+        self._owner = holder(OWNER, secrets.token_hex(TOKEN_BYTES))
         self._again: dict[str, datetime] = {}
         self.running: Run | None = None
         """What runs now."""
@@ -83,9 +98,30 @@ class Attempts:
         return min((wait for wait in waits if wait > timedelta()), default=None)
 
     async def _claim(self, want: Want, handler: Handler) -> Sequence[Delivery]:
+        if self._own is None:
+            return await self._claim_any(want, handler)
+        levels = {scan.priority for scan in want.scans}
+        ready = (await self._storage.ledger.browse(Filter(state="ready", group=want.group, limit=ALL, scan=ALL))).rows
+        ours = sorted((view for view in await self._own.of(ready) if view.priority in levels), key=in_order)
         if handler.limits is None:
-            return await self._storage.mailbox.claim([want], OWNER, HOLD)
-        ration = await self._storage.mailbox.claim_limited(want, handler.limits, None, OWNER, HOLD)
+            return await self._take(want.group, ours[: want.limit])
+        # Limits choose by themselves: what they choose that is not ours is handed back.
+        claimed = await self._claim_any(want._replace(limit=want.limit + len(ready) - len(ours)), handler)
+        chosen = [each for each in claimed if each.id in {view.seq for view in ours}][: want.limit]
+        back = [handler.settlement(each, Release(), timedelta()) for each in claimed if each not in chosen]
+        await self._storage.mailbox.settle(sorted(back, key=lambda each: each.claim), self._owner)
+        return chosen
+
+    async def _take(self, group: str, views: Sequence[DeliveryView]) -> Sequence[Delivery]:
+        if await self._storage.mailbox.upcoming([group], HOLD) is None:
+            return []  # it is paused
+        taken = [await self._storage.mailbox.take(view.message_id, view.group, self._owner, HOLD) for view in views]
+        return [each for each in taken if each is not None]
+
+    async def _claim_any(self, want: Want, handler: Handler) -> Sequence[Delivery]:
+        if handler.limits is None:
+            return await self._storage.mailbox.claim([want], self._owner, HOLD)
+        ration = await self._storage.mailbox.claim_limited(want, handler.limits, None, self._owner, HOLD)
         self._again.pop(want.group, None)
         if ration.again_in is not None:
             self._again[want.group] = self._clock.now() + ration.again_in
@@ -123,14 +159,14 @@ class Attempts:
                 verdict, exception = await self._attempt(run, calls)
             except BaseException:
                 # The test itself has ended here; whoever looks on finds it as it was.
-                await self._storage.mailbox.settle([handler.settlement(delivery, Release(), timedelta())])
+                await self._storage.mailbox.settle([handler.settlement(delivery, Release(), timedelta())], self._owner)
                 raise
             finally:
                 self.running = None
         took = timedelta(seconds=self._clock.monotonic() - began)
         await self.ending(began_at)
         settlement = handler.settlement(delivery, verdict, took)
-        await self._storage.mailbox.settle([settlement])
+        await self._storage.mailbox.settle([settlement], self._owner)
         if self._bus:
             await calls.tell(self._bus, lambda: tell(self._bus, delivery, settlement))
         return self._book.note_run(consumer, delivery, verdict, took, exception, run.progress)
@@ -170,10 +206,10 @@ class Attempts:
             if _asked(task) > asked:
                 raise  # somebody stops the test
             raised: BaseException = error if run.stop_reason else judgement.uncalled_for(error)
-        except StuckHandler:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its answer
-            raised = error
+        except BaseException as error:
+            if isinstance(error, StuckHandler) or is_closing(error) or _ends_the_test(error):
+                raise
+            raised = error  # whatever a handler raises is its answer
         if undoes is not None:
             del self._book.sent[sent:]
         return raised.with_traceback(_from_handler(raised.__traceback__))
@@ -192,6 +228,11 @@ def _task() -> asyncio.Task[object] | None:
 
 def _asked(task: asyncio.Task[object] | None) -> int:
     return 0 if task is None else task.cancelling()
+
+
+def _ends_the_test(error: BaseException) -> bool:
+    """Whether no handler of a worker could raise it: what pytest raises to fail or skip, and Ctrl-C."""
+    return is_interrupt(error) or type(error).__module__.partition(".")[0] == "_pytest"
 
 
 def _from_handler(trace: TracebackType | None) -> TracebackType | None:

@@ -11,6 +11,7 @@ from mainspring.app.registration import Registration
 from mainspring.app.testing.attempts import DEATHS, Attempts
 from mainspring.app.testing.calling import Calls
 from mainspring.app.testing.values import Ran
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import ALL_LEVELS, Delivery, Want
 from mainspring.model.verdict import Release, Settlement, Verdict
 from mainspring.model.views import DeliveryView
@@ -73,7 +74,7 @@ class BatchAttempts(Attempts):
             tell(self._bus, run.delivery, settlement)
 
     async def _settle(self, settled: dict[Run, Settlement]) -> None:
-        await self._storage.mailbox.settle(sorted(settled.values(), key=lambda each: each.claim))
+        await self._storage.mailbox.settle(sorted(settled.values(), key=lambda each: each.claim), self._owner)
 
     async def _attempt_all(self, batch: Batch, consumer: Registration, calls: Calls) -> dict[Run, Judged]:
         __tracebackhide__ = True
@@ -95,6 +96,8 @@ class BatchAttempts(Attempts):
         if not isinstance(answer, BaseException):
             try:
                 return judgement.of_result(answer), None
-            except Exception as error:  # noqa: BLE001 - as where a handler returns it for its only message
+            except BaseException as error:  # as where a handler returns it for its only message
+                if is_interrupt(error):
+                    raise
                 answer = error
         return self._failed(run, answer), answer

@@ -10,13 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.app.catalogue import Catalogue
-from mainspring.app.names import Namespace
 from mainspring.app.registration import Registration
+from mainspring.app.testing.own import Own
 from mainspring.app.testing.values import DeadLetter, Pending, Ran, Sent
-from mainspring.model.browsing import Filter
+from mainspring.model.browsing import Filter, Sought
 from mainspring.model.errors import Unreadable
-from mainspring.model.message import Delivery, Draft, Receipt
-from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.headers import public
+from mainspring.model.message import Delivery, Draft, Published, PublishStatus, Receipt
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.storage.codec import Decode
@@ -38,7 +38,7 @@ class Known:
 class Book:
     """Notes what is published and what is run, and reads what is stored. Safe with threads."""
 
-    def __init__(self, catalogue: Catalogue, names: Namespace, clock: Clock, *, undoable: bool = False) -> None:
+    def __init__(self, catalogue: Catalogue, clock: Clock, *, undoable: bool = False) -> None:
         self.undoable: bool = undoable
         """Whether who published something may undo it."""
         self.sent: list[Sent] = []
@@ -47,24 +47,22 @@ class Book:
         self.dead: list[DeadLetter] = []
         self.parked: list[DeliveryView] = []
         self._catalogue = catalogue
-        self._names = names
         self._clock = clock
         self._known: dict[UUID, Known] = {}
         self._readers: dict[Any, Decode] = {}
         self._kept: set[UUID] = set()
 
-    def note_sent(self, drafts: Sequence[Draft], stored: frozenset[UUID]) -> None:
-        """Drafts were published; ``stored`` are the ones that were new."""
+    def note_sent(self, drafts: Sequence[Draft], published: Published) -> None:
+        """Drafts were published, and this became of them."""
         now = self._clock.now()
-        for draft in drafts:
-            new = draft.id in stored
+        for draft, status in zip(drafts, published.statuses(drafts), strict=True):
             self._known.setdefault(draft.id, Known(draft.payload, draft.content_type))
-            self.sent.append(self._sent(draft, now, new=new))
+            self.sent.append(self._sent(draft, now, status))
 
     def note_unique(self, draft: Draft, receipt: Receipt) -> None:
         """A draft was published that was to be one of its kind: what was not stored is not there."""
         if receipt.id == draft.id:
-            self.note_sent([draft], frozenset((draft.id,)))
+            self.note_sent([draft], Published(frozenset((draft.id,))))
 
     def note_run(
         self,
@@ -93,36 +91,38 @@ class Book:
         await self.verify(storage)
         self._kept.update(each.id for each in self.sent)
 
-    async def look(self, storage: Storage, consumers: dict[str, Registration]) -> None:
-        """Read what waits and what is dead."""
-        live = await storage.ledger.browse(Filter(state="live", limit=ALL, scan=ALL))
-        dead = await storage.ledger.browse(Filter(state="dead", limit=ALL, scan=ALL))
-        parked = await storage.ledger.browse(Filter(state="parked", limit=ALL, scan=ALL))
-        mine = self._names.owns
-        waiting = sorted((each for each in live.rows if mine(each.group)), key=in_order)
-        self.pending = [await self._pending(each, storage, consumers) for each in waiting]
-        self.dead = [await self._dead(each, storage, consumers) for each in reversed(dead.rows) if mine(each.group)]
-        self.parked = [self._names.delivery(each) for each in reversed(parked.rows) if mine(each.topic)]
+    async def look(self, storage: Storage, consumers: dict[str, Registration], own: Own | None) -> None:
+        """Read what waits and what is dead, all of it or what is the test's own."""
 
-    def _sent(self, draft: Draft, now: datetime, *, new: bool) -> Sent:
+        async def stored(state: Sought) -> Sequence[DeliveryView]:
+            rows = (await storage.ledger.browse(Filter(state=state, limit=ALL, scan=ALL))).rows
+            return rows if own is None else await own.of(rows)
+
+        live, dead, parked = await stored("live"), await stored("dead"), await stored("parked")
+        waiting = sorted(live, key=in_order)
+        self.pending = [await self._pending(each, storage, consumers) for each in waiting]
+        self.dead = [await self._dead(each, storage, consumers) for each in reversed(dead)]
+        self.parked = list(reversed(parked))
+
+    def _sent(self, draft: Draft, now: datetime, status: PublishStatus) -> Sent:
         due_at = max(now, draft.at or now + draft.delay)
         expires_at = draft.expires_at or (None if draft.expires_in is None else now + draft.expires_in)
-        topic = self._names.shown(draft.topic)
+        topic = draft.topic
         return Sent(
             topic=topic,
             payload=self._read(draft.payload, draft.content_type, self._catalogue.type_of(topic)),
             id=draft.id,
-            status="stored" if new else "duplicate",
-            group=None if draft.group is None else self._names.shown(draft.group),
+            status=status,
+            group=draft.group,
             key=draft.key,
-            headers=dict(draft.headers or {}),
+            headers=public(draft.headers),
             priority=draft.priority,
             published_at=now,
             due_at=due_at,
             expires_at=expires_at,
             correlation_id=draft.correlation_id,
             causation_id=draft.causation_id,
-            schedule=None if draft.schedule is None else self._names.shown(draft.schedule),
+            schedule=draft.schedule,
         )
 
     def _ran(
@@ -153,7 +153,7 @@ class Book:
                 raise AssertionError(f"nothing in a test ends with {verdict!r}")
         return Ran(
             group=consumer.group,
-            topic=self._names.shown(delivery.topic),
+            topic=delivery.topic,
             payload=self._as(consumer, delivery.payload, delivery.content_type),
             message_id=delivery.message_id,
             attempt=delivery.attempt,
@@ -165,7 +165,7 @@ class Book:
             output=output,
             again_at=again_at,
             key=delivery.key,
-            headers=dict(delivery.headers or {}),
+            headers=public(delivery.headers),
             correlation_id=delivery.correlation_id,
             causation_id=delivery.causation_id,
             schedule=self._schedule(delivery),
@@ -173,13 +173,12 @@ class Book:
         )
 
     def _schedule(self, delivery: Delivery) -> str | None:
-        name = (delivery.headers or {}).get(SCHEDULE_HEADER)
-        return None if name is None else self._names.shown(name)
+        return delivery.schedule
 
     async def _pending(self, view: DeliveryView, storage: Storage, consumers: dict[str, Registration]) -> Pending:
         return Pending(
-            group=self._names.shown(view.group),
-            topic=self._names.shown(view.topic),
+            group=view.group,
+            topic=view.topic,
             payload=await self._payload(view, storage, consumers),
             message_id=view.message_id,
             due_at=view.due_at,
@@ -189,7 +188,7 @@ class Book:
         )
 
     async def _dead(self, view: DeliveryView, storage: Storage, consumers: dict[str, Registration]) -> DeadLetter:
-        group = self._names.shown(view.group)
+        group = view.group
         exception = next(
             (
                 ran.exception
@@ -200,7 +199,7 @@ class Book:
         )
         return DeadLetter(
             group=group,
-            topic=self._names.shown(view.topic),
+            topic=view.topic,
             payload=await self._payload(view, storage, consumers),
             message_id=view.message_id,
             attempt=view.attempt,

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.app.consumers import Consumers
-from mainspring.app.names import Namespace
 from mainspring.app.post import Post
 from mainspring.app.registration import Registration
 from mainspring.app.testing.attempts import OWNER
@@ -17,10 +16,12 @@ from mainspring.app.testing.book import ALL, Book, in_order
 from mainspring.app.testing.calling import Calls
 from mainspring.app.testing.fuses import Fuses
 from mainspring.app.testing.occurrences import Occurrences
+from mainspring.app.testing.own import Own
 from mainspring.app.testing.values import Ran
 from mainspring.model.browsing import Filter
 from mainspring.model.errors import EndlessWork, Misuse
-from mainspring.model.views import Beat, DeliveryView, GroupRuns, Retention
+from mainspring.model.retention import Retention
+from mainspring.model.views import Beat, DeliveryView, GroupRuns
 from mainspring.runtime.handler import Handler
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import HandClock
@@ -55,8 +56,10 @@ class Course:
         fuses: Fuses,
         occurrences: Occurrences,
         limit: int,
+        own: Own | None = None,
     ) -> None:
         self._storage = storage
+        self._own = own
         self._attempts = attempts
         self._book = book
         self._clock = clock
@@ -81,31 +84,24 @@ class Course:
         """Those declared so far, by the names of their groups as they are stored."""
         return self._declared
 
-    @property
-    def names(self) -> Namespace:
-        """What goes before stored names."""
-        return self._post.names
-
     async def prepare(self) -> None:
         """Declare every consumer and schedule there is, and route what was published before one came."""
         await self._declare()
         await self._occurrences.prepare()
 
     async def _declare(self) -> None:
-        fresh = {
-            group: each
-            for each in self._consumers
-            if self._declared.get(group := self.names.stored(each.group)) is not each
-        }
+        fresh = {group: each for each in self._consumers if self._declared.get(group := each.group) is not each}
         if not fresh:
             return
-        await self._storage.upkeep.declare([each.declaration(self._post, self._owner) for each in fresh.values()])
+        await self._storage.upkeep.declare([each.declaration(self._owner) for each in fresh.values()])
         self._declared |= fresh
         outermost = self._post.outermost()
         handlers = {group: each.handler(self._post, None, outermost) for group, each in fresh.items()}
         self._handlers |= handlers
         self._fuses.add(handlers)
-        await self._storage.upkeep.reroute(ALL)
+        after: str | None = None
+        while (after := (await self._storage.upkeep.reroute(ALL, after)).last) is not None:
+            pass
         await self._report([])
 
     async def run(self, until: datetime, calls: Calls, died: Died, enough: Enough | None = None) -> list[Ran]:
@@ -176,7 +172,8 @@ class Course:
 
     async def _due(self) -> list[DeliveryView]:
         ready = await self._storage.ledger.browse(Filter(state="ready", limit=ALL, scan=ALL))
-        return sorted((view for view in ready.rows if view.group in self._declared), key=in_order)
+        declared = [view for view in ready.rows if view.group in self._declared]
+        return sorted(declared if self._own is None else await self._own.of(declared), key=in_order)
 
     async def _next(self) -> timedelta | None:
         """How long until something comes due; None: never."""
@@ -191,16 +188,14 @@ class Course:
         )
         await self._storage.upkeep.beat(
             Beat(
-                worker=self.names.stored(OWNER),
-                app=self.names.stored(self._owner),
+                worker=OWNER,
+                app=self._owner,
                 host=OWNER,
                 pid=os.getpid(),
                 groups=tuple(self._declared),
                 in_hand=0,
                 bell="poll",
-                runs={
-                    self.names.stored(group): GroupRuns(done[group], failed[group]) for group in sorted(done | failed)
-                },
+                runs={group: GroupRuns(done[group], failed[group]) for group in sorted(done | failed)},
             )
         )
 

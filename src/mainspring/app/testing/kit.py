@@ -43,9 +43,11 @@ class Testing:
         start: datetime | None = None,
         patience: Duration = "5s",
         limit: int = 10_000,
+        committed: bool = False,
     ) -> None:
         self._house = house
         self._tx = tx
+        self._committed = committed
         self._start = None if start is None else instant(start, "start")
         self._patience = length(patience, "patience", least=timedelta(milliseconds=1))
         self._limit = whole(limit, "limit", least=1, most=_MOST)
@@ -189,7 +191,7 @@ class Testing:
         stage = (
             in_memory(self._house, clock, self._limit)
             if self._tx is None
-            else in_transaction(self._house, clock, self._limit, self._tx)
+            else in_transaction(self._house, clock, self._limit, self._tx, committed=self._committed)
         )
         self._entered = conduct = Conduct(stage, self._patience)
         self._closing.callback(setattr, self, "_entered", None)

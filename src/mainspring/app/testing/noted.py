@@ -36,20 +36,24 @@ class NotedTimetable:
             return move
 
         look = await self._timetable.look(app, noted, limit, leave)
-        # Nobody else is there to be faster: what was decided was stored.
+        # Nobody else is there to be faster: what was decided was stored, unless its id is another message's.
         drafts += look.continuations
-        self._book.note_sent(drafts, frozenset(each.id for each in drafts))
+        known = {each.draft.id: each.topic for each in look.conflicts}
+        conflicts = {place: known[each.id] for place, each in enumerate(drafts) if each.id in known}
+        self._book.note_sent(drafts, Published(frozenset(each.id for each in drafts).difference(known), conflicts))
         return look
 
     async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
         """See ``Timetable.enter``."""
         published = await self._timetable.enter(occurrences, note)
-        self._book.note_sent([each.draft for each in occurrences], published.stored)
+        self._book.note_sent([each.draft for each in occurrences], published)
         return published
 
-    async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
+    async def rewrite(
+        self, names: Sequence[str], how: Rewrite, note: Note | None = None, *, waits: bool = True
+    ) -> list[Schedule | None]:
         """See ``Timetable.rewrite``."""
-        return await self._timetable.rewrite(names, how, note)
+        return await self._timetable.rewrite(names, how, note, waits=waits)
 
     async def read(self, names: Collection[str] | None = None, app: str | None = None) -> Timesheet:
         """See ``Timetable.read``."""
@@ -86,7 +90,7 @@ class NotedPlanning:
     def enter(self, occurrences: Sequence[Occurrence], note: Note, now: Now) -> Script[Published]:
         """See ``Planning.enter``."""
         published = yield from self._scripts.enter(occurrences, note, now)
-        self._book.note_sent([each.draft for each in occurrences], published.stored)
+        self._book.note_sent([each.draft for each in occurrences], published)
         return published
 
     def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:
@@ -104,7 +108,7 @@ class NotedScripts:
     def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]:
         """See ``Posting.publish``."""
         published = yield from self._scripts.publish(drafts, now)
-        self._book.note_sent(drafts, published.stored)
+        self._book.note_sent(drafts, published)
         return published
 
     def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
@@ -116,7 +120,7 @@ class NotedScripts:
     def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
         """See ``Posting.join``."""
         published = yield from self._scripts.join(join, members, now)
-        self._book.note_sent(members, published.stored)
+        self._book.note_sent(members, published)
         return published
 
     def pending(self, limits: Mapping[str, int], now: Now) -> Script[Mapping[str, int]]:
@@ -127,6 +131,6 @@ class NotedScripts:
         """See ``Posting.cancel``."""
         return self._scripts.cancel(which, reason, now)
 
-    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
+    def settle(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[Settled]:
         """See ``Posting.settle``."""
-        return self._scripts.settle(settlements, now)
+        return self._scripts.settle(settlements, owner, now)

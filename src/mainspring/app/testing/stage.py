@@ -24,6 +24,7 @@ from mainspring.app.testing.fuses import Fuses
 from mainspring.app.testing.joined import JoinedGateway, JoinedStorage, NotedTransactions, OnConnection
 from mainspring.app.testing.noted import NotedTimetable
 from mainspring.app.testing.occurrences import Occurrences
+from mainspring.app.testing.own import Own
 from mainspring.app.testing.stand_in import Beside, InMemory
 from mainspring.app.testing.values import Sent
 from mainspring.app.transactions import Joins, Transactions
@@ -67,6 +68,8 @@ class Ground:
     """Whether plain functions belong in the test's own thread."""
     tx: object = None
     """The test's own transaction, which transactional consumers are lent; None on memory."""
+    own: Own | None = None
+    """Tells what is the test's own; None where all is."""
 
 
 class Stage:
@@ -77,13 +80,13 @@ class Stage:
         self.clock: HandClock = clock
         self.ground: Ground = ground
         self.attempts: BatchAttempts = BatchAttempts(
-            ground.storage, book, clock, house.bus, ground.savepoint, ground.tx
+            ground.storage, book, clock, house.bus, ground.savepoint, ground.tx, ground.own
         )
         occurrences = Occurrences(
             ground.storage.timetable,
             clock,
             house.recurrences,
-            house.post.names.stored(house.options.name),
+            house.options.name,
             house.options.version,
         )
         self.attempts.ending = occurrences.meanwhile
@@ -95,10 +98,11 @@ class Stage:
             house.consumers,
             house.post,
             house.options.name,
-            house.post.names.retention(house.options.retention),
+            house.options.retention,
             Fuses(clock, house.bus),
             occurrences,
             limit,
+            ground.own,
         )
         self.ready: Callable[[], Awaitable[None]] = self.prepare
         """Prepares, unless that was done."""
@@ -129,7 +133,7 @@ class Stage:
     async def look(self) -> None:
         """Bring the book up to date with what is stored."""
         await self.book.verify(self.ground.storage)
-        await self.book.look(self.ground.storage, self.course.consumers)
+        await self.book.look(self.ground.storage, self.course.consumers, self.ground.own)
 
     async def changed(self) -> None:
         """Look again, now that somebody has written; the course of time looks at its end."""
@@ -149,7 +153,7 @@ class Stage:
 
 def in_memory(house: House, clock: HandClock, limit: int) -> Stage:
     """A stage on memory, whatever the app's database is."""
-    book = Book(house.catalogue, house.post.names, clock)
+    book = Book(house.catalogue, clock)
     storage = hand_turned(clock)
     storage.timetable = NotedTimetable(storage.timetable, book)
     stand_in = InMemory(storage, book)
@@ -159,19 +163,25 @@ def in_memory(house: House, clock: HandClock, limit: int) -> Stage:
     return stage
 
 
-def in_transaction(house: House, clock: HandClock, limit: int, tx: object) -> Stage:
-    """A stage on the caller's connection, all of it in the transaction that the caller rolls back."""
-    book = Book(house.catalogue, house.post.names, clock, undoable=True)
+def in_transaction(house: House, clock: HandClock, limit: int, tx: object, *, committed: bool) -> Stage:
+    """A stage on the caller's connection, all of it in the transaction that the caller rolls back.
+
+    What others have committed is left alone, unless ``committed`` says otherwise.
+    """
+    book = Book(house.catalogue, clock, undoable=True)
     transactions = house.transactions
     kind, handle = transactions.recognised(tx)
     gateway = JoinedGateway(transactions, kind, handle)
     storage = JoinedStorage(transactions.dialect, gateway, clock)
     storage.timetable = NotedTimetable(storage.timetable, book)
+    own = None if committed else Own(transactions.dialect, gateway)
 
     async def begin() -> None:
         if transactions.engine == "sqlite":
             await savepoints.begin(gateway)
         await storage.schema.migrate()
+        if own is not None:
+            await own.begin()
 
     ground = Ground(
         storage,
@@ -182,6 +192,7 @@ def in_transaction(house: House, clock: HandClock, limit: int, tx: object) -> St
         blocking=kind.blocking,
         here=kind.blocking,
         tx=handle,
+        own=own,
     )
     stage = Stage(house, clock, book, ground, limit)
     gateway.prepare, stage.ready = stage.prepare, gateway.ready

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
 from mainspring.app.background import at_once
+from mainspring.app.receipts import receipts
 from mainspring.app.testing.book import Book
 from mainspring.model.inbox import Admission, Entering, Fate, InboxKey
 from mainspring.model.join import Join
@@ -43,13 +44,13 @@ class Stores:
     async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
         """See ``Publishes.publish_many``."""
         published = await self._storage.mailbox.publish(drafts)
-        self._book.note_sent(drafts, published.stored)
-        return [Receipt(each.id, "stored" if each.id in published.stored else "duplicate") for each in drafts]
+        self._book.note_sent(drafts, published)
+        return receipts(drafts, published)
 
     async def join(self, join: Join, members: Sequence[Draft]) -> Published:
         """See ``Publishes.join``."""
         published = await self._storage.mailbox.join(join, members)
-        self._book.note_sent(members, published.stored)
+        self._book.note_sent(members, published)
         return published
 
 
@@ -98,7 +99,7 @@ class Beside:
     def publish(self, drafts: Sequence[Draft], _now: Now) -> Script[Published]:
         """See ``Posting.publish``."""
         published = at_once(lambda: self._stand_in.storage.mailbox.publish(drafts))
-        self._book.note_sent(drafts, published.stored)
+        self._book.note_sent(drafts, published)
         return published
         yield  # type: ignore[unreachable]  # a script that has nothing to say
 
@@ -122,9 +123,9 @@ class Beside:
         return at_once(lambda: self._stand_in.storage.mailbox.cancel(which, reason))
         yield  # type: ignore[unreachable]
 
-    def settle(self, settlements: Sequence[Settlement], _now: Now) -> Script[Settled]:
+    def settle(self, settlements: Sequence[Settlement], owner: str, _now: Now) -> Script[Settled]:
         """See ``Posting.settle``."""
-        return at_once(lambda: self._stand_in.storage.mailbox.settle(settlements))
+        return at_once(lambda: self._stand_in.storage.mailbox.settle(settlements, owner))
         yield  # type: ignore[unreachable]
 
     def timetable(self) -> Beside:
@@ -160,18 +161,20 @@ class Beside:
         return at_once(lambda: inbox.admit(key, hash, status, retry_after))
         yield  # type: ignore[unreachable]
 
-    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, _now: Now) -> Script[bool]:
+    def mark(
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None, _now: Now
+    ) -> Script[bool]:
         """See ``Admitting.mark``."""
-        return at_once(lambda: self._stand_in.storage.inbox.mark(key, attempt, fate, error))
+        return at_once(lambda: self._stand_in.storage.inbox.mark(key, attempt, fate, error, admitted_at))
         yield  # type: ignore[unreachable]
 
     def leases(self) -> Beside:
         """See ``Joins.leases``."""
         return self
 
-    def confirm(self, name: str, epoch: int, _now: Now) -> Script[bool]:
+    def confirm(self, name: str, epoch: int, holder: str, _now: Now) -> Script[bool]:
         """See ``Confirming.confirm``."""
-        return at_once(lambda: self._stand_in.storage.leases.confirm(name, epoch))
+        return at_once(lambda: self._stand_in.storage.leases.confirm(name, epoch, holder))
         yield  # type: ignore[unreachable]
 
     async def run(self, _handle: object, script: Script[T], _call: str = "publish") -> T:

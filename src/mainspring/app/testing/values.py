@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from mainspring.model.message import Priority
+from mainspring.model.message import Priority, PublishStatus
 from mainspring.model.schedule import NEVER
 from mainspring.timing.duration import spell
 
@@ -25,7 +25,7 @@ class Sent:
     payload: Any
     """As the topic's own type where ``@app.message`` gave it one, else as what JSON says."""
     id: UUID
-    status: Literal["stored", "duplicate"]
+    status: PublishStatus
     group: str | None
     """The one group it was sent to; None: whoever subscribes."""
     key: str | None
@@ -48,7 +48,7 @@ class Sent:
         """Where it went, what it was, when it is due."""
         to = f" to {self.group}" if self.group else ""
         later = f", due in {spell(self.delay)}" if self.delay else ""
-        again = ", a duplicate" if self.status == "duplicate" else ""
+        again = "" if self.status == "stored" else f", a {self.status}"
         return f"<published {self.topic}{to}: {shown(self.payload)}{later}{again}>"
 
 

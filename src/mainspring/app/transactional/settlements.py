@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import ClaimLost
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.verdict import Settlement, Verdict
 from mainspring.runtime import judgement
 from mainspring.runtime.batch import Batch, Undone
@@ -45,26 +46,25 @@ def settlements(run: Run, result: object) -> dict[Run, Settlement]:
 def pinning(scripts: MailboxScripts, run: Run) -> Script[None]:
     """``pin`` for each of them, in the order in which rows are locked."""
     for claim in sorted(each.delivery.claim for each in parts(run)):
-        yield from scripts.pin(claim)
+        yield from scripts.pin(claim, run.owner)
 
 
-def concluding(scripts: MailboxScripts, settled: Iterable[Settlement], now: datetime | None) -> Script[bool]:
-    """``conclude`` for each of them: False where one claim is no longer ours."""
-    first, *rest = sorted(settled, key=lambda each: each.claim)
-    ours = yield from scripts.conclude(first, now)  # which takes the lock where there is one for all
-    if not ours or not rest:
-        return ours
-    answer = yield from scripts.settle(rest, now)
-    return not (answer.lost or answer.gone)
+def concluding(
+    scripts: MailboxScripts, settled: Iterable[Settlement], owner: str, now: datetime | None
+) -> Script[bool]:
+    """``conclude`` for all of them: False where one claim is no longer ours."""
+    return (yield from scripts.conclude(sorted(settled, key=lambda each: each.claim), owner, now))
 
 
 def _verdict(run: Run, answer: object, took: timedelta) -> Verdict:
     """The verdict on one message of a batch. What fails is settled with the rest: returning commits, raising undoes."""
     if isinstance(answer, asyncio.CancelledError):
         answer = judgement.uncalled_for(answer)
-    if not isinstance(answer, Exception):
+    if not isinstance(answer, BaseException):
         try:
             return judgement.of_result(answer)
-        except Exception as error:  # noqa: BLE001 - an outcome that cannot be read fails its own message only
+        except BaseException as error:  # an outcome that cannot be read fails its own message only
+            if is_interrupt(error):
+                raise
             answer = error
     return judgement.of_error(answer, run.delivery, run.handler.retry, took)

@@ -20,6 +20,7 @@ from mainspring.model.verdict import Done, Settlement
 from mainspring.runtime.batch import Batch, Undone
 from mainspring.runtime.executor import STOP_LOST
 from mainspring.runtime.handler import Call, Run
+from mainspring.runtime.judgement import RowLocked
 from mainspring.storage.script import Script
 
 _PATIENCE = 30.0
@@ -76,14 +77,15 @@ class Within:
                 with failing:
                     run.lend(handle, time.monotonic())
                     if self.pins:
-                        await join(handle, pinning(scripts, run))
+                        with _waiting(run):
+                            await join(handle, pinning(scripts, run))
                     result = await cast("Awaitable[object]", bare(delivery, run))
                     settled = settlements(run, result)
-                    with _settling(run):
+                    with _settling(run), _waiting(run):
                         async with asyncio.timeout(_PATIENCE):
                             for script in self._besides(settled):
                                 await join(handle, script)
-                            ours = await join(handle, concluding(scripts, settled.values(), self.now()))
+                            ours = await join(handle, concluding(scripts, settled.values(), run.owner, self.now()))
                     _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
@@ -94,13 +96,14 @@ class Within:
         with _closing(run) as failing, begin() as handle, failing:
             run.lend(handle, time.monotonic())
             if self.pins:
-                join(handle, pinning(scripts, run))
+                with _waiting(run):
+                    join(handle, pinning(scripts, run))
             result = bare(delivery, run)
             settled = settlements(run, result)
-            with _settling(run):
+            with _settling(run), _waiting(run):
                 for script in self._besides(settled):
                     join(handle, script)
-                ours = join(handle, concluding(scripts, settled.values(), self.now()))
+                ours = join(handle, concluding(scripts, settled.values(), run.owner, self.now()))
             _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
@@ -149,6 +152,20 @@ def _closing(run: Run) -> Iterator[_Failing]:
         run.lend(None, None)
     if failing.raised is not None:
         raise failing.raised
+
+
+@contextmanager
+def _waiting(run: Run) -> Iterator[None]:
+    """A row that another session has locked is waited for, but not for ever: that is no failure of the attempt."""
+    try:
+        yield
+    except Exception as error:
+        if not conflicts.is_locked_out(error):
+            raise
+        raise RowLocked(
+            f"another session has locked the row of message {run.delivery.message_id}, or what is settled with it, "
+            "in a transaction that stays open"
+        ) from error
 
 
 @contextmanager

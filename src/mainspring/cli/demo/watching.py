@@ -36,8 +36,8 @@ async def dashboard(app: Mainspring) -> AsyncIterator[Shown]:
         listening = bound(_LOOPBACK, PORT)
     except BadOption:  # another demo, or somebody's own: any free port will do
         listening = bound(_LOOPBACK, 0)
-    token = secrets.token_urlsafe(16)
-    board = Dashboard(app, tokens={"operator": token})
+    token = secrets.token_urlsafe(24)
+    board = Dashboard(app, tokens={"operator": token}, hosts=())
     server = Server(board, lifespan=False, closing=board.end_streams)
     server.listens_to_signals = False
     serving = asyncio.create_task(server.serve(sockets=[listening]), name="demo-dashboard")

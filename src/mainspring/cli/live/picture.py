@@ -56,6 +56,8 @@ class GroupLine:
     """Seconds within which 95 of 100 attempts of the last minute have ended."""
     pace: tuple[int, ...] = ()
     """Deliveries done in each of the last spans of ten seconds that are over, the latest last."""
+    lapsed: int = 0
+    """How many its holders died with, that wait to be taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,8 @@ def _line(group: GroupView, counts: Counts, state: GroupState, now: datetime, pa
         state=state,
         ready=counts.ready,
         scheduled=counts.scheduled,
-        running=counts.running + counts.lapsed,
+        running=counts.running,
+        lapsed=counts.lapsed,
         dead=counts.dead,
         oldest=None if oldest is None else max(now - oldest, timedelta()),
         rate=paces.rate(group.name),

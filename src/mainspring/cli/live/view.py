@@ -42,6 +42,7 @@ _STYLES = {
     "ready": _WAITING,
     "oldest": _WAITING,
     "running": "bold",
+    "lapsed": _WAITING,
     "done/s": _GOOD,
     "fail/s": _BAD,
     "dead": _BAD,
@@ -57,6 +58,7 @@ COLUMNS = (
     Column("oldest", right=True, spare=True),
     Column("dead", right=True, spare=True),
     Column("p95", right=True, spare=True),
+    Column("lapsed", right=True, spare=True),
     Column("last 5 minutes", spare=True),
 )
 
@@ -94,6 +96,7 @@ def cells(line: GroupLine, cap: int) -> list[str]:
         "·" if line.oldest is None else span(line.oldest),
         _counted(line.dead, cap),
         "·" if line.p95 is None else span(timedelta(seconds=line.p95)),
+        _counted(line.lapsed, cap),
         sparkline(line.pace),
     ]
 

@@ -35,7 +35,7 @@ class Receipt(Struct, frozen=True):
     """The message that was stored."""
 
     id: UUID
-    status: Literal["stored", "duplicate", "replaced"]
+    status: Literal["stored", "duplicate", "conflict", "replaced"]
 
 
 class Cancel(Struct, frozen=True, forbid_unknown_fields=True):

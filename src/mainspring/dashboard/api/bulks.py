@@ -20,7 +20,7 @@ from mainspring.model.browsing import Filter
 _STATES: dict[Action, tuple[str, ...]] = {
     "revive": ("dead",),
     "discard": ("dead",),
-    "cancel": ("live", "scheduled", "ready", "running", "retrying", "parked"),
+    "cancel": ("live", "scheduled", "ready", "running", "lapsed", "retrying", "parked"),
     "run_now": ("live", "scheduled", "retrying"),
 }
 """The states in which there is something to do."""

@@ -19,7 +19,7 @@ from mainspring.model.views import AuditView
 _SCANNED, _AT_ONCE = 2_000, 500
 """How many lines of the audit are looked at for one page, and how many are read at once."""
 _ACTIONS: dict[str, Action] = {"revive": "revive", "discard": "discard", "cancel": "cancel", "hasten": "run_now"}
-_SUBJECT = re.compile(r"(?:namespace [^,]+, )?state \w+")
+_SUBJECT = re.compile(r"state \w+")
 """What only those lines begin with that tell of a search."""
 _DETAIL = re.compile(r"(\d+) [a-z ]+(?:; (.+))?")
 

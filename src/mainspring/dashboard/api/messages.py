@@ -32,7 +32,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """Which deliveries: every field given must match."""
 
     state: State | Literal["live", "retrying"] = "live"
-    """``live`` is scheduled, ready and running together, ``retrying`` what has failed and waits for its next try."""
+    """``live`` is scheduled, ready, running and lapsed together, ``retrying`` what has failed and is tried again."""
     group: Name | None = None
     topic: Topic | None = None
     key: Name | None = None

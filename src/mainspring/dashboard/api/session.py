@@ -59,12 +59,18 @@ async def session(visit: Visit, _asked: Nothing) -> SessionView:
 
 async def login(visit: Visit, asked: Login) -> None:
     """Log in: the cookie that comes with the answer is good for twelve hours."""
-    visit.cookies.append(visit.house.gate.login(visit.request, asked.token))
+    gate = visit.house.gate
+    role, cookie = await gate.login(visit.request, asked.token)
+    await visit.house.access_log.logged_in(role, gate.peer(visit.request))
+    visit.cookies.append(cookie)
 
 
 async def logout(visit: Visit, _asked: Nothing) -> None:
     """Log out."""
-    visit.cookies.extend(visit.house.gate.logout(visit.request, visit.access))
+    gate, access = visit.house.gate, visit.access
+    visit.cookies.extend(gate.logout(visit.request, access))
+    if access.session is not None and access.identity is not None:
+        await visit.house.access_log.logged_out(access.identity.name, gate.peer(visit.request))
 
 
 def installed_version() -> str:
@@ -77,6 +83,6 @@ def installed_version() -> str:
 
 ROUTES = (
     Route("GET", "/api/session", session, "Who asks, and what they may do", SessionView, role=None, personal=True),
-    Route("POST", "/api/login", login, "Log in by a token", None, Login, None, 204),
+    Route("POST", "/api/login", login, "Log in by a token", None, Login, None, 204, largest=4096),
     Route("POST", "/api/logout", logout, "Log out", None, Nothing, "viewer", 204),
 )

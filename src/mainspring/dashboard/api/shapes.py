@@ -28,7 +28,6 @@ class Delivery(Struct, frozen=True):
     scheduled_for: datetime
     published_at: datetime
     held_by: str | None
-    lapsed: bool
     cancel_asked: bool
     buried_at: datetime | None
     error: str | None

@@ -94,13 +94,14 @@ async def workers(visit: Visit, _asked: Nothing) -> WorkerList:
 async def _hands(visit: Visit, alive: Sequence[WorkerView]) -> dict[str, list[DeliveryView]]:
     """What each of them has in hand: by one look where there is not much, else worker by worker."""
     found: dict[str, list[DeliveryView]] = defaultdict(list)
-    page = await visit.app.messages.search("running", limit=_AT_ONCE)
-    for row in page.rows:
-        found[row.held_by or ""].append(row)
-    if page.before is not None:
+    pages = [await visit.app.messages.search(each, limit=_AT_ONCE) for each in ("running", "lapsed")]
+    for page in pages:
+        for row in page.rows:
+            found[row.held_by or ""].append(row)
+    if any(page.before is not None for page in pages):
         unseen = [each for each in alive if len(found[each.name]) < min(each.in_hand, _HANDS)]
         for each in unseen[:_ASKED]:
-            found[each.name] = [*(await visit.app.messages.search("running", held_by=each.name, limit=_HANDS)).rows]
+            found[each.name] = [*(await visit.app.messages.search("live", held_by=each.name, limit=_HANDS)).rows]
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,12 +11,11 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from mainspring.dashboard.answers import JSON, Problem
-from mainspring.dashboard.security.attempts import Attempts
+from mainspring.dashboard.security.attempts import SECONDS, Attempts
 from mainspring.dashboard.security.identity import NOBODY, Access, Authenticate, Identity, Role
 from mainspring.dashboard.security.origins import (
     client_of,
     host_of,
-    is_from_here,
     is_host_of,
     is_same_origin,
     is_secure,
@@ -27,59 +25,47 @@ from mainspring.dashboard.security.sessions import LASTS, Session, Sessions
 from mainspring.dashboard.security.tokens import Tokens
 
 CSRF_HEADER = "x-mainspring-csrf"
-_SECURE_NAME = "__Host-mainspring"
-_PLAIN_NAME = "mainspring"
+ROOT = "mainspring.root"
+"""Where a request's scope has the prefix under which the browser finds the dashboard."""
+_SECURE = "__Host-"
+_AMBIENT = ("cookie", "hook")
+"""What browsers send along by themselves, whichever page asks."""
+_FOREIGN = "this was sent by a page of another origin: only the dashboard's own pages may do that"
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Decides about every request. Without tokens and without a hook it lets in who is on this machine, to look."""
+    """Decides about every request: there are tokens, or a hook of the host application, and nothing else lets in."""
 
     tokens: Tokens
     sessions: Sessions
     attempts: Attempts
     authenticate: Authenticate | None = None
     hosts: Collection[str] | None = None
-    """The hosts that may be asked for, beside this machine; None: only checked where nobody logs in."""
+    """The hosts that may be asked for, beside this machine; None: any."""
     trust_proxy: bool = False
 
     @property
     def has_login(self) -> bool:
         """Whether there is a page to log in."""
-        return bool(self.tokens) and self.authenticate is None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nobody has to prove who they are."""
-        return not self.tokens and self.authenticate is None
+        return self.authenticate is None
 
     # --- who it is -----------------------------------------------------------------------------------------
 
     def admit(self, request: Request) -> None:
-        """Refuse whoever is not even to see the page: other machines where nobody logs in, and foreign hosts."""
-        if self.is_open and not is_from_here(request):
-            raise Problem(
-                403,
-                "no_authentication",
-                "this dashboard has no authentication and answers only on its own machine: "
-                "give Dashboard(tokens=…) or Dashboard(authenticate=…)",
-            )
-        checked = self.hosts is not None or self.is_open
+        """Refuse requests for a host that is none of ours: a name that was bent to this machine."""
         host = host_of(request.headers, trust_proxy=self.trust_proxy)
-        if checked and not is_host_of(host, self.hosts or ()):
+        if self.hosts is not None and not is_host_of(host, self.hosts):
             raise Problem(
                 421, "unknown_host", "this dashboard is not served under that host: name it by Dashboard(hosts=[…])"
             )
 
-    async def access(self, request: Request) -> Access:
-        """Who sends this. Raises Problem for a token that is wrong, or too many of them."""
+    async def access(self, request: Request, *, held: bool = True) -> Access:
+        """Who sends this. Raises Problem for a token that is wrong; not ``held``: at once."""
         if self.authenticate is not None:
             return await self._by_hook(request, self.authenticate)
-        if self.is_open:
-            return Access(Identity("anonymous", "viewer"), "open")
         if (token := bearer(request)) is not None:
-            # Programs that know their token are not kept out by what strangers try elsewhere.
-            role = self.checked(request, token, alone=True)
+            role = await self.checked(token, held=held)
             return Access(Identity(role, role), "bearer")
         for name in self._names(request):
             cookie = request.cookies.get(name)
@@ -87,24 +73,23 @@ class Gate:
                 return self._of_session(session)
         return NOBODY
 
-    def checked(self, request: Request, token: str, *, alone: bool = False) -> Role:
-        """The role that a token gives. Raises Problem: wrong ones are counted.
+    async def still(self, request: Request, access: Access) -> Access:
+        """Who sends this by now: a login may be over. A token that was right is right while the process runs."""
+        return access if access.way == "bearer" and self.authenticate is None else await self.access(request)
 
-        Whoever has a right one is not kept out by strangers of the same address, which behind a proxy is everybody's.
-        """
-        role = self.tokens.role(token)
+    async def checked(self, token: str, *, held: bool = True) -> Role:
+        """The role that a token gives, at once. Raises Problem for a wrong one, after a while where it is ``held``."""
+        role = self.tokens.role(token)  # invariant 29: before anything that strangers could use up
         if role is not None:
             return role
-        client = client_of(request, trust_proxy=self.trust_proxy)
-        if wait := math.ceil(self.attempts.wait(client, alone=alone)):
-            raise Problem(
-                429,
-                "too_many_attempts",
-                f"there were too many wrong tokens: try again in {wait} s",
-                {"Retry-After": str(wait)},
-            )
-        self.attempts.failed(client)
-        raise Problem(401, "wrong_token", "that token is not known here: ask who runs this dashboard for one")
+        if held and not await self.attempts.hold():
+            told = f"wrong token, and many others are tried just now: wait {SECONDS:.0f} s before the next"
+            raise Problem(429, "too_many_attempts", told, {"Retry-After": f"{SECONDS:.0f}"})
+        raise Problem(401, "wrong_token", "wrong token: ask the operators of this dashboard for one")
+
+    def peer(self, request: Request) -> str:
+        """The address that a request comes from, as far as it is known."""
+        return client_of(request, trust_proxy=self.trust_proxy)
 
     async def _by_hook(self, request: Request, authenticate: Authenticate) -> Access:
         identity = await authenticate(request)
@@ -115,7 +100,7 @@ class Gate:
         secure, plain = self._names(request)
         cookie = request.cookies.get(secure) or request.cookies.get(plain)
         csrf = None if cookie is None else _csrf_of(cookie)
-        return Access(identity, "bearer" if bearer(request) is not None else "hook", csrf)
+        return Access(identity, "hook" if identity.ambient else "bearer", csrf)
 
     def _of_session(self, session: Session) -> Access:
         return Access(Identity(session.role, session.role), "cookie", self.sessions.csrf(session), session.id)
@@ -131,13 +116,19 @@ class Gate:
             if self.authenticate is not None:
                 how = "log in to the application that serves this dashboard: it has no login of its own"
             challenge = {"WWW-Authenticate": "Bearer"} if self.tokens else {}
-            raise Problem(401, "not_logged_in", f"this is only for who is known: {how}", challenge)
-        raise Problem(403, "not_allowed", f"this needs the role {role!r}, and {access.identity.name} has not got it")
+            raise Problem(401, "not_logged_in", f"authentication required: {how}", challenge, quotes=False)
+        known = access.identity
+        raise Problem(403, "not_allowed", f"requires role {role!r}; {known.name} has role {known.role!r}")
+
+    def check_reader(self, request: Request, access: Access) -> None:
+        """Raise Problem for a page of another origin: it cannot read the answer, but measure how long it takes."""
+        if access.way in _AMBIENT and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            raise Problem(403, "cross_origin", _FOREIGN)
 
     def check_changing(self, request: Request, access: Access) -> None:
         """Raise Problem unless a request that changes something was meant by who sends it."""
-        self.check_sender(request, ambient=access.way in ("cookie", "hook"))
-        if access.way not in ("cookie", "hook"):
+        self.check_sender(request, ambient=access.way in _AMBIENT)
+        if access.way not in _AMBIENT:
             return
         sent = request.headers.get(CSRF_HEADER, "")
         if access.csrf is None or not hmac.compare_digest(sent.encode(), access.csrf.encode()):
@@ -148,26 +139,24 @@ class Gate:
     def check_sender(self, request: Request, *, ambient: bool) -> None:
         """Raise Problem unless it is JSON, from a page of ours or from no page at all."""
         if not is_same_origin(request, trust_proxy=self.trust_proxy, needed=ambient):
-            raise Problem(403, "cross_origin", "this was sent by a page of another origin: only our own may do that")
+            raise Problem(403, "cross_origin", _FOREIGN)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise Problem(415, "not_json", "send the body as JSON, with `Content-Type: application/json`")
 
     # --- cookies -------------------------------------------------------------------------------------------
 
-    def login(self, request: Request, token: str) -> str:
-        """The cookie of a new login. Raises Problem."""
+    async def login(self, request: Request, token: str) -> tuple[Role, str]:
+        """The role and the cookie of a new login. Raises Problem."""
         if self.authenticate is not None:
             raise Problem(404, "no_login", "the application that serves this dashboard says who you are: log in there")
-        if not self.tokens:
-            raise Problem(404, "no_login", "this dashboard has no login: it is read-only. Give Dashboard(tokens=…)")
-        role = self.checked(request, token)
-        return self._cookie(request, self.sessions.signed(self.sessions.begin(role)))
+        role = await self.checked(token)
+        return role, self._cookie(request, self.sessions.signed(self.sessions.begin(role)))
 
     def logout(self, request: Request, access: Access) -> list[str]:
         """The cookies that make the browser forget the login."""
         if access.session is not None:
             self.sessions.end(access.session)
-        return [_written(name, "", secure=name == _SECURE_NAME, age=0) for name in self._names(request)]
+        return [_written(name, "", secure=name.startswith(_SECURE), age=0) for name in self._names(request)]
 
     def csrf_cookie(self, request: Request, access: Access) -> tuple[str, str] | None:
         """Where the host application says who it is, the cookie that a token is bound to, and the token."""
@@ -183,7 +172,13 @@ class Gate:
     def _names(self, request: Request) -> tuple[str, str]:
         # Browsers keep the cookies of all ports of a host together, and a developer may have several dashboards.
         port = split_host(request.headers.get("host", ""))[1]
-        return _SECURE_NAME, f"{_PLAIN_NAME}-{port or 80}"
+        name = cookie_name(request.scope[ROOT])
+        return f"{_SECURE}{name}", f"{name}-{port or 80}"
+
+
+def cookie_name(root: str) -> str:
+    """The name of a login's cookie: one host may have several dashboards, each below a prefix of its own."""
+    return f"mainspring-{hashlib.sha256(root.encode()).hexdigest()[:8]}" if root else "mainspring"
 
 
 def bearer(request: Request) -> str | None:

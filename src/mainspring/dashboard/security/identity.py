@@ -11,9 +11,8 @@ from starlette.requests import Request
 Role = Literal["viewer", "operator"]
 """A viewer looks, an operator also acts."""
 
-Way = Literal["nobody", "open", "cookie", "bearer", "hook"]
-"""How somebody is known: not at all, by being on this machine where nobody logs in, by the cookie of a login, by a
-token sent along, or by the host application."""
+Way = Literal["nobody", "cookie", "bearer", "hook"]
+"""How the sender is known: not at all, by the cookie of a login, by a token sent along, or by the host application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +21,8 @@ class Identity:
 
     name: str
     role: Role
+    ambient: bool = True
+    """Whether browsers send by themselves what proves it, as they do with cookies: changes then need our token, too."""
 
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Identity | None]]
@@ -35,7 +36,7 @@ class Access:
     identity: Identity | None
     way: Way
     csrf: str | None = None
-    """What a changing request must send along; None where nothing travels by itself, or nothing may be changed."""
+    """What a changing request must send along; None where nothing travels by itself."""
     session: str | None = None
     """The id of the login, where there is one."""
 

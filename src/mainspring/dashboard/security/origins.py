@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 _PORTS = {"http": 80, "https": 443}
+_WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([^:]+):\d+")
 
 
 def is_loopback(address: str) -> bool:
@@ -25,13 +26,6 @@ def is_loopback(address: str) -> bool:
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         return found.ipv4_mapped.is_loopback
     return found.is_loopback
-
-
-def is_from_here(request: Request) -> bool:
-    """Whether it was sent on this machine, and by no proxy: behind one, everybody would be on this machine."""
-    client = request.client
-    direct = not any(name in request.headers for name in _FORWARDED)
-    return client is not None and is_loopback(client.host) and direct
 
 
 def host_of(headers: Headers, *, trust_proxy: bool) -> str:
@@ -84,17 +78,23 @@ def _is_of(origin: str, host: str) -> bool:
 
 
 def client_of(request: Request, *, trust_proxy: bool) -> str:
-    """Who asks, for counting; the proxy's word for it only where that is trusted.
+    """The address of the sender, for counting; the proxy's word for it only where that is trusted.
 
-    Whoever has one address of IPv6 has 2⁶⁴ of them: they count as one.
+    The last address is the proxy's own word: what stands before it, also in a header of its own, the sender may have
+    written. A port does not count, or every connection would be another sender; nor does the second half of an
+    address of IPv6, of which every sender has 2⁶⁴.
     """
     address = "" if request.client is None else request.client.host
-    if trust_proxy and (forwarded := request.headers.get("x-forwarded-for")):
-        address = forwarded.rsplit(",", 1)[-1].strip()[:100]
+    if trust_proxy and (forwarded := request.headers.getlist("x-forwarded-for")):
+        address = forwarded[-1].rsplit(",", 1)[-1].strip()
+    if (with_port := _WITH_PORT.fullmatch(address)) is not None:
+        address = with_port[1] or with_port[2]
     try:
-        found = ipaddress.IPv6Address(address.strip("[]"))
+        found = ipaddress.ip_address(address)
     except ValueError:
-        return address
+        return "".join(each for each in address if each.isascii() and each.isprintable())[:50] or "unknown"
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return f"{ipaddress.IPv6Address(int(found) >> 64 << 64)}/64"

@@ -12,7 +12,9 @@ from mainspring.dashboard.security.identity import Role
 from mainspring.model.errors import BadOption
 
 ROLES: tuple[Role, ...] = ("operator", "viewer")
-SHORTEST = 16
+SHORTEST, FEWEST = 24, 8
+"""Characters of a token, and different ones among them: guesses are not kept from being many, but from being right."""
+MAKING = "`python -c 'import secrets; print(secrets.token_urlsafe(24))'` makes one"
 _VARIABLES: dict[Role, str] = {
     "operator": "MAINSPRING_DASHBOARD_OPERATOR_TOKEN",
     "viewer": "MAINSPRING_DASHBOARD_VIEWER_TOKEN",
@@ -79,10 +81,9 @@ def _check(role: object, token: object, name: str | None = None) -> None:
     if role not in ROLES:
         raise BadOption(f"tokens= has the role {role!r}: there are 'operator' and 'viewer'")
     called = name or f"the token of the role {role!r}"
-    if not isinstance(token, str) or len(token) < SHORTEST:
+    if not isinstance(token, str) or len(token) < SHORTEST or len(set(token)) < FEWEST:
         raise BadOption(
-            f"{called} must be text of at least {SHORTEST} characters: "
-            "`python -c 'import secrets; print(secrets.token_urlsafe(24))'` makes one"
+            f"{called} must be text of at least {SHORTEST} characters, {FEWEST} of them different: {MAKING}"
         )
     if not token.isascii() or not token.isprintable() or " " in token:
         raise BadOption(f"{called} may hold only printable ASCII without spaces, so that it fits into a header")

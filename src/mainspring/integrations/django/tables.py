@@ -8,7 +8,8 @@ from typing import Any
 from django.db import connections
 
 from mainspring.app.app import Mainspring
-from mainspring.app.storages import ddl
+from mainspring.app.config import Options
+from mainspring.app.storages import ddl, migration_table
 from mainspring.integrations.django.databases import Location, is_in_memory
 from mainspring.integrations.django.project import project_app
 from mainspring.integrations.django.settings import read_settings
@@ -21,27 +22,27 @@ def create_tables(*, using: str, verbosity: int = 0, **rest: Any) -> None:
         return
     app = project_app()
     app.sync.close()  # a test database may have come to be in the meantime
-    applied = migrate(using, app.options.schema)
+    applied = migrate(using, app.options)
     if applied and verbosity:
         (rest.get("stdout") or sys.stdout).write(f"Mainspring: applied {', '.join(applied)}\n")
 
 
-def migrate(alias: str, schema: str) -> list[str]:
+def migrate(alias: str, options: Options) -> list[str]:
     """Create or upgrade the tables in the database of this alias; returns the names of what was applied."""
     connection = connections[alias]
     if is_in_memory(connection):
-        return _in_memory(connection, schema)
-    place = Mainspring(Location(alias), schema=schema)
+        return _in_memory(connection, options.tables)
+    place = Mainspring(Location(alias), schema=options.schema, namespace=options.namespace)
     try:
         return place.sync.migrate()
     finally:
         place.sync.close()
 
 
-def _in_memory(connection: Any, schema: str) -> list[str]:
+def _in_memory(connection: Any, tables: str) -> list[str]:
     # It is as old as this process, so it has all of the tables or none.
-    if f"{schema}_migration" in connection.introspection.table_names():
+    if migration_table(tables) in connection.introspection.table_names():
         return []
     connection.ensure_connection()
-    connection.connection.executescript(ddl("sqlite", schema))
+    connection.connection.executescript(ddl("sqlite", tables))
     return ["all"]

@@ -10,8 +10,11 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Priority
 from mainspring.model.schedule import Misfire, Mode, Overlap
+from mainspring.model.wording import described
+from mainspring.runtime.judgement import refuse_unawaited
 from mainspring.runtime.schedules.calendars import CODE, COUNTRY, country_days
 from mainspring.timing.days import Days, Tells, read_days
 from mainspring.timing.rhythm import Rhythm, read_rhythm
@@ -143,8 +146,12 @@ def _guarded(tells: Tells, what: str) -> Tells:
     # A user's function that fails is a matter of this schedule alone: the others go on.
     def guarded(day: date) -> bool:
         try:
-            return bool(tells(day))
-        except Exception as error:
-            raise CannotPlan(f"{what} failed for {day}: {type(error).__name__}: {error}") from error
+            told = tells(day)
+            refuse_unawaited(told, "it")
+            return bool(told)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            raise CannotPlan(f"{what} failed for {day}: {described(error)}") from error
 
     return guarded

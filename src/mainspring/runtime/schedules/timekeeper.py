@@ -42,8 +42,11 @@ class Timekeeper:
         self._put_off: set[str] = set()
         self._plans: dict[tuple[str, datetime, int], Plan] = {}
 
-    async def reconcile(self) -> None:
-        """Bring the rows in line with this app's code and configuration. Where nothing differs it only reads."""
+    async def reconcile(self, *, waits: bool = True) -> bool:
+        """Bring the rows in line with this app's code and configuration. Where nothing differs it only reads.
+
+        Without ``waits``, a row that another session has locked is left as it is: False.
+        """
         app, declared = self._scheduling.app, self._scheduling.declared
         how = reconciled(declared, app, self._scheduling.version, self._complain)
         sheet = await self._timetable.read(app=app)
@@ -51,8 +54,7 @@ class Timekeeper:
         changed = [
             name for name in sorted({*known, *declared}) if how(name, known.get(name), sheet.now) is not known.get(name)
         ]
-        if changed:
-            await self._timetable.rewrite(changed, how)
+        return not changed or None not in await self._timetable.rewrite(changed, how, waits=waits)
 
     async def look(self, leave: Collection[str] = ()) -> Look:
         """Let due schedules go on; those in ``leave`` are not looked at."""

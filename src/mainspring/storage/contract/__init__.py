@@ -1,6 +1,6 @@
 """What every storage must do. The tests in ``tests/contract`` are the other half of this room.
 
-Names of topics, groups and keys arrive here as they are stored (namespace included) and already validated.
+Names of topics, groups and keys arrive here as they are written, and already validated.
 The storage's clock decides every due time, claim and expiry (invariant 7); ``Storage.now`` replaces it in tests.
 """
 

@@ -20,13 +20,13 @@ class Fanouts(Protocol):
     async def plan(self, batch: Batch, choose: Choose) -> Published | None:
         """Publish the slices that ``choose`` makes of these shards, and note them as planned, as one.
 
-        It is done under the coordinator's lease, which nobody else acquires meanwhile. None: it is not held under that
-        epoch any more, and nothing was done.
+        It is done under the coordinator's lease, which no other acquires until it ends. None: that hold is over, and
+        nothing was done.
         """
         ...
 
     async def advance(self, key: CursorKey, window: datetime) -> bool:
-        """Note the window as completed. False: the cursor is there already, or beyond."""
+        """Note the window as completed. False: the cursor is there or beyond, or it was never planned."""
         ...
 
     async def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> FanoutPolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
@@ -22,8 +22,10 @@ class Inbox(Protocol):
         """
         ...
 
-    async def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None) -> bool:
-        """Say what became of a message that was let in, under the number of that attempt.
+    async def mark(
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
+    ) -> bool:
+        """Say what became of a message that was let in, under the number of that attempt, and its time if known.
 
         False: it was let in again since, or an operator has released it, so that this is no longer the caller's to say.
         The same said again is true again.

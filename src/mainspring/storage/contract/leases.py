@@ -13,7 +13,7 @@ class Leases(Protocol):
     """Named exclusive holds: one holder at a time, by the storage's clock (invariant 16).
 
     The epoch of a lease grows with every acquisition and never goes back, also where its row was removed in between: it
-    is the fence. A lease that ran out is lost, even if nobody has taken it since.
+    is the fence, together with its holder. A lease that ran out is lost, even if no other has taken it since.
     """
 
     async def acquire(self, name: str, holder: str, ttl: timedelta) -> Granted | None:
@@ -28,12 +28,12 @@ class Leases(Protocol):
         """Let each hold be good for its own time from now, all in one trip."""
         ...
 
-    async def release(self, name: str, epoch: int) -> bool:
-        """Give it back. False: it is not held under this epoch any more."""
+    async def release(self, name: str, epoch: int, holder: str) -> bool:
+        """Give it back. False: it is not held by this holder under this epoch any more."""
         ...
 
-    async def confirm(self, name: str, epoch: int) -> bool:
-        """Whether it is held under this epoch now.
+    async def confirm(self, name: str, epoch: int, holder: str) -> bool:
+        """Whether it is held by this holder under this epoch now.
 
         As a script in a caller's transaction it also keeps everybody else from acquiring it until that has ended.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -29,8 +29,9 @@ class Mailbox(Protocol):
     async def publish(self, drafts: Sequence[Draft]) -> Published:
         """Store the drafts and route them to their groups, all or none.
 
-        A draft whose id is known is a duplicate and changes nothing. One delivery per group, however many of
-        its patterns match. A topic without a subscriber is parked. ``due_at`` is never before now.
+        A draft whose id is known changes nothing: it is a *duplicate*, or where its topic or payload is another one, a
+        *conflict*. One delivery per group, however many of its patterns match. A topic without a subscriber is parked.
+        ``due_at`` is never before now.
         """
         ...
 
@@ -41,7 +42,8 @@ class Mailbox(Protocol):
         (*pending*, parked or not), while some copy is there (*running*), or for a time from when it was published,
         whatever became of it. Then nothing is stored: *duplicate*, with its id. To keep the last, its copies that were
         never taken are cancelled instead, and the draft is stored: *replaced* where there were any. A draft whose id is
-        known was stored by an earlier copy of this call, and changes nothing: *stored*.
+        known was stored by an earlier copy of this call, and changes nothing: *stored*; or it is another message's:
+        *conflict*.
         """
         ...
 
@@ -56,6 +58,9 @@ class Mailbox(Protocol):
     async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
         """Take due, unheld deliveries, up to each want's limit, and hold them for ``hold``.
 
+        ``owner`` is unique to one start of one process (``model.holder``), here and wherever else something is taken.
+        Whatever is written under the claims names it again.
+
         Within a group: its scans in the order given, within a scan by (due_at, seq). Rows due before a scan's
         ``since`` are not taken. No two callers ever hold the same delivery; rows another caller is taking are
         passed over, not waited for. Paused groups give nothing. ``attempt`` and ``epoch`` grow by one.
@@ -67,13 +72,22 @@ class Mailbox(Protocol):
 
         Looked at are the first that are due, as by ``claim``. Where those of some keys stand in the way of others,
         all keys are gone through as well, some at each call: from ``after`` on, which the last call has answered;
-        and more of the first that are due, for those that have no key.
+        and the first that have no key are found, however many stand before them.
         Under an order only the first of a key may be taken, while none of that key is held; with ``on_failure="skip"``
         those do not count that have failed and wait to be tried again. What is held counts, lapsed or not.
         """
         ...
 
-    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+    async def reap_limited(
+        self,
+        group: str,
+        limits: Limits,
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Delivery | None:
         """``reap`` for a group with limits: it was and stays in hand, but a rate counts it once more."""
         ...
 
@@ -81,11 +95,21 @@ class Mailbox(Protocol):
         """Take this group's delivery of one message, due or not, unless somebody holds it. Pauses do not count."""
         ...
 
-    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+    async def reap(
+        self,
+        groups: Sequence[str],
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Delivery | None:
         """Take the one delivery of these groups whose claim lapsed longest ago, as a *suspect*.
 
         Its holder died or froze with it in hand, so it may be what killed it. ``deaths`` grows by one only if it
-        was a suspect already: an innocent neighbour of a poisonous message never collects deaths.
+        was a suspect already: an innocent neighbour of a poisonous message collects none for having been claimed with
+        it. What is *accused*, because it has deaths or has one by being taken now, is left alone without ``accused``.
+        What this owner holds and has put ``aside`` is left alone too: its holder lives, and only its verdict waits.
         """
         ...
 
@@ -97,16 +121,17 @@ class Mailbox(Protocol):
         """
         ...
 
-    async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
-        """Hold the claims for ``hold`` from now. Locked rows are passed over (busy), never waited for."""
+    async def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta) -> Extended:
+        """Hold the owner's claims for ``hold`` from now. Locked rows are passed over (busy), never waited for."""
         ...
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        """Write the verdicts, all or none, each one only under its own unmoved epoch.
+    async def settle(self, settlements: Sequence[Settlement], owner: str) -> Settled:
+        """Write the verdicts, each one only under its own unmoved epoch, held by this owner; together or not at all.
 
         A lapsed claim that nobody else has taken still settles. A row that is gone, or that was handed back under
-        this very epoch, was settled by an earlier copy of the call: *gone*. Another epoch: *lost*. The end of a member
-        is counted with its verdict; the settlement says that it is one.
+        this very epoch, was settled by an earlier copy of the call: *gone*. Another epoch, another owner, or another
+        message under the same id: *lost*. Locked rows are passed over, never waited for: *busy*, and to be settled
+        again. The end of a member is counted with its verdict; the settlement says that it is one.
         """
         ...
 

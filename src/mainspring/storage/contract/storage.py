@@ -35,11 +35,22 @@ class Schema(Protocol):
         """Apply what is missing, forward only, safe with many starters. Returns the names applied."""
         ...
 
+    async def lacking(self) -> list[str]:
+        """The rights that the role lacks for what an app does, each as the statement that grants it.
+
+        Only PostgreSQL has roles.
+        """
+        ...
+
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
         """What may be wrong with a database that answers; ``host`` is the clock it is compared with. Changes nothing.
 
         Memory has none of the symptoms.
         """
+        ...
+
+    async def ahead(self) -> timedelta:
+        """How far the time that is told here is ahead of this host's clock, where it should be that; zero elsewhere."""
         ...
 
 

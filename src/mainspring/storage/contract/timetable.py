@@ -29,12 +29,15 @@ class Timetable(Protocol):
         """
         ...
 
-    async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
+    async def rewrite(
+        self, names: Sequence[str], how: Rewrite, note: Note | None = None, *, waits: bool = True
+    ) -> list[Schedule | None]:
         """Write the rows of these names as ``how`` says, as one, and answer with what is stored now.
 
         ``revision`` grows by one with every row written. Whoever is asleep anywhere is woken. Where a schedule is
         paused, what it has published and no worker has taken yet is cancelled, parked or not, but for what somebody
-        asked for by hand; where it is removed, that too. A note is kept for each row written.
+        asked for by hand; where it is removed, that too. A note is kept for each row written. Without ``waits``,
+        what others have locked is left as it is, and answered by None.
         """
         ...
 

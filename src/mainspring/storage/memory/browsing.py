@@ -8,14 +8,17 @@ from itertools import islice
 from typing import assert_never
 from uuid import UUID
 
-from mainspring.model.browsing import Causes, CauseView, Chain, Filter, Link, Page, Sought
+from mainspring.model.browsing import Causes, CauseView, Chain, Filter, Link, Page, Sought, stands
+from mainspring.model.holder import shown_or_none
 from mainspring.model.message import Priority
 from mainspring.model.views import DeliveryView, RunView
 from mainspring.model.views import State as Stands
 from mainspring.storage.memory.rows import DeadRow, DeliveryRow, MessageRow, ParkedRow
 from mainspring.storage.memory.state import State
 
-_LIVE = ("scheduled", "ready", "running")
+_LIVE = ("scheduled", "ready", "running", "lapsed")
+_STANDING: tuple[Stands, ...] = ("lapsed", "running", "ready", "scheduled")
+"""What is said of a message with several copies: the first of these that one of them is."""
 Found = tuple[DeliveryView, MessageRow, str | None]
 """A delivery, its message, and what it died of."""
 
@@ -55,7 +58,7 @@ def _newest_first(state: State, wanted: Filter) -> Iterator[Found]:
         case "parked":
             unrouted = (state.parked[seq] for seq in _below(state.parked, wanted))
             return ((parked_view(parked), parked.message, None) for parked in unrouted)
-        case "live" | "scheduled" | "ready" | "running" | "retrying":
+        case "live" | "scheduled" | "ready" | "running" | "lapsed" | "retrying":
             now = state.now()
             rows = (state.deliveries[seq] for seq in _below(state.deliveries, wanted))
             return ((live_view(state, row, now), row.message, None) for row in rows)
@@ -174,9 +177,9 @@ def _standing(state: State, message_id: UUID, now: datetime) -> Stands | None:
     if message_id in state.buried:
         return "dead"
     copies = {live_view(state, row, now).state for row in state.live.get(message_id, {}).values()}
-    for stands in ("running", "ready", "scheduled"):
-        if stands in copies:
-            return stands
+    for each in _STANDING:
+        if each in copies:
+            return each
     if message_id in state.unrouted:
         return "parked"
     ends = {run.status for run in state.history.get(message_id, ())}
@@ -184,24 +187,22 @@ def _standing(state: State, message_id: UUID, now: datetime) -> Stands | None:
 
 
 def live_view(state: State, row: DeliveryRow, now: datetime) -> DeliveryView:
-    """What is scheduled, ready or running at this time."""
+    """What is scheduled, ready, running or lapsed at this time."""
     said = state.progress.of(row)
-    stands: Stands = "running" if row.held_by is not None else "ready" if row.due_at <= now else "scheduled"
     return DeliveryView(
         seq=row.seq,
         message_id=row.message_id,
         group=row.group,
         topic=row.message.draft.topic,
         key=row.message.draft.key,
-        state=stands,
+        state=stands(is_held=row.held_by is not None, is_due=row.due_at <= now),
         priority=row.priority,
         attempt=row.attempt,
         deaths=row.deaths,
         due_at=row.due_at,
         scheduled_for=row.scheduled_for,
         published_at=row.message.published_at,
-        held_by=row.held_by,
-        lapsed=row.held_by is not None and row.due_at <= now,
+        held_by=shown_or_none(row.held_by),
         cancel_asked=row.cancel_asked,
         progress=None if said is None else said.said,
         progress_at=None if said is None else said.at,

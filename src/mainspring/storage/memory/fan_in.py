@@ -6,16 +6,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mainspring.model.join import continuation
-from mainspring.model.message import Draft
-from mainspring.storage.memory.publishing import store
+from mainspring.model.message import Conflict, Draft
+from mainspring.storage.memory.publishing import publish
 from mainspring.storage.memory.state import State
 
 
 class Fired(NamedTuple):
-    """The joins that were complete: how many, and what they have published."""
+    """The joins that were complete: how many, what they have published, and what they could not."""
 
     joined: int
     continuations: tuple[Draft, ...]
+    conflicts: tuple[Conflict, ...]
 
 
 def fire(state: State, limit: int, now: datetime) -> Fired:
@@ -25,8 +26,8 @@ def fire(state: State, limit: int, now: datetime) -> Fired:
     over = [state.joints.pop(id) for id in complete]
     following = [continuation(row.join, row.done, row.failed) for row in over]
     drafts = tuple(draft for draft in following if draft is not None)
-    store(state, drafts, now)
-    return Fired(len(over), drafts)
+    published = publish(state, drafts, now)
+    return Fired(len(over), drafts, published.conflicting(drafts))
 
 
 def has_complete(state: State) -> bool:

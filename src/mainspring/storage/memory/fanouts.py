@@ -22,7 +22,7 @@ from mainspring.model.fanout import (
 from mainspring.model.message import Published
 from mainspring.model.schedule import Note
 from mainspring.storage.memory.fanout_rows import CursorRow
-from mainspring.storage.memory.publishing import store
+from mainspring.storage.memory.publishing import publish
 from mainspring.storage.memory.state import State
 
 
@@ -39,7 +39,7 @@ class MemoryFanouts:
         with state.lock:
             now = state.now()
             lease = state.leases.rows.get(batch.hold.name)
-            if lease is None or lease.epoch != batch.hold.epoch or lease.state(now) != "held":
+            if lease is None or not lease.is_under(batch.hold, now):
                 return None
             if batch.note is not None:
                 self._note(batch.subject, batch.note, now)
@@ -47,7 +47,8 @@ class MemoryFanouts:
                 self._candidate(CursorKey(batch.topic, *each), batch.consumers.get(each[0])) for each in batch.shards
             ]
             chosen = choose(candidates)
-            stored = store(state, [each.draft for each in chosen], now)
+            drafts = [each.draft for each in chosen]
+            published = publish(state, drafts, now)
             for each in chosen:
                 key = CursorKey(batch.topic, each.work, each.shard)
                 row = cursors.get(key, CursorRow(now))
@@ -60,14 +61,16 @@ class MemoryFanouts:
                 known = cursors.get(key)
                 if known is not None and known.seen_at < now - SEEN_EVERY:
                     cursors[key] = replace(known, seen_at=now)
-            return Published(stored)
+            return published
 
     async def advance(self, key: CursorKey, window: datetime) -> bool:
         """See ``Fanouts.advance``."""
         with self._state.lock:
             now = self._state.now()
-            row = self._table.cursors.get(key, CursorRow(now))
-            # A cursor never goes back: who comes late with an earlier window changes nothing.
+            row = self._table.cursors.get(key)
+            # A cursor goes no further than what was planned, and never back.
+            if row is None or row.planned is None or row.planned < window:
+                return False
             if row.completed is not None and row.completed >= window:
                 return False
             self._table.cursors[key] = replace(row, completed=window, completed_at=now, seen_at=now)

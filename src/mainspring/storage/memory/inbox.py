@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mainspring.model.inbox import (
     Admission,
@@ -36,7 +36,7 @@ class MemoryInbox:
             known = rows.get(key)
             if known is None:
                 rows[key] = InboxView(*key, status, 1, now, now, hash)
-                return entered(key, status, 1, now)
+                return entered(key, status, 1, now, now)
             if differs(known, hash):
                 rows[key] = replace(known, mismatched_at=known.mismatched_at or now)
                 return refused(known, mismatch=True)
@@ -44,15 +44,19 @@ class MemoryInbox:
                 return refused(known)
             kept = hash if known.hash is None else known.hash
             rows[key] = replace(known, status=status, attempts=known.attempts + 1, changed_at=now, hash=kept)
-            return entered(key, status, known.attempts + 1, known.first_seen_at)
+            return entered(key, status, known.attempts + 1, known.first_seen_at, now)
 
-    async def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None) -> bool:
+    async def mark(
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
+    ) -> bool:
         """See ``Inbox.mark``."""
         rows = self._state.inbox
         with self._state.lock:
             known = rows.get(key)
             # Attempts only grow, and are the fence: who was let in later is not overruled.
             if known is None or known.attempts != attempt or known.status not in ("processing", fate):
+                return False
+            if known.status != fate and admitted_at not in (None, known.changed_at):
                 return False
             changed_at = known.changed_at if known.status == fate else self._state.now()
             rows[key] = replace(known, status=fate, error=error, changed_at=changed_at)

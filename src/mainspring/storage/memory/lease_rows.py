@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 
-from mainspring.model.lease import LeaseState
+from mainspring.model.lease import Hold, LeaseState
 
 
 @dataclass(slots=True)
@@ -25,6 +25,10 @@ class LeaseRow:
         if self.holder is None:
             return "free"
         return "held" if self.expires_at > now else "expired"
+
+    def is_under(self, hold: Hold, now: datetime) -> bool:
+        """Whether this hold is good, at this instant."""
+        return self.epoch == hold.epoch and self.holder == hold.holder and self.state(now) == "held"
 
     def release(self, now: datetime) -> None:
         """Let nobody hold it."""

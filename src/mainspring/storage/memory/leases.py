@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
+from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
 from mainspring.storage.memory.lease_rows import LeaseRow
 from mainspring.storage.memory.state import State
 
@@ -37,26 +37,26 @@ class MemoryLeases:
         with state.lock:
             now = state.now()
             for hold, ttl in renewals:
-                row = self._held(hold.name, hold.epoch, now)
+                row = self._held(hold, now)
                 if row is None:
                     lost.add(hold)
                 else:
                     row.renewed_at, row.expires_at = now, now + ttl
         return Renewed(lost=frozenset(lost))
 
-    async def release(self, name: str, epoch: int) -> bool:
+    async def release(self, name: str, epoch: int, holder: str) -> bool:
         """See ``Leases.release``."""
         with self._state.lock:
             now = self._state.now()
-            row = self._held(name, epoch, now)
+            row = self._held(Hold(name, epoch, holder), now)
             if row is not None:
                 row.release(now)
             return row is not None
 
-    async def confirm(self, name: str, epoch: int) -> bool:
+    async def confirm(self, name: str, epoch: int, holder: str) -> bool:
         """See ``Leases.confirm``."""
         with self._state.lock:
-            return self._held(name, epoch, self._state.now()) is not None
+            return self._held(Hold(name, epoch, holder), self._state.now()) is not None
 
     async def find(self, name: str) -> LeaseView | None:
         """See ``Leases.find``."""
@@ -85,9 +85,9 @@ class MemoryLeases:
             row.release(now)
             return True
 
-    def _held(self, name: str, epoch: int, now: datetime) -> LeaseRow | None:
-        row = self._state.leases.rows.get(name)
-        return row if row is not None and row.epoch == epoch and row.state(now) == "held" else None
+    def _held(self, hold: Hold, now: datetime) -> LeaseRow | None:
+        row = self._state.leases.rows.get(hold.name)
+        return row if row is not None and row.is_under(hold, now) else None
 
 
 def prune_leases(state: State, kept_for: timedelta | None, limit: int) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from heapq import nsmallest
 from itertools import islice
 
 from mainspring.model.limits import Limits, Rate, Ration
 from mainspring.model.message import Want
-from mainspring.storage.limiting import DEPTH, KEYLESS_DEPTH, KEYS, WHOLE_GROUP, Allowance, Candidate, Spent, window
+from mainspring.storage.limiting import DEPTH, KEYS, WHOLE_GROUP, Allowance, Candidate, Spent, window
 from mainspring.storage.memory.rows import DeliveryRow, Line, due
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -125,9 +125,10 @@ class Limiting:
         self._spend(allowance)
         return allowance.chosen, allowance.ration([], line.next_due(now), walked[-1] if len(walked) == KEYS else None)
 
-    def choose_lapsed(self, line: Line) -> int | None:
+    def choose_lapsed(self, line: Line, may_be_reaped: Callable[[DeliveryRow], bool]) -> int | None:
         """The oldest lapsed claim that a rate has room for."""
-        lapsed = [Candidate(seq, self._key(seq)) for _, seq in line.held[: due(line.held, self._now)]]
+        seqs = [seq for _, seq in line.held[: due(line.held, self._now)]]
+        lapsed = [Candidate(seq, self._key(seq)) for seq in seqs if may_be_reaped(self._rows[seq])]
         rates = Limits(rate=self._limits.rate, key_rate=self._limits.key_rate)
         allowance = Allowance(rates, 1, {}, self._now)
         self._tell(allowance, (each.key for each in lapsed))
@@ -156,8 +157,9 @@ class Limiting:
 
     def _keyless(self, line: Line, want: Want) -> list[Candidate]:
         """The first that are due and have no key."""
-        due_of = (line.first(scan.priority, None, self._now, KEYLESS_DEPTH) for scan in want.scans)
-        return [Candidate(seq, None) for seqs in due_of for seq in seqs if self._key(seq) is None][: want.limit]
+        due_of = (line.first(scan.priority, None, self._now, len(self._rows)) for scan in want.scans)
+        keyless = (seq for seqs in due_of for seq in seqs if self._key(seq) is None)
+        return [Candidate(seq, None) for seq in islice(keyless, want.limit)]
 
     def _heads(self, key: str, most: int) -> list[Candidate]:
         """Of those that nobody holds, the first of a key that are due; under an order the very first, if it is due."""

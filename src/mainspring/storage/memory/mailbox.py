@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from mainspring.model.join import Join, as_members
@@ -23,8 +24,8 @@ from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.memory.limits import Limiting
-from mainspring.storage.memory.publishing import stop, store
-from mainspring.storage.memory.rows import DeliveryRow, JointRow
+from mainspring.storage.memory.publishing import publish, stop
+from mainspring.storage.memory.rows import DeliveryRow, JointRow, Line, Place, due
 from mainspring.storage.memory.state import State
 from mainspring.storage.memory.unique import store_unique
 from mainspring.storage.memory.verdicts import write
@@ -39,8 +40,7 @@ class MemoryMailbox:
     async def publish(self, drafts: Sequence[Draft]) -> Published:
         """See ``Mailbox.publish``."""
         with self._state.lock:
-            stored = store(self._state, drafts, self._state.now())
-        return Published(stored)
+            return publish(self._state, drafts, self._state.now())
 
     async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
         """See ``Mailbox.publish_unique``."""
@@ -51,11 +51,11 @@ class MemoryMailbox:
         """See ``Mailbox.join``."""
         with self._state.lock:
             now = self._state.now()
-            stored = store(self._state, as_members(join, members), now)
-            if stored:
+            published = publish(self._state, as_members(join, members), now)
+            if published.stored:
                 # Members that were there already belong to another call, perhaps an earlier copy of this one.
-                self._state.joints[join.id] = JointRow(join, now, pending=len(stored))
-        return Published(stored)
+                self._state.joints[join.id] = JointRow(join, now, pending=len(published.stored))
+            return published
 
     async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
         """See ``Mailbox.claim``."""
@@ -89,16 +89,26 @@ class MemoryMailbox:
             chosen, ration = limiting.choose(line, want, after)
             return ration._replace(deliveries=[self._hold(state.deliveries[seq], owner, hold, now) for seq in chosen])
 
-    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+    async def reap_limited(
+        self,
+        group: str,
+        limits: Limits,
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Delivery | None:
         """See ``Mailbox.reap_limited``."""
         if not limits.is_rated:
-            return await self.reap([group], owner, hold)
+            return await self.reap([group], owner, hold, accused=accused, aside=aside)
         state = self._state
         with state.lock:
             line, now = state.lines.get(group), state.now()
             if line is None or _paused(state, group):
                 return None
-            chosen = Limiting(state.limits, state.deliveries, group, limits, now).choose_lapsed(line)
+            may_be_reaped = partial(DeliveryRow.may_be_reaped, owner=owner, accused=accused, aside=aside)
+            chosen = Limiting(state.limits, state.deliveries, group, limits, now).choose_lapsed(line, may_be_reaped)
             return None if chosen is None else self._suspect(state.deliveries[chosen], owner, hold, now)
 
     async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
@@ -124,27 +134,34 @@ class MemoryMailbox:
         return _hand_over(row, was_due, now)
 
     def _suspect(self, row: DeliveryRow, owner: str, hold: timedelta, now: datetime) -> Delivery:
-        # Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
+        # Only a suspect dies. Who is reaped for the first time may be an innocent.
         row.deaths += row.suspect
         row.suspect = True
         return self._hold(row, owner, hold, now)
 
-    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+    async def reap(
+        self,
+        groups: Sequence[str],
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Delivery | None:
         """See ``Mailbox.reap``."""
         state = self._state
         with state.lock:
             now = state.now()
-            lapsed = [
-                state.lines[group].held[0]
-                for group in groups
-                if group in state.lines and state.lines[group].held and not _paused(state, group)
-            ]
-            was_due, seq = min(lapsed, default=(now + hold, 0))
-            if not lapsed or was_due > now:
-                return None
-            return self._suspect(state.deliveries[seq], owner, hold, now)
+            lines = [state.lines[group] for group in groups if group in state.lines and not _paused(state, group)]
+            may_be_reaped = partial(DeliveryRow.may_be_reaped, owner=owner, accused=accused, aside=aside)
+            lapsed = [first for line in lines if (first := self._first_lapsed(line, now, may_be_reaped))]
+            return self._suspect(state.deliveries[min(lapsed)[1]], owner, hold, now) if lapsed else None
 
-    async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
+    def _first_lapsed(self, line: Line, now: datetime, may_be_reaped: Callable[[DeliveryRow], bool]) -> Place | None:
+        rows, lapsed = self._state.deliveries, line.held[: due(line.held, now)]
+        return next((place for place in lapsed if may_be_reaped(rows[place[1]])), None)
+
+    async def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta) -> Extended:
         """See ``Mailbox.extend``. Nothing is ever busy here: one lock is over everything."""
         state = self._state
         lost: set[Claim] = set()
@@ -153,15 +170,15 @@ class MemoryMailbox:
             until = state.now() + hold
             for claim in claims:
                 row = state.deliveries.get(claim.id)
-                if row is None or row.epoch != claim.epoch or row.held_by is None:
+                if row is None or not row.is_of(claim) or row.held_by != owner:
                     lost.add(claim)
                     continue
-                state.move(row, until, row.held_by)
+                state.move(row, until, owner)
                 if row.cancel_asked:
                     asked.add(claim)
         return Extended(lost=frozenset(lost), asked=frozenset(asked))
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
+    async def settle(self, settlements: Sequence[Settlement], owner: str) -> Settled:
         """See ``Mailbox.settle``."""
         state = self._state
         lost: set[Claim] = set()
@@ -174,7 +191,7 @@ class MemoryMailbox:
                 row = state.deliveries.get(claim.id)
                 if row is None:
                     gone.add(claim)
-                elif row.epoch != claim.epoch:
+                elif not row.is_of(claim) or row.held_by not in (owner, None):
                     lost.add(claim)
                 elif row.held_by is None:
                     gone.add(claim)
@@ -219,6 +236,7 @@ def _hand_over(row: DeliveryRow, was_due: datetime, now: datetime) -> Delivery:
         cancel_asked=row.cancel_asked,
         suspect=row.suspect,
         claimed_at=now,
+        schedule=draft.schedule,
     )
 
 

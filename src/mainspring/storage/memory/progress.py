@@ -30,12 +30,12 @@ class ProgressTable:
         there = self.rows.get(row.seq)
         return there if there is not None and row.held_by is not None and there.epoch == row.epoch else None
 
-    def note(self, progress: Progress, deliveries: Mapping[int, DeliveryRow], now: datetime) -> None:
+    def note(self, progress: Progress, owner: str, deliveries: Mapping[int, DeliveryRow], now: datetime) -> None:
         """Keep it, if it is said by whoever holds the delivery."""
-        seq, epoch = progress.claim
-        row = deliveries.get(seq)
-        if row is not None and row.held_by is not None and row.epoch == epoch:
-            self.rows[seq] = ProgressRow(epoch, progress.text, now)
+        claim = progress.claim
+        row = deliveries.get(claim.id)
+        if row is not None and row.held_by == owner and row.is_of(claim):
+            self.rows[claim.id] = ProgressRow(claim.epoch, progress.text, now)
 
     def prune(self, deliveries: Mapping[int, DeliveryRow], limit: int) -> int:
         """Forget what was said of runs that are over."""

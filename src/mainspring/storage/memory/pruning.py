@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from mainspring.model.views import Kind, Pruned, Retention, RunView
+from mainspring.model.retention import CHORES, KINDS, Chore, Kind, Pruned, Retention
+from mainspring.model.standing import FORGOTTEN_AFTER
+from mainspring.model.views import RunView
 from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.memory.fanouts import prune_cursors
 from mainspring.storage.memory.leases import prune_leases
@@ -19,27 +21,28 @@ _UNROUTED = "no group subscribed to its topic in time"
 _KINDS: dict[str, Kind] = {status: kind for kind, statuses in STATUSES.items() for status in statuses}
 
 
-def prune(state: State, retention: Retention, limit: int, topic: str | None) -> Pruned:
+def prune(state: State, retention: Retention, limit: int, topic: str | None, chore: Chore | None) -> Pruned:
     """See ``Upkeep.prune``; the lock is held."""
     pruning = _Pruning(state, limit, Ages(retention, topic))
-    messages = 0 if topic is not None else pruning.messages(retention.repeats)
-    runs = pruning.runs()
-    dead = pruning.dead()
-    parked = pruning.parked()
-    if topic is not None:
-        return Pruned(runs=runs, dead=dead, parked=parked)
-    workers = pruning.workers(retention.workers)
-    audit = pruning.audit(retention.audit)
-    schedules = pruning.schedules(retention.done)
-    inbox = pruning.inbox(retention.inbox)
-    leases = prune_leases(state, retention.leases, limit)
-    progress = state.progress.prune(state.deliveries, limit)
-    state.limits.prune(state.now())
-    likenesses = prune_likenesses(state, limit)
-    cursors = prune_cursors(state, retention.cursors, limit)
-    measures = prune_measures(state, limit)
-    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors, measures)
-    return Pruned(messages, runs, dead, parked, *told)
+    chores: dict[Chore, Callable[[], Pruned]] = {
+        "messages": lambda: pruning.messages(retention.repeats),
+        "done": lambda: Pruned(runs=pruning.runs("done")),
+        "failures": lambda: Pruned(runs=pruning.runs("failures")),
+        "dead": lambda: Pruned(dead=pruning.dead()),
+        "parked": lambda: Pruned(parked=pruning.parked()),
+        "workers": lambda: Pruned(workers=pruning.workers(retention.workers)),
+        "audit": lambda: Pruned(audit=pruning.audit(retention.audit)),
+        "schedules": lambda: Pruned(schedules=pruning.schedules(retention.done)),
+        "inbox": lambda: Pruned(inbox=pruning.inbox(retention.inbox)),
+        "leases": lambda: Pruned(leases=prune_leases(state, retention.leases, limit)),
+        "progress": lambda: Pruned(progress=state.progress.prune(state.deliveries, limit)),
+        "likenesses": lambda: Pruned(likenesses=prune_likenesses(state, limit)),
+        "cursors": lambda: Pruned(cursors=prune_cursors(state, retention.cursors, limit)),
+        "measures": lambda: Pruned(measures=prune_measures(state, limit)),
+        "bells": pruning.limits,
+    }
+    meant = (chore,) if chore is not None else CHORES if topic is None else KINDS
+    return sum((chores[each]() for each in meant), Pruned())
 
 
 class _Pruning:
@@ -49,14 +52,18 @@ class _Pruning:
         self._limit = limit
         self._ages = ages
 
-    def messages(self, repeats: timedelta) -> int:
+    def messages(self, repeats: timedelta) -> Pruned:
         """Look at the messages a reference to which ended long enough ago."""
         state = self._state
         taken: list[EndedRow] = []
         room = self._limit
+        last: str | None = None
         state.ended.sort(key=lambda each: each.at)
         for batch in state.ended:
-            if batch.at >= self._now - repeats or (taken and len(batch.message_ids) > room):
+            if batch.at >= self._now - repeats:
+                break
+            if taken and len(batch.message_ids) > room:
+                last = ""
                 break
             taken.append(batch)
             room -= len(batch.message_ids)
@@ -77,11 +84,17 @@ class _Pruning:
                 state.forget_message(message_id)
                 removed += 1
         state.enlist(again, self._now, second=True)
-        return removed
+        return Pruned(messages=removed, last=last)
 
-    def runs(self) -> int:
+    def limits(self) -> Pruned:
+        """Forget what limits have counted long ago."""
+        self._state.limits.prune(self._now)
+        return Pruned()
+
+    def runs(self, kind: Kind) -> int:
         """Forget old runs, except those of what is not over yet."""
-        over = [run for run in self._state.runs.values() if self._is_over(run)][: self._limit]
+        runs = [run for run in self._state.runs.values() if _KINDS[run.status] == kind]
+        over = [run for run in runs if self._is_over(run)][: self._limit]
         for run in over:
             self._state.forget_run(run)
         self._enlist(run.message_id for run in over)
@@ -134,6 +147,10 @@ class _Pruning:
         over = [worker.name for worker in workers if worker.beat_at < self._now - kept_for][: self._limit]
         for name in over:
             self._state.fold(name)
+        declared = self._state.declared
+        cut = self._now - max(kept_for, FORGOTTEN_AFTER)
+        for by in [by for by, row in declared.items() if row.seen_at < cut][: self._limit]:
+            del declared[by]
         return len(over)
 
     def audit(self, kept_for: timedelta | None) -> int:

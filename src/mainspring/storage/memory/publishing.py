@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from mainspring.model.message import Cancelled, Draft
+from mainspring.model.message import Cancelled, Draft, Published, repeated
 from mainspring.storage.memory.rows import DeliveryRow, MessageRow, ParkedRow
 from mainspring.storage.memory.state import State
 
@@ -38,6 +38,18 @@ def store(state: State, drafts: Sequence[Draft], now: datetime) -> frozenset[UUI
             rung.update(groups)
     state.ring(rung)
     return frozenset(stored)
+
+
+def publish(state: State, drafts: Sequence[Draft], now: datetime) -> Published:
+    """Store the drafts, and tell those apart whose ids are known as other messages."""
+    stored = store(state, drafts, now)
+    return Published(stored, conflicts(state, drafts, stored))
+
+
+def conflicts(state: State, drafts: Sequence[Draft], stored: Collection[UUID]) -> dict[int, str]:
+    """See ``Published.conflicts``."""
+    known = ((place, draft, state.messages[draft.id].draft) for place, draft in repeated(drafts, stored))
+    return {place: was.topic for place, draft, was in known if (was.topic, was.payload) != (draft.topic, draft.payload)}
 
 
 def stop(state: State, message_ids: Iterable[UUID], reason: str, now: datetime) -> Cancelled:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.message import Draft, Priority
+from mainspring.model.message import Claim, Draft, Priority
+from mainspring.model.standing import Subscription
 from mainspring.model.views import Source
 
 Place = tuple[datetime, int]
@@ -37,6 +39,15 @@ class MessageRow:
 
 
 @dataclass(slots=True)
+class DeclarationRow:
+    """What a process has declared, and since when it has done so without a break."""
+
+    since: datetime
+    seen_at: datetime
+    subscriptions: tuple[Subscription, ...]
+
+
+@dataclass(slots=True)
 class DeliveryRow:
     """One group's copy of a message. ``due_at`` is also the end of the claim while ``held_by`` is set."""
 
@@ -59,6 +70,21 @@ class DeliveryRow:
     def message_id(self) -> UUID:
         """The message it is a copy of."""
         return self.message.draft.id
+
+    @property
+    def accused(self) -> bool:
+        """Whether it has deaths, or has one by being reaped now."""
+        return self.suspect or self.deaths > 0
+
+    def may_be_reaped(self, owner: str, *, accused: bool, aside: Collection[Claim]) -> bool:
+        """Whether this owner takes it over once its claim has lapsed, by ``Mailbox.reap``."""
+        if self.held_by == owner and any(claim.id == self.seq for claim in aside):
+            return False
+        return accused or not self.accused
+
+    def is_of(self, claim: Claim) -> bool:
+        """Whether the claim is on this message, and no other was made since."""
+        return self.epoch == claim.epoch and self.message.draft.id == claim.message_id
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.model.errors import SchemaMissing
 from mainspring.model.symptom import Symptom, Tolerances
@@ -33,6 +33,14 @@ class MemorySchema:
             missing = self._state.version < _VERSION
             self._state.version = _VERSION
         return ["0001_memory"] if missing else []
+
+    async def ahead(self) -> timedelta:
+        """See ``Schema.ahead``."""
+        return timedelta()
+
+    async def lacking(self) -> list[str]:
+        """See ``Schema.lacking``."""
+        return []
 
     async def examine(self, _tolerances: Tolerances, _host: Callable[[], datetime]) -> list[Symptom]:
         """See ``Schema.examine``."""

@@ -12,6 +12,7 @@ from itertools import count
 from typing import TypeVar
 from uuid import UUID
 
+from mainspring.model.holder import shown_or_none
 from mainspring.model.inbox import InboxKey, InboxView
 from mainspring.model.measures import What
 from mainspring.model.schedule import Freeze, Schedule
@@ -23,6 +24,7 @@ from mainspring.storage.memory.listening import Listener
 from mainspring.storage.memory.progress import ProgressTable
 from mainspring.storage.memory.rows import (
     DeadRow,
+    DeclarationRow,
     DeliveryRow,
     EndedRow,
     JointRow,
@@ -62,6 +64,8 @@ class State:
         self.progress: ProgressTable = ProgressTable()
         self.ended: list[EndedRow] = []
         self.groups: dict[str, GroupView] = {}
+        self.versions: dict[str, int] = {}
+        self.declared: dict[tuple[str, str], DeclarationRow] = {}
         self.workers: dict[str, WorkerView] = {}
         self.beats: dict[str, tuple[str, int]] = {}
         self.tallies: dict[str, dict[str, tuple[int, int]]] = {}
@@ -212,7 +216,7 @@ class State:
             status=status,
             started_at=now - took,
             finished_at=now,
-            node=row.held_by,
+            node=shown_or_none(row.held_by),
             kind=kind,
             error=error,
             traceback=traceback,

@@ -29,7 +29,7 @@ from mainspring.model.schedule import (
 )
 from mainspring.storage.memory.fan_in import fire, has_complete
 from mainspring.storage.memory.occurrences import cancel_pending, is_unfinished, rows_of, waits
-from mainspring.storage.memory.publishing import store, withdraw
+from mainspring.storage.memory.publishing import publish, withdraw
 from mainspring.storage.memory.rows import DeliveryRow
 from mainspring.storage.memory.state import State
 
@@ -61,16 +61,17 @@ class MemoryTimetable:
             released += self._release(ours, now)
             over = fire(state, limit, now)
             return Look(
-                fired=sum(fired for fired, _ in gone_on),
+                fired=sum(each.fired for each in gone_on),
                 moved=len(moves),
                 released=released,
                 next_in=min((at - now for at, _ in self._upcoming(app, left)), default=None),
                 waiting=any(waits(row) for name in ours for row in state.scheduled[name].values()),
                 frozen=self._is_frozen(app),
                 left=frozenset(left.difference(leave)),
-                asked=sum(asked for _, asked in gone_on),
+                asked=sum(each.asked for each in gone_on),
                 joined=over.joined,
                 continuations=over.continuations,
+                conflicts=(*(conflict for each in gone_on for conflict in each.conflicts), *over.conflicts),
                 more=has_complete(state),
             )
 
@@ -103,8 +104,8 @@ class MemoryTimetable:
         unfinished = sum(is_unfinished(self._state, row, now) for row in rows)
         return Due(schedule, unfinished, waiting=sum(map(waits, rows)))
 
-    def _go_on(self, schedule: Schedule, move: Move, now: datetime) -> tuple[int, int]:
-        """Write the move. Returns how much was published, and how many runs were asked to stop."""
+    def _go_on(self, schedule: Schedule, move: Move, now: datetime) -> Look:
+        """Write the move. Returns what was published, and how many runs were asked to stop."""
         state = self._state
         asked = 0
         # The row moves in the step that publishes: whoever looks next finds the occurrence passed (invariant 5).
@@ -119,15 +120,17 @@ class MemoryTimetable:
         if move.stop_running:
             of_the_rhythm = [row for row in rows_of(state, schedule.name) if not row.message.draft.manual]
             asked = withdraw(state, of_the_rhythm, (), REPLACED, now).asked
-        return len(self._publish(move.occurrences, now)), asked
+        published = self._publish(move.occurrences, now)
+        conflicts = published.conflicting([each.draft for each in move.occurrences])
+        return Look(fired=len(published.stored), asked=asked, conflicts=conflicts)
 
-    def _publish(self, occurrences: Sequence[Occurrence], now: datetime) -> frozenset[UUID]:
-        stored = store(self._state, [each.draft for each in occurrences], now)
+    def _publish(self, occurrences: Sequence[Occurrence], now: datetime) -> Published:
+        published = publish(self._state, [each.draft for each in occurrences], now)
         for each in occurrences:
             # What was there already may be in somebody's hands: its due time is no longer ours to set.
-            if each.due_at is not None and each.draft.id in stored:
+            if each.due_at is not None and each.draft.id in published.stored:
                 self._start_later(each.draft.id, each.due_at)
-        return stored
+        return published
 
     def _start_later(self, message_id: UUID, due_at: datetime) -> None:
         state = self._state
@@ -153,7 +156,14 @@ class MemoryTimetable:
         self._state.ring({row.group for row in waiting})
         return len(waiting)
 
-    async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
+    async def rewrite(
+        self,
+        names: Sequence[str],
+        how: Rewrite,
+        note: Note | None = None,
+        *,
+        waits: bool = True,  # noqa: ARG002 - no row is ever locked here
+    ) -> list[Schedule | None]:
         """See ``Timetable.rewrite``."""
         state = self._state
         with state.lock:
@@ -181,14 +191,14 @@ class MemoryTimetable:
         """See ``Timetable.enter``."""
         with self._state.lock:
             now = self._state.now()
-            stored = self._publish(occurrences, now)
+            published = self._publish(occurrences, now)
             entered = sorted({each.draft.schedule or "" for each in occurrences})
             for schedule in entered:
                 self._state.note(note.by, note.action, schedule, note.detail, now)
             self._release(entered, now)
             if any(each.due_at == NEVER for each in occurrences):
                 self._state.ring([""])  # whoever ends the run they wait for is to know of them
-            return Published(stored)
+            return published
 
     async def read(self, names: Collection[str] | None = None, app: str | None = None) -> Timesheet:
         """See ``Timetable.read``."""

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from mainspring.model.message import Draft, Receipt
 from mainspring.model.unique import LEAST, REPLACED, Likeness
-from mainspring.storage.memory.publishing import store, withdraw
+from mainspring.storage.memory.publishing import conflicts, store, withdraw
 from mainspring.storage.memory.rows import LikenessRow
 from mainspring.storage.memory.state import State
 
@@ -14,7 +14,7 @@ from mainspring.storage.memory.state import State
 def store_unique(state: State, draft: Draft, likeness: Likeness, now: datetime) -> Receipt:
     """See ``Mailbox.publish_unique``; the lock is held."""
     if draft.id in state.messages:  # an earlier copy of this call was written, and its reply was lost
-        return Receipt(draft.id, "stored")
+        return Receipt(draft.id, "conflict" if conflicts(state, [draft], ()) else "stored")
     row = state.likenesses.get(likeness.hash)
     if row is not None and _counts(state, row, likeness, now):
         row.until = max(row.until, row.published_at + likeness.remembered)

@@ -7,14 +7,19 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from mainspring.model.errors import Conflict
 from mainspring.model.join import Recount
 from mainspring.model.message import Progress
-from mainspring.model.views import Beat, Declaration, GroupView, Orders, Pruned, Retention, RunView, WorkerView
+from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
+from mainspring.model.standing import Declarer, Standing
+from mainspring.model.views import Beat, Declaration, Orders, RunView, WorkerView
+from mainspring.storage.declaring import Wishes
+from mainspring.storage.memory.declaring import declare
 from mainspring.storage.memory.measures import add_measures
 from mainspring.storage.memory.pruning import prune
 from mainspring.storage.memory.rows import DeliveryRow
 from mainspring.storage.memory.state import State
+from mainspring.storage.routing import is_wild
+from mainspring.storage.walking import STRETCH
 
 _SERVED_EVERY = timedelta(seconds=60)
 
@@ -25,27 +30,10 @@ class MemoryUpkeep:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def declare(self, declarations: Sequence[Declaration]) -> None:
+    async def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Standing:
         """See ``Upkeep.declare``."""
-        state = self._state
-        with state.lock:
-            now = state.now()
-            for each in declarations:
-                known = state.groups.get(each.group)
-                if known is not None and known.app != each.app:
-                    raise Conflict(
-                        f"group {each.group!r} belongs to app {known.app!r}: choose another group=… "
-                        f"or run `mainspring groups retire {each.group}`"
-                    )
-            for each in declarations:
-                known = state.groups.get(each.group)
-                patterns = tuple(sorted(set(each.patterns)))
-                options = dict(each.options)
-                state.groups[each.group] = (
-                    GroupView(each.group, each.app, patterns, each.handler, options, now, served_at=None)
-                    if known is None
-                    else replace(known, patterns=patterns, handler=each.handler, options=options)
-                )
+        with self._state.lock:
+            return declare(self._state, Wishes(declarations, declarer))
 
     async def beat(self, beat: Beat) -> Orders:
         """See ``Upkeep.beat``."""
@@ -95,10 +83,12 @@ class MemoryUpkeep:
         state.beats[beat.worker] = beat.start_id, beat.number
         return True
 
-    async def farewell(self, worker: str) -> None:
+    async def farewell(self, worker: str, start_id: str = "") -> None:
         """See ``Upkeep.farewell``."""
         with self._state.lock:
             self._state.fold(worker)
+            if start_id:
+                self._state.declared.pop((worker, start_id), None)
 
     async def record(self, runs: Sequence[RunView]) -> None:
         """See ``Upkeep.record``."""
@@ -106,16 +96,21 @@ class MemoryUpkeep:
             for run in runs:
                 self._state.keep_run(run)
 
-    async def reroute(self, limit: int) -> int:
+    async def reroute(self, limit: int, after: str | None = None) -> Rerouted:
         """See ``Upkeep.reroute``."""
         state = self._state
         rung: set[str] = set()
         routed = 0
         with state.lock:
             now = state.now()
+            topics = {parked.message.draft.topic for parked in state.parked.values()}
+            patterns = {pattern for group in state.groups.values() for pattern in group.patterns}
+            wild = any(map(is_wild, patterns))
+            walked = sorted(topic for topic in topics if topic > (after or ""))[:STRETCH] if wild else []
+            routes = {topic: state.subscribers(topic) for topic in {*walked, *(topics & patterns)}}
             for parked in list(state.parked.values()):
                 draft = parked.message.draft
-                groups = state.subscribers(draft.topic) if routed < limit else []
+                groups = routes.get(draft.topic) if routed < limit else None
                 if not groups:
                     continue
                 routed += 1
@@ -128,7 +123,8 @@ class MemoryUpkeep:
                 if due_at <= now:
                     rung.update(groups)
             state.ring(rung)
-        return routed
+        end = walked[-1] if len(walked) >= STRETCH else None
+        return Rerouted(routed, after if routed >= limit else end)
 
     async def recount(self, after: UUID | None, limit: int) -> Recount:
         """See ``Upkeep.recount``. Nobody but us ends a member here, so that none goes without a note."""
@@ -136,15 +132,22 @@ class MemoryUpkeep:
             ids = sorted(id for id in self._state.joints if after is None or id > after)[:limit]
         return Recount(last=ids[-1] if len(ids) == limit else None)
 
-    async def report(self, progress: Sequence[Progress]) -> None:
+    async def report(self, progress: Sequence[Progress], owner: str) -> None:
         """See ``Upkeep.report``."""
         state = self._state
         with state.lock:
             now = state.now()
             for each in progress:
-                state.progress.note(each, state.deliveries, now)
+                state.progress.note(each, owner, state.deliveries, now)
 
-    async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
+    async def prune(
+        self,
+        retention: Retention,
+        limit: int,
+        topic: str | None = None,
+        chore: Chore | None = None,
+        after: str | None = None,  # noqa: ARG002 - no walk is too long to be made at once
+    ) -> Pruned:
         """See ``Upkeep.prune``."""
         with self._state.lock:
-            return prune(self._state, retention, limit, topic)
+            return prune(self._state, retention, limit, topic, chore)

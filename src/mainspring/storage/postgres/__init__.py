@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
@@ -27,6 +28,7 @@ from mainspring.storage.postgres.lending import PostgresLender
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.schema import PostgresSchema
 from mainspring.storage.postgres.scripts import scripts
+from mainspring.storage.postgres.source import Source
 from mainspring.storage.sql import (
     MailboxScripts,
     Scripts,
@@ -56,8 +58,9 @@ class PostgresStorage:
 
     ``pool_size`` bounds the connections for publishing and reading; claiming, settling and the doorbell have one
     each besides, opened when they are first used. No wait for the database is longer than ``timeout``. Unless a
-    ``driver`` is named it is the first that is installed. ``now`` is one for all siblings, since the clock belongs
-    to the database.
+    ``driver`` is named it is the first that is installed. With ``ask`` the URL of every new connection is what that
+    says, since credentials may change; ``dsn`` is what it has said first. ``now`` is one for all siblings, since the
+    clock belongs to the database.
     """
 
     migrates_itself: bool = False
@@ -70,6 +73,7 @@ class PostgresStorage:
         pool_size: int = 4,
         timeout: timedelta = timedelta(seconds=10),
         driver: DriverName | None = None,
+        ask: Callable[[], str] | None = None,
         _clock: _HandClock | None = None,
     ) -> None:
         if pool_size < 1:
@@ -79,21 +83,23 @@ class PostgresStorage:
         names = Names(schema)
         self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
         self._clock = _HandClock() if _clock is None else _clock
-        self._driver = driver
-        self._gateway = PostgresGateway(choose(driver), dsn, pool_size, timeout)
+        self._driver, self._ask = driver, ask
+        self._source = Source(dsn, ask, timeout.total_seconds())
+        self._gateway = PostgresGateway(choose(driver), self._source, pool_size, timeout)
         gateway, clock = self._gateway, self._clock
         self.operations: Scripts = scripts(schema)
         """For callers who run them in their own transaction."""
         self.scripts: MailboxScripts = self.operations.mailbox
-        self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, clock)
-        self.ledger: Ledger = SqlLedger(self.operations.ledger, gateway, clock)
-        self.controls: Controls = SqlControls(self.operations.controls, gateway, clock)
-        self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, clock)
-        self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, clock)
-        self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, clock)
-        self.leases: Leases = SqlLeases(self.operations.leases, gateway, clock)
-        self.fanouts: Fanouts = SqlFanouts(self.operations.fanouts, gateway, clock)
-        self.measures: Measures = SqlMeasures(self.operations.measures, gateway, clock)
+        own = scripts(schema, own=True)
+        self.mailbox: Mailbox = SqlMailbox(own.mailbox, gateway, clock)
+        self.ledger: Ledger = SqlLedger(own.ledger, gateway, clock)
+        self.controls: Controls = SqlControls(own.controls, gateway, clock)
+        self.upkeep: Upkeep = SqlUpkeep(own.upkeep, gateway, clock)
+        self.timetable: Timetable = SqlTimetable(own.timetable, gateway, clock)
+        self.inbox: Inbox = SqlInbox(own.inbox, gateway, clock)
+        self.leases: Leases = SqlLeases(own.leases, gateway, clock)
+        self.fanouts: Fanouts = SqlFanouts(own.fanouts, gateway, clock)
+        self.measures: Measures = SqlMeasures(own.measures, gateway, clock)
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
@@ -125,7 +131,7 @@ class PostgresStorage:
     def lender(self, size: int) -> PostgresLender:
         """See ``Storage.lender``."""
         patience = self._timeout.total_seconds()
-        return PostgresLender(self._dsn, size, patience, self._driver, lambda: self._gateway.pooled)
+        return PostgresLender(self._source, size, patience, self._driver, lambda: self._gateway.pooled)
 
     def sibling(self) -> PostgresStorage:
         """See ``Storage.sibling``. It opens only the connections it uses."""
@@ -135,6 +141,7 @@ class PostgresStorage:
             pool_size=self._pool_size,
             timeout=self._timeout,
             driver=self._driver,
+            ask=self._ask,
             _clock=self._clock,
         )
 

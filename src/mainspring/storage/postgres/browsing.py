@@ -8,7 +8,7 @@ from typing import Any
 
 from mainspring.model.browsing import Filter
 from mainspring.model.views import DeliveryView
-from mainspring.storage.postgres.columns import clean
+from mainspring.storage.postgres.columns import clean, of_delivery
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sql import Now, Of
@@ -47,4 +47,4 @@ class Clerk:
 
     def view(self, _of: Of, row: Row, _wanted: Filter) -> DeliveryView:
         """Every shelf has its columns in the order of the view."""
-        return DeliveryView(*row)
+        return of_delivery(row)

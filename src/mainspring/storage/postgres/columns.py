@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, assert_never
+from uuid import UUID
 
 import msgspec
 
 from mainspring.model.fingerprint import fingerprint
+from mainspring.model.holder import shown
 from mainspring.model.message import Delivery, Draft, Want
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
+from mainspring.model.views import DeliveryView
 from mainspring.storage.script import Row
 
 _NOTHING = timedelta()
+_ID_BYTES = 16
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -35,6 +41,19 @@ def from_json(text: str) -> dict[str, str]:
     return _decode(text)
 
 
+def plain_id(value: object) -> UUID:
+    """An id as it was read. On a caller's connection that is whatever the caller has told the driver to make of one."""
+    match value:
+        case UUID():
+            return value
+        case bytes() if len(value) == _ID_BYTES:
+            return UUID(bytes=value)
+        case bytes():
+            return UUID(value.decode())
+        case _:
+            return UUID(str(value))
+
+
 def columns(rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
     """Turn rows into ``width`` columns, also where there is no row."""
     turned = tuple(map(list, zip(*rows, strict=True)))
@@ -46,6 +65,12 @@ def with_headers(row: Row) -> Delivery:
     delivery = Delivery(*row)
     text: Any = delivery.headers
     return delivery if text is None else delivery._replace(headers=from_json(text))
+
+
+def of_delivery(row: Row) -> DeliveryView:
+    """A row whose columns are the fields of a view, its holder as people know it."""
+    view = DeliveryView(*row)
+    return view if view.held_by is None else replace(view, held_by=shown(view.held_by))
 
 
 def is_plain(draft: Draft) -> bool:
@@ -111,16 +136,28 @@ def of_wants(wants: Sequence[Want]) -> tuple[list[Any], ...]:
 
 
 def of_settlements(settlements: Sequence[Settlement]) -> tuple[list[Any], ...]:
-    """The first eleven parameters of ``settle.sql`` and its last, in the order in which rows are locked."""
+    """The first thirteen parameters of ``settle.sql``, in the order in which rows are locked."""
     rows = [
         (*each.claim, *_spelled(each), each.keep, each.took, place, _cause(each))
         for place, each in enumerate(settlements)
     ]
-    # By seq and epoch: of two claims on one delivery the newer stands last, where the statement looks for its delay.
-    rows.sort(key=itemgetter(0, 1))
-    seqs, epochs, names, delays, *texts, keeps, tooks, places, causes = columns(rows, 12)
+    rows.sort(key=itemgetter(0))
+    seqs, epochs, ids, names, delays, *texts, keeps, tooks, places, causes = columns(rows, 13)
     cleaned = (_filled([_maybe(text) for text in column]) for column in texts)
-    return seqs, epochs, names, keeps, tooks, delays, *cleaned, places, _filled(causes)
+    return seqs, epochs, ids, names, keeps, tooks, delays, *cleaned, places, _filled(causes)
+
+
+def apart(settlements: Iterable[Settlement]) -> list[list[Settlement]]:
+    """The settlements in batches, none of which has two claims on one delivery: one of them is not ours any more."""
+    batches: list[list[Settlement]] = []
+    met = Counter[int]()
+    for each in settlements:
+        place = met[each.claim.id]
+        met[each.claim.id] += 1
+        if place == len(batches):
+            batches.append([])
+        batches[place].append(each)
+    return batches
 
 
 def _cause(settlement: Settlement) -> str | None:

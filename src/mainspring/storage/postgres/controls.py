@@ -19,7 +19,7 @@ class PostgresControls:
     """``ControlsScripts`` for PostgreSQL."""
 
     def __init__(self, names: Names) -> None:
-        self._channel = names.channel
+        self._channel = names.bell
         self._sql = names.sql
 
     def pause(self, group: str, by: str, reason: str, now: Now) -> Script[bool]:

@@ -24,6 +24,6 @@ def _step(step: Migration, names: Names) -> str:
     # Numbers, checksums and names made of letters, digits and underscores: nothing here needs escaping.
     values = f"{step.number}, '{step.name}', '{step.checksum}', {str(step.breaking).lower()}, statement_timestamp()"
     return (
-        f"\n-- {step.name}\n{step.sql(names.quoted).rstrip()}\n"
+        f"\n-- {step.name}\n{step.at_once(names.quoted).rstrip()}\n"
         f"INSERT INTO {names.quoted}.migration (number, name, checksum, breaking, applied_at)\nVALUES ({values});"
     )

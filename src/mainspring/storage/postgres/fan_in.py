@@ -7,9 +7,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from mainspring.model.join import Join, as_members, continuation
-from mainspring.model.message import Draft, Published
+from mainspring.model.message import Conflict, Draft, Published
 from mainspring.storage import continuations
 from mainspring.storage.postgres import columns
+from mainspring.storage.postgres.conflicts import conflicts
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Script, Statement
@@ -19,10 +20,11 @@ _BATCH = 1000
 
 
 class Fired(NamedTuple):
-    """The joins that were complete: how many, and what they have published."""
+    """The joins that were complete: how many, what they have published, and what they could not."""
 
     joined: int = 0
     continuations: tuple[Draft, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
 
 
 def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
@@ -31,12 +33,14 @@ def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> S
     stored: set[UUID] = set()
     for start in range(0, len(drafts), _BATCH):
         batch = columns.of_drafts(drafts[start : start + _BATCH])
-        stored.update(row[0] for row in (yield Opening(names.sql("publish"), (*batch, names.channel, now))))
+        stored.update(
+            columns.plain_id(row[0]) for row in (yield Opening(names.sql("publish"), (*batch, names.bell, now)))
+        )
     if stored:
         # Members that were there already belong to another call, perhaps an earlier copy of this one.
         following = continuations.written(join.then), continuations.written(join.failed)
         yield Statement(names.sql("joint_open"), (join.id, len(stored), *following, now))
-    return Published(frozenset(stored))
+    return Published(frozenset(stored), (yield from conflicts(names, drafts, stored)))
 
 
 def fire(names: Names, publish: Callable[[Sequence[Draft]], Script[Published]], limit: int) -> Script[Fired]:
@@ -47,5 +51,5 @@ def fire(names: Names, publish: Callable[[Sequence[Draft]], Script[Published]], 
         for id, on_done, on_failed, done, failed in rows
     ]
     drafts = tuple(draft for draft in following if draft is not None)
-    yield from publish(drafts)
-    return Fired(len(rows), drafts)
+    published = yield from publish(drafts)
+    return Fired(len(rows), drafts, published.conflicting(drafts))

@@ -47,16 +47,22 @@ class PostgresFanouts:
         rows = yield Statement(self._sql("fanout_candidates"), (topic, *named, SEEN_EVERY, now))
         candidates = [Candidate(row[0], row[1], FanoutPolicy(*row[2:5]), *row[5:8]) for row in rows]
         chosen = choose(candidates)
+        due = {(each.work, each.shard) for each in chosen}
+        # Also where its slice is on its way, since that may take longer than cursors are kept.
+        seen = {(row[0], row[1]) for row in rows if row[8]} - due
+        # Sorted, here and below, because rows are locked in this order by every writer of several.
+        if touched := sorted(due | seen):
+            # What another session has locked is left to the next plan, and keeps no other shard waiting (invariant 28).
+            locked = yield Statement(self._sql("fanout_busy"), (topic, *columns(touched, 2)))
+            busy = {(work, shard) for work, shard in locked}
+            chosen = [each for each in chosen if (each.work, each.shard) not in busy]
+            seen -= busy
         published = yield from self._mailbox.publish([each.draft for each in chosen], now)
-        # Sorted, because rows are locked in this order by whoever writes several.
         planned = sorted((each.work, each.shard, each.draft.id) for each in chosen)
         if planned:
             yield Statement(self._sql("fanout_planned"), (topic, *columns(planned, 3), batch.window, now))
-        due = {(each.work, each.shard) for each in chosen}
-        # Also where its slice is on its way, since that may take longer than cursors are kept.
-        seen = sorted((row[0], row[1]) for row in rows if row[8] and (row[0], row[1]) not in due)
         if seen:
-            yield Statement(self._sql("fanout_seen"), (topic, *columns(seen, 2), now))
+            yield Statement(self._sql("fanout_seen"), (topic, *columns(sorted(seen), 2), now))
         return published
 
     def advance(self, key: CursorKey, window: datetime, now: Now) -> Script[bool]:

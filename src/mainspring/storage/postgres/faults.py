@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mainspring.model.errors import BadOption, SchemaMissing, StorageError, StorageUnavailable
-from mainspring.storage.migrate import migrations
+from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.storage.migrate import flags, migrations
 from mainspring.storage.postgres.driver import Refusal
 from mainspring.storage.postgres.names import PACKAGE
 
@@ -23,18 +23,28 @@ _TRY_AGAIN = frozenset(
     }
 )
 _TRY_AGAIN_CLASSES = ("08", "53", "57P")
+_CREDENTIALS = "28"
+_NOT_GRANTED = "42501"
 _NO_TABLES = frozenset({"42P01", "3F000"})
 _POOLED = frozenset({"26000", "42P05"})
 _REFUSED_SETTING = frozenset({"08P01", "42704"})
 
 
-def translated(error: BaseException, refusal: Refusal | None, secrets: tuple[str, ...]) -> StorageError:
-    """The error to raise instead of this one; ``refusal`` is what the driver takes it for."""
+def translated(
+    error: BaseException, refusal: Refusal | None, secrets: tuple[str, ...], *, renews: bool = False
+) -> StorageError:
+    """The error to raise instead of this one; ``refusal`` is what the driver takes it for.
+
+    ``renews`` says that the next connection may have other credentials, so that refused ones are no final answer.
+    """
     if refusal is not None:
         if refusal.state in _NO_TABLES:
-            return SchemaMissing(0, migrations(PACKAGE)[-1].number)
+            return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(str(error)))
         said = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
-        return StorageUnavailable(said) if _passes(refusal) else StorageError(said)
+        if refusal.state == _NOT_GRANTED:
+            return NotGranted(said)
+        passes = _passes(refusal) or (renews and refusal.state.startswith(_CREDENTIALS))
+        return StorageUnavailable(said) if passes else StorageError(said)
     if isinstance(error, UnicodeError):
         return StorageError(f"a value cannot be stored: {_scrubbed(str(error), secrets)}")
     if isinstance(error, TimeoutError):

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.storage.postgres import faults
-from mainspring.storage.postgres.driver import Connection, Driver, SettingsRefused
+from mainspring.storage.postgres.driver import Connection, Driver, Refusal, SettingsRefused
 from mainspring.storage.postgres.lines import Lines
+from mainspring.storage.postgres.source import Source
 from mainspring.storage.script import Script
 from mainspring.storage.sql import Lane
 
@@ -46,13 +47,12 @@ class PostgresGateway:
     (invariant 12).
     """
 
-    def __init__(self, driver: Driver, dsn: str, pool_size: int, timeout: timedelta) -> None:
+    def __init__(self, driver: Driver, source: Source, pool_size: int, timeout: timedelta) -> None:
         self.pooled: bool = False
         self.errors: tuple[type[Exception], ...] = (*driver.errors, OSError, TimeoutError)
         self._expected: tuple[type[Exception], ...] = (*self.errors, UnicodeError)
         self._driver = driver
-        self._dsn = dsn
-        self._secrets = faults.secrets_of(dsn)
+        self._source = source
         self._patience = timeout.total_seconds()
         self._closed = False
         reserved = partial(self.dial, RESERVED_SETTINGS)
@@ -77,30 +77,35 @@ class PostgresGateway:
 
     async def dial(self, settings: dict[str, str], *, unhurried: bool = False) -> Connection:
         """Open a connection with these settings, if settings are to be had. Raises what the driver raises."""
+        dsn = await self._source.url()
         if self.pooled:
-            return await self._driver.connect(self._dsn, None, self._patience)
+            return await self._driver.connect(dsn, None, self._patience)
         limit = "0" if unhurried else str(int(self._patience * 1000))
         # A process may be stopped in the midst of a transaction: others must not wait for what it has locked until it
         # goes on. None of our scripts takes longer.
         limits = {"statement_timeout": limit, "idle_in_transaction_session_timeout": limit}
         try:
-            return await self._driver.connect(self._dsn, {**_ALWAYS, **limits, **settings}, self._patience)
+            return await self._driver.connect(dsn, {**_ALWAYS, **limits, **settings}, self._patience)
         except SettingsRefused:
-            connection = await self._driver.connect(self._dsn, None, self._patience)
+            connection = await self._driver.connect(dsn, None, self._patience)
         # Only now: had the settings not been the reason, this would have failed as well.
         self._go_pooled()
         return connection
+
+    def refusal(self, error: BaseException) -> Refusal | None:
+        """What the server has answered; None if this is no answer."""
+        return self._driver.refusal(error)
 
     def translated(self, error: BaseException) -> Exception:
         """The error to raise instead of the driver's."""
         refusal = self._driver.refusal(error)
         if faults.is_pooled(refusal):
             self._go_pooled()
-        return faults.translated(error, refusal, self._secrets)
+        return faults.translated(error, refusal, self._source.secrets, renews=self._source.renews)
 
     def _cause(self, error: BaseException) -> BaseException | None:
         # A cause is printed along with its effect: none where it names what must not be named.
-        return None if any(secret in str(error) for secret in self._secrets) else error
+        return None if any(secret in str(error) for secret in self._source.secrets) else error
 
     def _go_pooled(self) -> None:
         if self.pooled:  # another connection has found out meanwhile

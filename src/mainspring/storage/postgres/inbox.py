@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
 from mainspring.storage.postgres.columns import clean
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Script, Statement
 from mainspring.storage.sql import Now
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PostgresInbox:
@@ -22,12 +25,16 @@ class PostgresInbox:
     ) -> Script[Admission]:
         """See ``Inbox.admit``."""
         rows = yield Statement(self._sql("inbox_admit"), (*key, hash, status, retry_after, now))
-        return Admission(*key, *rows[0])
+        admitted, stands, times, since, mismatch, news, at = rows[0]
+        admission = Admission(*key, admitted, stands, times, _instant(since), mismatch, news)
+        return replace(admission, admitted_at=_instant(at)) if admission else admission
 
-    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, now: Now) -> Script[bool]:
+    def mark(
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None, now: Now
+    ) -> Script[bool]:
         """See ``Inbox.mark``."""
         said = None if error is None else clean(error)
-        rows = yield Statement(self._sql("inbox_mark"), (*key, attempt, fate, said, now))
+        rows = yield Statement(self._sql("inbox_mark"), (*key, attempt, fate, said, now, _microseconds(admitted_at)))
         return bool(rows)
 
     def release(self, key: InboxKey, by: str, now: Now) -> Script[bool]:
@@ -43,3 +50,11 @@ class PostgresInbox:
         else:
             rows = yield Statement(self._sql("inbox_find"), (*asked, filter.limit, now, filter.message_id))
         return [InboxView(*row) for row in rows]
+
+
+def _instant(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _microseconds(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - _EPOCH) // timedelta(microseconds=1)

@@ -10,14 +10,47 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import psycopg
+from psycopg.adapt import AdaptersMap
+from psycopg.postgres import register_default_adapters, register_default_types
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
+from psycopg.types import TypesRegistry
+from psycopg.types.array import register_all_arrays
 
 from mainspring.storage.postgres.joining import explained
 from mainspring.storage.refusals import autocommitting, closed, failed
 from mainspring.storage.script import Row, Statement
 
 Handle = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+
+def _as_shipped() -> AdaptersMap:
+    types = TypesRegistry()
+    register_default_types(types)
+    shipped = AdaptersMap(types=types)
+    register_default_adapters(shipped)
+    register_all_arrays(shipped)  # after all that they may be arrays of
+    return shipped
+
+
+_SHIPPED = _as_shipped()
+"""How psycopg sends and reads values unless told otherwise. A caller's connection may have been told otherwise."""
+
+
+class _Cursor(psycopg.RawCursor[Row]):
+    """A cursor that leaves the caller's own ways to send and read values alone."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _SHIPPED
+
+
+class _AsyncCursor(psycopg.AsyncRawCursor[Row]):
+    """See ``_Cursor``."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _SHIPPED
 
 
 class JoinedPsycopg:
@@ -32,7 +65,7 @@ class JoinedPsycopg:
 
     def execute(self, statement: Statement) -> Sequence[Row]:
         """Run it within the caller's transaction, which psycopg begins where it has not yet."""
-        cursor = psycopg.RawCursor(self._connection, row_factory=tuple_row)
+        cursor = _Cursor(self._connection, row_factory=tuple_row)
         try:
             cursor.execute(statement.sql.encode(), statement.args)
             return cursor.fetchall() if _answers(self._connection, cursor) else []
@@ -51,7 +84,7 @@ class JoinedAsyncPsycopg:
 
     async def execute(self, statement: Statement) -> Sequence[Row]:
         """Run it within the caller's transaction, which psycopg begins where it has not yet."""
-        cursor = psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row)
+        cursor = _AsyncCursor(self._connection, row_factory=tuple_row)
         try:
             await cursor.execute(statement.sql.encode(), statement.args)
             return await cursor.fetchall() if _answers(self._connection, cursor) else []

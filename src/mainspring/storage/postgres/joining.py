@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainspring.model.errors import MainspringError, SchemaMissing
-from mainspring.storage.migrate import migrations
+from mainspring.storage.migrate import flags, migrations
 from mainspring.storage.postgres.names import PACKAGE
 from mainspring.storage.refusals import failed
 
@@ -27,6 +27,6 @@ def explained(error: BaseException, state: str | None, database: str | None) -> 
         0,
         migrations(PACKAGE)[-1].number,
         f"the database {database or '(unknown)'!r} that tx= is connected to has no Mainspring tables ({said}): run "
-        "`mainspring migrate` on it. If it is another database than the app's, connect to the app's own: a message "
-        "joins a transaction of its own database only",
+        f"`mainspring migrate{flags(said)}` on it. If it is another database than the app's, connect to the app's "
+        "own: a message joins a transaction of its own database only",
     )

@@ -26,19 +26,17 @@ class PostgresLeases:
     def renew(self, renewals: Sequence[Renewal], now: Now) -> Script[Renewed]:
         """See ``Leases.renew``."""
         batch = sorted((*each.hold, each.ttl) for each in renewals)
-        rows = yield Statement(self._sql("lease_renew"), (*columns(batch, 3), now))
-        lost, busy = (
-            frozenset(Hold(name, epoch) for name, epoch, what in rows if what == word) for word in ("lost", "busy")
-        )
+        rows = yield Statement(self._sql("lease_renew"), (*columns(batch, 4), now))
+        lost, busy = (frozenset(Hold(*hold) for *hold, what in rows if what == word) for word in ("lost", "busy"))
         return Renewed(lost, busy)
 
-    def release(self, name: str, epoch: int, now: Now) -> Script[bool]:
+    def release(self, name: str, epoch: int, holder: str, now: Now) -> Script[bool]:
         """See ``Leases.release``."""
-        return bool((yield Statement(self._sql("lease_release"), (name, epoch, now))))
+        return bool((yield Statement(self._sql("lease_release"), (name, epoch, holder, now))))
 
-    def confirm(self, name: str, epoch: int, now: Now) -> Script[bool]:
+    def confirm(self, name: str, epoch: int, holder: str, now: Now) -> Script[bool]:
         """See ``Leases.confirm``."""
-        return bool((yield Statement(self._sql("lease_confirm"), (name, epoch, now))))
+        return bool((yield Statement(self._sql("lease_confirm"), (name, epoch, holder, now))))
 
     def find(self, name: str, now: Now) -> Script[LeaseView | None]:
         """See ``Leases.find``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from mainspring.model.browsing import Causes, Chain, Filter, Link, Page
@@ -21,7 +21,7 @@ from mainspring.model.views import (
 from mainspring.storage import continuations
 from mainspring.storage.postgres.browsing import Clerk
 from mainspring.storage.postgres.causes import Coroner
-from mainspring.storage.postgres.columns import from_json
+from mainspring.storage.postgres.columns import from_json, of_delivery
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now, browse, by_schedule, causes, linked, shelf
@@ -40,6 +40,14 @@ class PostgresLedger:
         moment, parked, expired_parked = rows[0][:3]
         groups = tuple(Counts(*row[3:]) for row in rows if row[3] is not None)
         return Tally(moment, groups, parked, expired_parked)
+
+    def earlier(self) -> Script[None]:
+        """See ``LedgerScripts``. Rows say who has inserted them, so there is nothing to remember."""
+        yield from ()
+
+    def own(self, ids: Sequence[UUID], earlier: object) -> Script[frozenset[UUID]]:  # noqa: ARG002 - one for every dialect
+        """See ``LedgerScripts``."""
+        return frozenset(row[0] for row in (yield Statement(self._sql("own"), (list(ids),))))
 
     def browse(self, filter: Filter, now: Now) -> Script[Page]:
         """See ``Ledger.browse``."""
@@ -61,7 +69,7 @@ class PostgresLedger:
             return None
         deliveries = yield Statement(self._sql("find_deliveries"), (message_id, now))
         runs = yield Statement(self._sql("find_runs"), (message_id,))
-        views = sorted((DeliveryView(*row) for row in deliveries), key=lambda view: (view.state == "parked", view.seq))
+        views = sorted((of_delivery(row) for row in deliveries), key=lambda view: (view.state == "parked", view.seq))
         return _message(found[0], tuple(views), tuple(RunView(*row) for row in runs))
 
     def runs(self, group: str | None, before: int | None, limit: int, schedule: str | None) -> Script[list[RunView]]:
@@ -94,7 +102,7 @@ class PostgresLedger:
     def members(self, join_id: UUID, after: int | None, limit: int, now: Now) -> Script[list[DeliveryView]]:
         """See ``Ledger.members``."""
         rows = yield Statement(self._sql("joint_members"), (join_id, after or 0, limit, now))
-        return [DeliveryView(*row) for row in rows]
+        return [of_delivery(row) for row in rows]
 
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
         """See ``Ledger.pending``."""
@@ -137,7 +145,7 @@ def _message(row: Row, deliveries: tuple[DeliveryView, ...], runs: tuple[RunView
 
 def _join(row: Row) -> JoinView:
     oldest = row[11:]
-    return continuations.view(row[0], row[1], row[2:11], None if oldest[0] is None else DeliveryView(*oldest))
+    return continuations.view(row[0], row[1], row[2:11], None if oldest[0] is None else of_delivery(oldest))
 
 
 def _group(row: Row) -> GroupView:

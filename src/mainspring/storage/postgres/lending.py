@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.model.errors import MissingExtra, StorageUnavailable
 from mainspring.storage.postgres.driver import NAME, DriverName
+from mainspring.storage.postgres.source import Source
 
 if TYPE_CHECKING:
     import psycopg
@@ -37,10 +38,10 @@ class PostgresLender:
     """
 
     def __init__(
-        self, dsn: str, size: int, patience: float, driver: DriverName | None, pooled: Callable[[], bool]
+        self, source: Source, size: int, patience: float, driver: DriverName | None, pooled: Callable[[], bool]
     ) -> None:
         self.size = size
-        self._dsn = dsn
+        self._source = source
         self._patience = patience
         self._driver = driver
         self._pooled = pooled
@@ -172,7 +173,7 @@ class PostgresLender:
             raise
 
     async def _opened(self) -> Any:
-        connection = await self._soon(self._opener()())
+        connection = await self._soon(self._opener()(await self._source.url()))
         if self._closed:
             connection.terminate()
             raise StorageUnavailable(_ENDED)
@@ -181,9 +182,8 @@ class PostgresLender:
 
     def _opened_blocking(self) -> psycopg.Connection[Any]:
         driver = _psycopg(_PLAIN)
-        opened: psycopg.Connection[Any] = driver.connect(
-            self._dsn, connect_timeout=int(self._patience), **self._libpq()
-        )
+        dsn = self._source.url_in_thread()
+        opened: psycopg.Connection[Any] = driver.connect(dsn, connect_timeout=int(self._patience), **self._libpq(dsn))
         opened.isolation_level = driver.IsolationLevel.READ_COMMITTED
         with self._lock:
             if self._closed:
@@ -192,7 +192,7 @@ class PostgresLender:
             self._all_blocking.add(opened)
         return opened
 
-    def _opener(self) -> Callable[[], Awaitable[Any]]:
+    def _opener(self) -> Callable[[str], Awaitable[Any]]:
         if self._driver != "psycopg":
             try:
                 import asyncpg
@@ -204,29 +204,29 @@ class PostgresLender:
                 pooled = self._pooled()
                 cache: dict[str, Any] = {"statement_cache_size": 0} if pooled else {}
                 settings = {"application_name": NAME, **({} if pooled else SETTINGS)}
-                return lambda: asyncpg.connect(self._dsn, server_settings=settings, **cache)
+                return lambda dsn: asyncpg.connect(dsn, server_settings=settings, **cache)
         psycopg = _psycopg("transactional=True")
         from mainspring.storage.postgres.psycopg_driver import Wire
 
-        async def connect() -> Any:
-            connection = await Wire.connect(self._dsn, **self._libpq())
+        async def connect(dsn: str) -> Any:
+            connection = await Wire.connect(dsn, **self._libpq(dsn))
             await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
             return connection
 
         return connect
 
-    def _libpq(self) -> dict[str, Any]:
+    def _libpq(self, dsn: str) -> dict[str, Any]:
         from psycopg.conninfo import conninfo_to_dict
 
         from mainspring.storage.postgres.psycopg_driver import with_settings
 
-        chosen = conninfo_to_dict(self._dsn)
+        chosen = conninfo_to_dict(dsn)
         # Never a transaction that psycopg begins by itself: one that was ended by hand must not have a successor.
         ours = {"application_name": NAME, "autocommit": True}
         ours |= {name: value for name, value in _HERE.items() if name not in chosen}
         if self._pooled():
             return {**ours, "prepare_threshold": None}
-        return {**ours, "options": with_settings(self._dsn, SETTINGS)}
+        return {**ours, "options": with_settings(dsn, SETTINGS)}
 
 
 def _psycopg(what: str) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import Delivery, Scan
-from mainspring.storage.limiting import DEPTH, KEYLESS_DEPTH, KEYS, Candidate, Spent
+from mainspring.model.message import Claim, Delivery, Scan
+from mainspring.storage.limiting import DEPTH, KEYS, Candidate, Spent
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
@@ -50,15 +50,17 @@ class PostgresLimiting:
             found["next"][0][4] if "next" in found else None,
         )
 
-    def lapsed(self) -> Script[tuple[datetime, list[Candidate]]]:
+    def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
         """See ``Limiting.lapsed``."""
-        rows = yield Statement(self._sql("limited_lapsed"), (self._group, _LAPSED, self._now))
+        ours = [claim.id for claim in aside]
+        args = (self._group, _LAPSED, self._now, accused, self._owner, ours)
+        rows = yield Statement(self._sql("limited_lapsed"), args)
         return rows[0][0], [Candidate(seq, key) for _, seq, key in rows if seq is not None]
 
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
         """See ``Limiting.keyless``."""
         levels = [scan.priority for scan in scans]
-        rows = yield Statement(self._sql("limited_keyless"), (self._group, levels, KEYLESS_DEPTH, most, self._now))
+        rows = yield Statement(self._sql("limited_keyless"), (self._group, levels, most, self._now))
         return [Candidate(seq, None) for (seq,) in rows]
 
     def walk(self, after: str) -> Script[list[str]]:

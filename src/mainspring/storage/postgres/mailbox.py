@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from mainspring.model.holder import shown
 from mainspring.model.join import Join
 from mainspring.model.limits import Limits, Ration
 from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
@@ -14,6 +15,7 @@ from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Done, Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres import columns
+from mainspring.storage.postgres.conflicts import conflicts
 from mainspring.storage.postgres.fan_in import open_join
 from mainspring.storage.postgres.limits import PostgresLimiting
 from mainspring.storage.postgres.names import Names
@@ -22,6 +24,8 @@ from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sql import Now
 from mainspring.storage.sql.limited import claim_limited, reap_limited
 
+_PATIENCE = "5000"
+"""Milliseconds that a handler's transaction waits for a row which another session has locked."""
 _HEADERS = Delivery._fields.index("headers")
 
 
@@ -30,7 +34,7 @@ class PostgresMailbox:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._channel = names.channel
+        self._channel = names.bell
         self._sql = names.sql
 
     def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]:
@@ -41,7 +45,8 @@ class PostgresMailbox:
             rows = yield Statement(self._sql("publish_one"), (*columns.of_draft(drafts[0]), self._channel, now))
         else:
             rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, now))
-        return Published(frozenset(row[0] for row in rows))
+        stored = frozenset(columns.plain_id(row[0]) for row in rows)
+        return Published(stored, (yield from conflicts(self._names, drafts, stored)))
 
     def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
         """See ``Mailbox.publish_unique``."""
@@ -68,21 +73,40 @@ class PostgresMailbox:
         return claim_limited(limiting, want, limits, after)
 
     def reap_limited(
-        self, group: str, limits: Limits, owner: str, hold: timedelta, now: Now
+        self,
+        group: str,
+        limits: Limits,
+        owner: str,
+        hold: timedelta,
+        now: Now,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
     ) -> Script[Delivery | None]:
         """See ``Mailbox.reap_limited``."""
         if not limits.is_rated:
-            return self.reap([group], owner, hold, now)
-        return reap_limited(PostgresLimiting(self._names, group, limits, owner, hold, now), limits)
+            return self.reap([group], owner, hold, now, accused=accused, aside=aside)
+        limiting = PostgresLimiting(self._names, group, limits, owner, hold, now)
+        return reap_limited(limiting, limits, accused=accused, aside=aside)
 
     def take(self, message_id: UUID, group: str, owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
         """See ``Mailbox.take``."""
         rows = yield Statement(self._sql("take"), (message_id, group, owner, hold, now))
         return columns.with_headers(rows[0]) if rows else None
 
-    def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: Now) -> Script[Delivery | None]:
+    def reap(
+        self,
+        groups: Sequence[str],
+        owner: str,
+        hold: timedelta,
+        now: Now,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
-        rows = yield Statement(self._sql("reap"), (list(groups), owner, hold, now))
+        ours = [claim.id for claim in aside]
+        rows = yield Statement(self._sql("reap"), (list(groups), owner, hold, now, accused, ours))
         return columns.with_headers(rows[0]) if rows else None
 
     def upcoming(self, groups: Sequence[str], now: Now, back: timedelta = timedelta()) -> Script[timedelta | None]:
@@ -91,34 +115,59 @@ class PostgresMailbox:
         until: timedelta | None = rows[0][0]
         return until
 
-    def extend(self, claims: Sequence[Claim], hold: timedelta, now: Now) -> Script[Extended]:
+    def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta, now: Now) -> Script[Extended]:
         """See ``Mailbox.extend``."""
         if not claims:
             return Extended()
-        rows = yield Statement(self._sql("extend"), (*columns.columns(sorted(claims), 2), hold, now))
+        rows = yield Statement(self._sql("extend"), (*columns.columns(sorted(claims), 3), owner, hold, now))
         return Extended(_claims(rows, "lost"), _claims(rows, "busy"), _claims(rows, "asked"))
 
-    def settle(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
-        """See ``Mailbox.settle``."""
+    def settle(
+        self, settlements: Sequence[Settlement], owner: str, now: Now, *, waits: bool = False
+    ) -> Script[Settled]:
+        """See ``Mailbox.settle`` and ``MailboxScripts``."""
+        return (yield from self._settle_waiting(settlements, owner, now, None, waits=waits))
+
+    def _settle_waiting(
+        self, settlements: Sequence[Settlement], owner: str, now: Now, patience: str | None, *, waits: bool
+    ) -> Script[Settled]:
+        if waits and len(settlements) > 1:
+            yield from self._wait_for(
+                settlements, patience
+            )  # all of them before any is locked, in the order of their seq
+        answer = yield from self._settle_apart(settlements, owner, now)
+        if not waits or not answer.busy:
+            return answer
+        busy = [each for each in settlements if each.claim in answer.busy]
+        yield from self._wait_for(busy, patience)
+        again = yield from self._settle_apart(busy, owner, now)
+        return Settled(answer.lost | again.lost, answer.gone | again.gone, again.busy)
+
+    def _settle_apart(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[Settled]:
+        """Settle claims of which two may be on one delivery: after a failover, one of them is not ours any more."""
         if not settlements:
             return Settled()
-        if all(type(each.verdict) is Done and each.keep == "failures" and not each.member for each in settlements):
-            return (yield from self._succeed(settlements, now))
-        *told, causes = columns.of_settlements(settlements)
-        rows = yield Statement(self._sql("settle"), (*told, now, causes))
-        return Settled(_claims(rows, "lost"), _claims(rows, "gone"))
+        if len({each.claim.id for each in settlements}) == len(settlements):
+            return (yield from self._settle(settlements, owner, now))
+        lost, gone, busy = frozenset[Claim](), frozenset[Claim](), frozenset[Claim]()
+        for batch in columns.apart(settlements):
+            answer = yield from self._settle(batch, owner, now)
+            lost, gone, busy = lost | answer.lost, gone | answer.gone, busy | answer.busy
+        return Settled(lost, gone, busy)
 
-    def _succeed(self, settlements: Sequence[Settlement], now: Now) -> Script[Settled]:
-        """Settle plain successes that leave nothing behind: nearly all of what is ever settled."""
-        refused: list[Row] = []
-        # Sorted, because rows are locked in this order by whoever writes several.
-        claims: Sequence[Claim] = sorted(each.claim for each in settlements)
-        while claims:
-            rows = yield Statement(self._sql("settle_done"), (*columns.columns(claims, 2), now))
-            refused += rows
-            # Somebody changed the row between our first look and our lock. Now that has been committed.
-            claims = sorted(_claims(rows, "again"))
-        return Settled(_claims(refused, "lost"), _claims(refused, "gone"))
+    def _settle(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[Settled]:
+        """Settle claims on different deliveries: the statements know a claim by its seq."""
+        if all(type(each.verdict) is Done and each.keep == "failures" and not each.member for each in settlements):
+            # Plain successes that leave nothing behind: nearly all of what is ever settled.
+            claims = sorted(each.claim for each in settlements)
+            rows = yield Statement(self._sql("settle_done"), (*columns.columns(claims, 3), owner, now))
+        else:
+            args = (*columns.of_settlements(settlements), owner, shown(owner), now)
+            rows = yield Statement(self._sql("settle"), args)
+        return Settled(_claims(rows, "lost"), _claims(rows, "gone"), _claims(rows, "busy"))
+
+    def _wait_for(self, settlements: Sequence[Settlement], patience: str | None) -> Script[None]:
+        yield Statement(self._sql("settle_wait"), ([each.claim.id for each in settlements], patience))
 
     def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
         """See ``Mailbox.cancel``."""
@@ -135,15 +184,15 @@ class PostgresMailbox:
         rows = yield Statement(self._sql("pending"), (list(limits), list(limits.values())))
         return {group: count for group, count in rows}  # noqa: C416 - a row is no pair to a type checker
 
-    def pin(self, claim: Claim) -> Script[None]:
+    def pin(self, claim: Claim, owner: str) -> Script[None]:
         """See ``MailboxScripts.pin``."""
-        yield Statement(self._sql("pin"), (claim.id, claim.epoch))
+        yield Statement(self._sql("pin"), (*claim, owner, _PATIENCE))
 
-    def conclude(self, settlement: Settlement, now: Now) -> Script[bool]:
+    def conclude(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[bool]:
         """See ``MailboxScripts.conclude``."""
-        answer = yield from self.settle([settlement], now)
-        return not (answer.lost or answer.gone)
+        answer = yield from self._settle_waiting(settlements, owner, now, _PATIENCE, waits=True)
+        return not (answer.lost or answer.gone or answer.busy)
 
 
 def _claims(rows: Sequence[Row], what: str) -> frozenset[Claim]:
-    return frozenset(Claim(row[0], row[1]) for row in rows if row[2] == what)
+    return frozenset(Claim(*row[:3]) for row in rows if row[3] == what)

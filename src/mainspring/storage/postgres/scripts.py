@@ -17,9 +17,9 @@ from mainspring.storage.script import Script, Statement
 from mainspring.storage.sql import Scripts
 
 
-def scripts(schema: str) -> Scripts:
-    """The scripts for the tables in this schema."""
-    names = Names(schema)
+def scripts(schema: str, *, own: bool = False) -> Scripts:
+    """The scripts for the tables in this schema: for callers' transactions, or for our own."""
+    names = Names(schema, own)
 
     def ping() -> Script[None]:
         yield Statement(names.sql("ping"))

@@ -51,7 +51,7 @@ class PostgresTimetable:
 
     def __init__(self, names: Names, mailbox: PostgresMailbox) -> None:
         self._names = names
-        self._channel = names.channel
+        self._channel = names.bell
         self._sql = names.sql
         self._mailbox = mailbox
 
@@ -77,6 +77,7 @@ class PostgresTimetable:
             left=frozenset(left.difference(leave)),
             joined=fired.joined,
             continuations=fired.continuations,
+            conflicts=(*gone_on.conflicts, *fired.conflicts),
             more=glance.ended,
         )
 
@@ -107,9 +108,16 @@ class PostgresTimetable:
         return _Glance(*rows[0])
 
     def _go_on(self, moves: Sequence[tuple[Schedule, Move]], now: Now) -> Script[Look]:
-        """Write the moves. Returns what was published and moved, and how many runs were asked to stop."""
+        """Write the moves. Returns what was published and moved, and how many runs were asked to stop.
+
+        A schedule whose earlier run cannot be asked to stop, since its row is locked, stays where it is.
+        """
+        asked = 0
+        if stopped := [schedule.name for schedule, move in moves if move.stop_running]:
+            asked, busy = yield from self._cancel(stopped, REPLACED, now)
+            moves = [(schedule, move) for schedule, move in moves if schedule.name not in busy]
         if not moves:
-            return Look()
+            return Look(asked=asked)
         rows = [
             (
                 schedule.name,
@@ -125,12 +133,10 @@ class PostgresTimetable:
         ]
         moved = {name for (name,) in (yield Statement(self._sql("timetable_move"), columns(rows, 8)))}
         going = {schedule.name: move for schedule, move in moves if schedule.name in moved}
-        stopped = [name for name, move in going.items() if move.stop_running]
-        asked = 0
-        if stopped:
-            asked = yield from self._cancel(stopped, REPLACED, now)
-        published = yield from self._publish([each for move in going.values() for each in move.occurrences], now)
-        return Look(fired=len(published.stored), moved=len(going), asked=asked)
+        occurrences = [each for move in going.values() for each in move.occurrences]
+        published = yield from self._publish(occurrences, now)
+        conflicts = published.conflicting([each.draft for each in occurrences])
+        return Look(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
 
     def _publish(self, occurrences: Sequence[Occurrence], now: Now) -> Script[Published]:
         published = yield from self._mailbox.publish([each.draft for each in occurrences], now)
@@ -141,29 +147,35 @@ class PostgresTimetable:
             yield Statement(self._sql("timetable_later"), columns(later, 2))
         return published
 
-    def _cancel(self, schedules: Sequence[str], reason: str, now: Now) -> Script[int]:
-        """Cancel what these have published, in one statement. Returns how many runs were asked to stop.
+    def _cancel(self, schedules: Sequence[str], reason: str, now: Now) -> Script[tuple[int, Collection[str]]]:
+        """Cancel what these have published. Returns how many runs were asked to stop, and what was left alone as busy.
 
-        Replaced, that is all of the rhythm. Paused, it is what nobody has begun of it; deleted, also what somebody
-        asked for by hand.
+        Replaced, that is all of the rhythm, and what is locked is left alone. Paused, it is what has not begun of
+        it; deleted, also what was asked for by hand.
         """
         begun, by_hand, parked = reason == REPLACED, reason == DELETED, reason != REPLACED
         asked, got_away = 0, True
+        busy: Collection[str] = ()
         while got_away:
             args = (schedules, reason, begun, by_hand, parked, self._channel, now)
-            [(asked, got_away)] = yield Statement(self._sql("timetable_cancel"), args)
-        return asked
+            [(asked, got_away, busy)] = yield Statement(self._sql("timetable_cancel"), args)
+        return asked, busy
 
-    def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now) -> Script[list[Schedule | None]]:
+    def rewrite(
+        self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now, *, waits: bool = True
+    ) -> Script[list[Schedule | None]]:
         """See ``Timetable.rewrite``."""
         known: dict[str, Schedule] = {}
         wanted: dict[str, Schedule | None] = {}
         added: set[str] = set()
+        busy: set[str] = set()
         # Where another was faster to add a row, it is there to be seen in the next round; what we have added stands.
-        while open_names := sorted(set(names) - added):
-            rows = yield Opening(self._sql("timetable_lock"), (open_names, now))
+        while open_names := sorted(set(names) - added - busy):
+            rows = yield Opening(self._sql("timetable_lock"), (open_names, waits, now))
             moment: datetime = rows[0][0]
-            known = {row[1]: _schedule(row[1:]) for row in rows if row[1] is not None}
+            busy |= set(rows[0][1])
+            open_names = [name for name in open_names if name not in busy]
+            known = {row[2]: _schedule(row[2:]) for row in rows if row[2] is not None}
             wanted |= {name: how(name, known.get(name), moment) for name in open_names}
             # In the order of names, as everybody adds who adds several.
             fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
@@ -189,7 +201,7 @@ class PostgresTimetable:
                 said = (clean(note.by), note.action, clean(note.detail))
                 yield Statement(self._sql("timetable_note"), (changed, *said, now))
             yield Statement(self._sql("timetable_ring"), (self._channel,))
-        return [written.get(name, wanted[name]) for name in names]
+        return [written.get(name, wanted.get(name)) for name in names]
 
     def enter(self, occurrences: Sequence[Occurrence], note: Note, now: Now) -> Script[Published]:
         """See ``Timetable.enter``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 from uuid import UUID
 
 from mainspring.model.message import Draft, Published, Receipt
 from mainspring.model.unique import REPLACED, Likeness
+from mainspring.storage.postgres.columns import plain_id
+from mainspring.storage.postgres.conflicts import conflicts
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Script, Statement
@@ -23,7 +24,7 @@ def publish_unique(names: Names, publish: Publish, draft: Draft, likeness: Liken
     # The row is ours until the transaction ends: nobody decides at the same time (invariant 17).
     ((fate, earlier),) = yield Opening(names.sql("likeness_enter"), args)
     if fate == "again":
-        return Receipt(draft.id, "stored")
+        return Receipt(draft.id, "conflict" if (yield from conflicts(names, [draft], ())) else "stored")
     if fate == "duplicate":
         return Receipt(_plain(earlier), "duplicate")
     replaced = 0
@@ -43,4 +44,4 @@ def _replace(names: Names, earlier: UUID, now: Now) -> Script[int]:
 
 def _plain(id: object) -> UUID:
     # A driver may have its own kind of UUID, which is not for callers to keep.
-    return UUID(int=cast("UUID", id).int)
+    return UUID(int=plain_id(id).int)

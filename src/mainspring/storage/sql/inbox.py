@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
 from mainspring.storage.sql.operations import Clocked
@@ -23,9 +23,11 @@ class SqlInbox:
         """See ``Inbox.admit``."""
         return await self._run(self._scripts.admit(key, hash, status, retry_after, self._owner.now), "write")
 
-    async def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None) -> bool:
+    async def mark(
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
+    ) -> bool:
         """See ``Inbox.mark``."""
-        return await self._run(self._scripts.mark(key, attempt, fate, error, self._owner.now), "write")
+        return await self._run(self._scripts.mark(key, attempt, fate, error, admitted_at, self._owner.now), "write")
 
     async def release(self, key: InboxKey, by: str) -> bool:
         """See ``Inbox.release``."""

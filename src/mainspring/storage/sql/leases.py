@@ -26,13 +26,13 @@ class SqlLeases:
         """See ``Leases.renew``."""
         return await self._run(self._scripts.renew(renewals, self._owner.now), "write")
 
-    async def release(self, name: str, epoch: int) -> bool:
+    async def release(self, name: str, epoch: int, holder: str) -> bool:
         """See ``Leases.release``."""
-        return await self._run(self._scripts.release(name, epoch, self._owner.now), "write")
+        return await self._run(self._scripts.release(name, epoch, holder, self._owner.now), "write")
 
-    async def confirm(self, name: str, epoch: int) -> bool:
+    async def confirm(self, name: str, epoch: int, holder: str) -> bool:
         """See ``Leases.confirm``."""
-        return await self._run(self._scripts.confirm(name, epoch, self._owner.now), "write")
+        return await self._run(self._scripts.confirm(name, epoch, holder, self._owner.now), "write")
 
     async def find(self, name: str) -> LeaseView | None:
         """See ``Leases.find``."""

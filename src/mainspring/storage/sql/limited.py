@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from mainspring.model.limits import Limits, Ration
-from mainspring.model.message import Delivery, Scan, Want
+from mainspring.model.message import Claim, Delivery, Scan, Want
 from mainspring.storage.limiting import KEYS, Allowance, Candidate, Spent, window
 from mainspring.storage.script import Script
+
+_TRIES = 32
+"""How often one call goes on to what fits, where what it has chosen is locked by others."""
 
 
 class Found(NamedTuple):
@@ -35,12 +38,12 @@ class Limiting(Protocol):
         """What there is; None where the group is paused."""
         ...
 
-    def lapsed(self) -> Script[tuple[datetime, list[Candidate]]]:
-        """What time it is, and the oldest claims that have lapsed; none where the group is paused."""
+    def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
+        """What time it is, and the oldest claims that have lapsed, by ``reap``; none where the group is paused."""
         ...
 
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
-        """The first that are due and have no key, up to ``most``, of the first ``KEYLESS_DEPTH`` of each level."""
+        """The first that are due and have no key, up to ``most``: they wait for no other."""
         ...
 
     def walk(self, after: str) -> Script[list[str]]:
@@ -56,7 +59,7 @@ class Limiting(Protocol):
         ...
 
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
-        """Take these, in this order, and count them where there is a rate. What is not there any more is left out."""
+        """Take these, in this order, and count them where there is a rate. What is gone or locked is left out."""
         ...
 
 
@@ -76,27 +79,44 @@ def claim_limited(step: Limiting, want: Want, limits: Limits, after: str | None)
     else:
         allowance.offer(found.due)
     allowance.left |= len(allowance.chosen) < len(found.due)
+    taken: list[Delivery] = []
+    if allowance.is_used_up:
+        yield from _take(step, allowance, taken)
     walked: list[str] = []
     if limits.is_by_key and not allowance.is_used_up and len(found.due) >= breadth:
-        # Others may stand behind those that have to wait.
+        # Others may stand behind those that have to wait, or that cannot be had.
         if after is None:
             allowance.offer((yield from step.keyless(want.scans, want.limit)))
         walked = yield from step.walk(after or "")
         yield from _ask(step, allowance, walked)
         allowance.offer((yield from step.heads(walked, 1 if limits.ordered else want.limit)))
-    taken = (yield from step.hold(allowance.chosen)) if allowance.chosen else []
+    yield from _take(step, allowance, taken)
     return allowance.ration(taken, found.next_due, walked[-1] if len(walked) == KEYS else None)
 
 
-def reap_limited(step: Limiting, limits: Limits) -> Script[Delivery | None]:
+def reap_limited(step: Limiting, limits: Limits, *, accused: bool, aside: Collection[Claim]) -> Script[Delivery | None]:
     """See ``Mailbox.reap_limited``. It is in hand as it is: of its limits, only the rates have a say."""
     yield from step.turn()
-    now, lapsed = yield from step.lapsed()
+    now, lapsed = yield from step.lapsed(accused=accused, aside=aside)
     allowance = Allowance(Limits(rate=limits.rate, key_rate=limits.key_rate), 1, {}, now)
     yield from _ask(step, allowance, (each.key for each in lapsed))
     allowance.offer(lapsed)
-    taken = (yield from step.hold(allowance.chosen, lapsed=True)) if allowance.chosen else []
+    taken: list[Delivery] = []
+    yield from _take(step, allowance, taken, lapsed=True)
     return taken[0] if taken else None
+
+
+def _take(step: Limiting, allowance: Allowance, taken: list[Delivery], *, lapsed: bool = False) -> Script[None]:
+    """Take what is chosen beyond this, and what fits in the place of those that another session has locked."""
+    for _ in range(_TRIES):
+        chosen = allowance.chosen[len(taken) :]
+        if not chosen:
+            return
+        held = yield from step.hold(chosen, lapsed=lapsed)
+        taken += held
+        if len(held) == len(chosen):
+            return
+        allowance.pass_over(set(chosen).difference(each.id for each in held))
 
 
 def _first(step: Limiting, due: Sequence[Candidate]) -> Script[list[Candidate]]:

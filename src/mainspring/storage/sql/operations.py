@@ -21,10 +21,12 @@ from mainspring.model.message import (
     Settled,
     Want,
 )
+from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
 from mainspring.model.schedule import Decide, Look, Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.standing import Declarer, Standing
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
-from mainspring.model.views import Beat, Declaration, Orders, Pruned, Retention, RunView
+from mainspring.model.views import Beat, Declaration, Orders, RunView
 from mainspring.storage.contract import Keyed
 from mainspring.storage.sql.scripts import (
     Gateway,
@@ -74,29 +76,48 @@ class SqlMailbox(_Operations):
         script = self._scripts.claim_limited(want, limits, after, owner, hold, self._owner.now)
         return await self._run(script, "limited")
 
-    async def reap_limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> Delivery | None:
+    async def reap_limited(
+        self,
+        group: str,
+        limits: Limits,
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Delivery | None:
         """See ``Mailbox.reap_limited``."""
-        return await self._run(self._scripts.reap_limited(group, limits, owner, hold, self._owner.now), "limited")
+        script = self._scripts.reap_limited(group, limits, owner, hold, self._owner.now, accused=accused, aside=aside)
+        return await self._run(script, "limited")
 
     async def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Delivery | None:
         """See ``Mailbox.take``."""
         return await self._run(self._scripts.take(message_id, group, owner, hold, self._owner.now), "claim")
 
-    async def reap(self, groups: Sequence[str], owner: str, hold: timedelta) -> Delivery | None:
+    async def reap(
+        self,
+        groups: Sequence[str],
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Delivery | None:
         """See ``Mailbox.reap``."""
-        return await self._run(self._scripts.reap(groups, owner, hold, self._owner.now), "claim")
+        script = self._scripts.reap(groups, owner, hold, self._owner.now, accused=accused, aside=aside)
+        return await self._run(script, "claim")
 
     async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
         """See ``Mailbox.upcoming``."""
         return await self._run(self._scripts.upcoming(groups, self._owner.now, back), "claim")
 
-    async def extend(self, claims: Sequence[Claim], hold: timedelta) -> Extended:
+    async def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta) -> Extended:
         """See ``Mailbox.extend``."""
-        return await self._run(self._scripts.extend(claims, hold, self._owner.now), "settle")
+        return await self._run(self._scripts.extend(claims, owner, hold, self._owner.now), "settle")
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
+    async def settle(self, settlements: Sequence[Settlement], owner: str) -> Settled:
         """See ``Mailbox.settle``."""
-        return await self._run(self._scripts.settle(settlements, self._owner.now), "settle")
+        return await self._run(self._scripts.settle(settlements, owner, self._owner.now), "settle")
 
     async def cancel(self, which: UUID | Keyed, reason: str) -> Cancelled:
         """See ``Mailbox.cancel``."""
@@ -110,37 +131,44 @@ class SqlUpkeep(_Operations):
         super().__init__(gateway, owner)
         self._scripts = scripts
 
-    async def declare(self, declarations: Sequence[Declaration]) -> None:
+    async def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Standing:
         """See ``Upkeep.declare``."""
-        await self._run(self._scripts.declare(declarations, self._owner.now), "write")
+        return await self._run(self._scripts.declare(declarations, self._owner.now, declarer), "write")
 
     async def beat(self, beat: Beat) -> Orders:
         """See ``Upkeep.beat``."""
         return await self._run(self._scripts.beat(beat, self._owner.now), "write")
 
-    async def farewell(self, worker: str) -> None:
+    async def farewell(self, worker: str, start_id: str = "") -> None:
         """See ``Upkeep.farewell``."""
-        await self._run(self._scripts.farewell(worker), "write")
+        await self._run(self._scripts.farewell(worker, start_id), "write")
 
     async def record(self, runs: Sequence[RunView]) -> None:
         """See ``Upkeep.record``."""
         await self._run(self._scripts.record(runs), "write")
 
-    async def reroute(self, limit: int) -> int:
+    async def reroute(self, limit: int, after: str | None = None) -> Rerouted:
         """See ``Upkeep.reroute``."""
-        return await self._run(self._scripts.reroute(limit, self._owner.now), "write")
+        return await self._run(self._scripts.reroute(limit, self._owner.now, after), "write")
 
     async def recount(self, after: UUID | None, limit: int) -> Recount:
         """See ``Upkeep.recount``."""
         return await self._run(self._scripts.recount(after, limit), "write")
 
-    async def report(self, progress: Sequence[Progress]) -> None:
+    async def report(self, progress: Sequence[Progress], owner: str) -> None:
         """See ``Upkeep.report``."""
-        await self._run(self._scripts.report(progress, self._owner.now), "write")
+        await self._run(self._scripts.report(progress, owner, self._owner.now), "write")
 
-    async def prune(self, retention: Retention, limit: int, topic: str | None = None) -> Pruned:
+    async def prune(
+        self,
+        retention: Retention,
+        limit: int,
+        topic: str | None = None,
+        chore: Chore | None = None,
+        after: str | None = None,
+    ) -> Pruned:
         """See ``Upkeep.prune``."""
-        return await self._run(self._scripts.prune(retention, limit, self._owner.now, topic), "write")
+        return await self._run(self._scripts.prune(retention, limit, self._owner.now, topic, chore, after), "write")
 
 
 class SqlTimetable(_Operations):
@@ -154,9 +182,11 @@ class SqlTimetable(_Operations):
         """See ``Timetable.look``."""
         return await self._run(self._scripts.look(app, decide, limit, leave, self._owner.now), "write")
 
-    async def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None = None) -> list[Schedule | None]:
+    async def rewrite(
+        self, names: Sequence[str], how: Rewrite, note: Note | None = None, *, waits: bool = True
+    ) -> list[Schedule | None]:
         """See ``Timetable.rewrite``."""
-        return await self._run(self._scripts.rewrite(names, how, note, self._owner.now), "write")
+        return await self._run(self._scripts.rewrite(names, how, note, self._owner.now, waits=waits), "write")
 
     async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
         """See ``Timetable.enter``."""

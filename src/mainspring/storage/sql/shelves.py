@@ -55,7 +55,7 @@ class Clerk(Protocol):
 def shelf(clerk: Clerk, wanted: Filter) -> Shelf:
     """Where what the filter means is kept."""
     match wanted.state:
-        case "live" | "scheduled" | "ready" | "running" | "retrying":
+        case "live" | "scheduled" | "ready" | "running" | "lapsed" | "retrying":
             return _Live(clerk, wanted, "live")
         case "dead":
             return _Dead(clerk, wanted, "dead")
@@ -112,7 +112,7 @@ class _Live(_Shelf):
         wanted = self.wanted
         if wanted.key is not None:
             return self._keyed(most)
-        state = "running" if wanted.held_by is not None else wanted.state
+        state = "held" if wanted.held_by is not None else wanted.state
         if state == "live" and wanted.group is None:
             return None
         return self._few("few_live", most, state, wanted.group, self.clerk.now)

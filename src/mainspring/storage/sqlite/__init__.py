@@ -47,7 +47,7 @@ __all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit", "wal_reset_bug"
 
 _OLDEST = (3, 35, 0)
 _WAL_RESET_FIXED = (3, 51, 3)
-_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}(?:-[a-z0-9][a-z0-9_-]*)?")
 _log = logging.getLogger("mainspring.storage")
 
 
@@ -59,7 +59,7 @@ class _Shared:
         self.mentioned = False
         self.durable: bool = durable
         self.dialect: Dialect = Dialect(prefix)
-        self.gateway: SqliteGateway = SqliteGateway(path, prefix=prefix, durable=durable)
+        self.gateway: SqliteGateway = SqliteGateway(path, tables=prefix, durable=durable)
 
 
 class SqliteStorage:
@@ -147,7 +147,7 @@ class SqliteStorage:
     def ddl(prefix: str = "mainspring") -> str:
         """All migrations as one script, with their bookkeeping."""
         _refuse_prefix(prefix)
-        return ddl(prefix)
+        return ddl(Dialect(prefix).prefix)
 
 
 def _refuse(path: str, prefix: str) -> None:
@@ -163,7 +163,10 @@ def _refuse(path: str, prefix: str) -> None:
 def _refuse_prefix(prefix: str) -> None:
     # It becomes part of the SQL, so nothing but a plain name will do.
     if not _PREFIX.fullmatch(prefix):
-        raise BadOption(f"prefix={prefix!r} is not a plain name of letters, digits and underscores, at most 40")
+        raise BadOption(
+            f"prefix={prefix!r} is not a plain name of letters, digits and underscores, at most 40, "
+            "with a dash and a namespace after it or without"
+        )
 
 
 def wal_reset_bug() -> str | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from mainspring.model.symptom import AHEAD, stands_still
 from mainspring.storage.script import Script, Statement
 from mainspring.storage.sqlite.values import micros
 
+_logger = logging.getLogger("mainspring.storage")
+
+_TOLD_EVERY = 60.0
+_MICROSECOND = timedelta(microseconds=1)
 _BEHIND = 100_000
 """Microseconds by which the stored mark may be behind; the same is written in ``clock_mark.sql``."""
 
@@ -25,6 +32,11 @@ class Clock:
         self._mark = mark
         self._host = host
         self._highest = 0
+        self._told_at: float | None = None
+
+    def ahead(self, stored: int) -> timedelta:
+        """How far this mark is ahead of the host's clock; zero where it is not."""
+        return timedelta(microseconds=max(stored - self._host(), 0))
 
     def read(self, now: datetime | None) -> Script[int]:
         """What time it is; writes nothing, so the idle leave no trace."""
@@ -66,5 +78,14 @@ class Clock:
             yield Statement(self._mark, (at,))
 
     def _raised(self, stored: int) -> int:
-        self._highest = at = max(self._host(), stored, self._highest)
+        host = self._host()
+        self._highest = at = max(host, stored, self._highest)
+        if at - host > AHEAD // _MICROSECOND:
+            self._complain(timedelta(microseconds=at - host))
         return at
+
+    def _complain(self, ahead: timedelta) -> None:
+        now = time.monotonic()
+        if self._told_at is None or now - self._told_at >= _TOLD_EVERY:
+            self._told_at = now
+            _logger.warning("%s", stands_still(ahead))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sqlite3
+import stat
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
-from mainspring.storage.migrate import migrations
+from mainspring.storage.migrate import flags, migrations
 from mainspring.storage.script import Row, Statement
-from mainspring.storage.sqlite.dialect import PACKAGE
+from mainspring.storage.sqlite.dialect import PACKAGE, prefix
 
+_logger = logging.getLogger("mainspring.storage")
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that is writing."""
 _PREPARED = 512
@@ -78,6 +84,7 @@ def _open(path: str, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:
     folder = Path(path).parent
     if not folder.is_dir():
         raise StorageError(f"the directory {str(folder)!r} of the database {path!r} does not exist: create it first")
+    _make_private(path)
     # One thread at a time uses it, though not always the one that opened it: close() may come from anywhere.
     connection = sqlite3.connect(
         path, timeout=patience, isolation_level=None, check_same_thread=False, cached_statements=_PREPARED
@@ -85,6 +92,45 @@ def _open(path: str, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = 0")
     connection.execute("PRAGMA mmap_size = 0")
     return connection
+
+
+def _make_private(path: str) -> None:
+    """Make the file where there is none, for this user alone. What SQLite makes beside it has the same mode.
+
+    It is made under another name: a descriptor of the file itself, when closed, would take this process's locks along.
+    """
+    try:
+        target = Path(path).resolve()
+    except RuntimeError:
+        raise StorageError(f"{path!r} is a symbolic link that leads back to itself: remove it") from None
+    if target.exists():
+        return
+    with suppress(OSError):  # it was made by another process just now, or cannot be made: SQLite says why
+        number, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        os.close(number)
+        try:
+            target.hardlink_to(name)
+        except FileExistsError:
+            pass
+        except OSError:
+            _make_without_link(target)
+        finally:
+            Path(name).unlink()
+
+
+def _make_without_link(target: Path) -> None:
+    """The same on a file system that has no links, where a file may be made without a descriptor."""
+    try:
+        os.mknod(target, stat.S_IFREG | 0o600)
+    except FileExistsError:
+        pass
+    except (OSError, AttributeError) as error:
+        _logger.warning(
+            "%s cannot be made for this user alone (%s): others may read it as the umask says; chmod o-rwx %s*",
+            target,
+            error,
+            target,
+        )
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
@@ -109,12 +155,12 @@ def primary(error: BaseException) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def translated(error: BaseException, path: str, prefix: str) -> BaseException:
+def translated(error: BaseException, path: str, tables: str) -> BaseException:
     """The error that leaves the storage: what the driver said, as one of ours; anything else as it is."""
     if not isinstance(error, sqlite3.Error):
         return error
-    if f"no such table: {prefix}_" in str(error):
-        return SchemaMissing(0, migrations(PACKAGE)[-1].number)
+    if f"no such table: {prefix(tables)}_" in str(error):
+        return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(tables))
     code = primary(error)
     kind = StorageUnavailable if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StorageError
     return kind(f"the database {path!r} {_MEANINGS.get(code, 'refused')} (SQLite: {error})")

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Literal
 from uuid import UUID
 
+from mainspring.model.browsing import stands
+from mainspring.model.holder import shown_or_none
 from mainspring.model.message import Priority
-from mainspring.model.views import DeliveryView, State
+from mainspring.model.views import DeliveryView
 from mainspring.storage.script import Row
 from mainspring.storage.sqlite.values import instant, instant_or_none
 
 
 def live(row: Row, at: int) -> DeliveryView:
-    """What is scheduled, ready or running at this time."""
+    """What is scheduled, ready, running or lapsed at this time."""
     (seq, raw, group, topic, key, priority, attempt, deaths, due, asked, published, *held) = row
     held_by, cancel_asked, said, said_at = held
-    state: State = "running" if held_by is not None else "ready" if due <= at else "scheduled"
+    state = stands(is_held=held_by is not None, is_due=due <= at)
     return DeliveryView(
         seq=seq,
         message_id=UUID(bytes=raw),
@@ -29,8 +31,7 @@ def live(row: Row, at: int) -> DeliveryView:
         due_at=instant(due),
         scheduled_for=instant(asked),
         published_at=instant(published),
-        held_by=held_by,
-        lapsed=held_by is not None and due <= at,
+        held_by=shown_or_none(held_by),
         cancel_asked=bool(cancel_asked),
         progress=said,
         progress_at=instant_or_none(said_at),

@@ -13,6 +13,7 @@ from mainspring.storage.script import Row, Script, Statement, load
 from mainspring.storage.sqlite.clock import Clock
 
 PACKAGE = "mainspring.storage.sqlite"
+_NO_TABLE = re.compile(r"no such table: (?P<schema>\w+)-(?P<namespace>(?:[^_]|__)+)_(?!_)")
 _SIZES = (256, 64, 16, 4, 1)
 """Rows per INSERT: at most three statements of each size, and few texts, so that all stay prepared."""
 _ROW = re.compile(r"^VALUES (\(\?1.*\))$", re.MULTILINE)
@@ -23,11 +24,27 @@ def host_clock() -> int:
     return time.time_ns() // 1000
 
 
+def prefix(tables: str) -> str:
+    """What goes before the underscore and the name of each table and index, as in ``mainspring-staging_delivery``.
+
+    An underscore of a namespace is doubled: no index of ``a`` is called what a table of ``a_delivery`` is.
+    """
+    schema, dash, namespace = tables.partition("-")
+    return f"{schema}{dash}{namespace.replace('_', '__')}"
+
+
+def named(said: str) -> str:
+    """Whose table it is that SQLite does not find: the schema and the namespace, as ``prefix`` was given them."""
+    found = _NO_TABLE.search(said)
+    return "mainspring" if found is None else f"{found['schema']}-{found['namespace'].replace('__', '_')}"
+
+
 class Dialect:
     """Names statements by their files, and tells the time by the stored clock."""
 
-    def __init__(self, prefix: str, host: Callable[[], int] = host_clock) -> None:
-        self.prefix = prefix
+    def __init__(self, tables: str, host: Callable[[], int] = host_clock) -> None:
+        self.tables: str = tables
+        self.prefix: str = prefix(tables)
         self.clock: Clock = Clock(self("clock_read").sql, self("clock_mark").sql, host)
 
     def __call__(self, name: str, *args: Any) -> Statement:

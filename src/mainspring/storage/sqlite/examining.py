@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from mainspring.model.symptom import Symptom, Tolerances
+from mainspring.model.symptom import AHEAD, MEND, Symptom, Tolerances
 from mainspring.storage.migrate import indexes, migrations, of_indexes
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import PACKAGE, Dialect
@@ -41,6 +43,7 @@ def examine(
     return [
         _of_clock(found, tolerances, host),
         _of_log(found, tolerances),
+        *_of_mode(found),
         *(missing or [Symptom("indexes", "ok", f"all {len(indexes(migrations(PACKAGE), sql.prefix))} are there")]),
     ]
 
@@ -51,10 +54,20 @@ def _of_clock(found: Look, tolerances: Tolerances, host: Callable[[], datetime])
     if ahead <= tolerances.skew:
         return Symptom("clock", "ok", "it is this host's own, and no process has been ahead of it")
     summary = (
-        f"somebody has used this file with a clock {ahead.total_seconds():,.1f} s ahead of this host's now: until that "
-        "time comes, the time stands still here, and nothing new falls due"
+        f"this file was used under a clock {ahead.total_seconds():,.1f} s ahead of this host's now: until that time "
+        "comes, the time stands still here, and nothing new falls due"
     )
-    return Symptom("clock", "warning", summary, "set this host's clock right; what waits goes on by itself")
+    if ahead <= AHEAD:
+        return Symptom("clock", "warning", summary, "it goes on by itself")
+    advice = "set this host's clock right if it is behind; else stop all that use the file, and: mainspring doctor"
+    return Symptom("clock", "error", summary, f"{advice} {MEND}")
+
+
+def _of_mode(found: Look) -> list[Symptom]:
+    if os.name == "nt" or not Path(found.path).stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+        return []
+    summary = f"every user of this machine may read {found.path}, with all payloads"
+    return [Symptom("file", "warning", summary, f"chmod o-rwx {found.path}*")]
 
 
 def _of_log(found: Look, tolerances: Tolerances) -> Symptom:

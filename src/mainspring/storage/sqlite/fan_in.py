@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from mainspring.model.join import Join, Recount, as_members, continuation
-from mainspring.model.message import Draft, Published
+from mainspring.model.message import Conflict, Draft, Published
 from mainspring.storage import continuations
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import Dialect
@@ -17,10 +17,11 @@ from mainspring.storage.sqlite.publishing import publish
 
 
 class Fired(NamedTuple):
-    """The joins that were complete: how many, and what they have published."""
+    """The joins that were complete: how many, what they have published, and what they could not."""
 
     joined: int = 0
     continuations: tuple[Draft, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
 
 
 def open_join(sql: Dialect, join: Join, members: Sequence[Draft], now: datetime | None) -> Script[Published]:
@@ -78,8 +79,8 @@ def fire(sql: Dialect, limit: int, at: int, now: datetime | None) -> Script[Fire
         draft = continuation(continuations.read(UUID(bytes=raw), on_done, on_failed), done, failed)
         if draft is not None:
             drafts.append(draft)
-    yield from publish(sql, drafts, now)
-    return Fired(len(rows), tuple(drafts))
+    published = yield from publish(sql, drafts, now)
+    return Fired(len(rows), tuple(drafts), published.conflicting(drafts))
 
 
 def recount(sql: Dialect, after: UUID | None, limit: int) -> Script[Recount]:

@@ -39,7 +39,7 @@ class SqliteFanouts:
         sql, topic = self._sql, batch.topic
         at = yield from sql.turn_clock(now)
         held = yield sql("lease_held", batch.hold.name, at)
-        if not held or held[0][0] != batch.hold.epoch:
+        if not held or held[0][:2] != batch.hold[1:]:
             return None
         if batch.note is not None:
             yield self._note(batch.subject, batch.note, at)

@@ -27,11 +27,11 @@ class SqliteGateway:
     never wait for it. A caller that has gone away changes nothing: its unit is run all the same.
     """
 
-    def __init__(self, path: str, *, prefix: str, durable: bool) -> None:
+    def __init__(self, path: str, *, tables: str, durable: bool) -> None:
         self.path = path
         self.listeners: list[Callable[[], None]] = []
         """Called in the writer's thread after a commit that may have brought something to do."""
-        self._prefix = prefix
+        self._tables = tables
         self._durable = durable
         self._lock = threading.Lock()
         self._doors = 0
@@ -84,7 +84,7 @@ class SqliteGateway:
 
     def _start(self) -> tuple[Writer, Readers]:
         def explain(error: BaseException) -> BaseException:
-            return translated(error, self.path, self._prefix)
+            return translated(error, self.path, self._tables)
 
         name = f"mainspring {self.path}"
         writer = Writer(name, partial(open_writer, self.path, durable=self._durable), explain, self._tell)

@@ -34,7 +34,7 @@ class SqliteInbox:
         sql = self._sql
         at = yield from sql.turn_clock(now)
         if (yield sql("inbox_insert", *key, status, at, hash)):
-            return entered(key, status, 1, instant(at))
+            return entered(key, status, 1, instant(at), instant(at))
         known = _view((yield sql("inbox_read", *key))[0])
         if differs(known, hash):
             if known.mismatched_at is None:
@@ -43,12 +43,21 @@ class SqliteInbox:
         if not may_enter(known, instant(at), retry_after):
             return refused(known)
         yield sql("inbox_again", *key, status, at, hash)
-        return entered(key, status, known.attempts + 1, known.first_seen_at)
+        return entered(key, status, known.attempts + 1, known.first_seen_at, instant(at))
 
-    def mark(self, key: InboxKey, attempt: int, fate: Fate, error: str | None, now: datetime | None) -> Script[bool]:
+    def mark(
+        self,
+        key: InboxKey,
+        attempt: int,
+        fate: Fate,
+        error: str | None,
+        admitted_at: datetime | None,
+        now: datetime | None,
+    ) -> Script[bool]:
         """See ``Inbox.mark``."""
         at = yield from self._sql.turn_clock(now)
-        return bool((yield self._sql("inbox_mark", *key, attempt, fate, storable(error), at)))
+        told = (attempt, fate, storable(error), at, micros_or_none(admitted_at))
+        return bool((yield self._sql("inbox_mark", *key, *told)))
 
     def release(self, key: InboxKey, by: str, now: datetime | None) -> Script[bool]:
         """See ``Inbox.release``."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mainspring.model.errors import BadHandle, SchemaMissing
-from mainspring.storage.migrate import migrations
+from mainspring.storage.migrate import flags, migrations
 from mainspring.storage.refusals import closed
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.connections import translated
-from mainspring.storage.sqlite.dialect import PACKAGE
+from mainspring.storage.sqlite.dialect import PACKAGE, named
 
 _LEGACY = -1
 """What ``autocommit`` of Python 3.12 says where ``isolation_level`` decides."""
@@ -93,8 +93,8 @@ def missing(error: BaseException, file: str | None) -> SchemaMissing | None:
         0,
         migrations(PACKAGE)[-1].number,
         f"the database {file or ':memory:'!r} that tx= is connected to has no Mainspring tables ({error}): run "
-        "`mainspring migrate` or open the app once. If it is another file than the app's, connect to the app's own: "
-        "only one file can be one transaction",
+        f"`mainspring migrate{flags(named(str(error)))}` or open the app once. If it is another file than the "
+        "app's, connect to the app's own: only one file can be one transaction",
     )
 
 

@@ -41,20 +41,20 @@ class SqliteLeases:
         at = yield from sql.turn_clock(now)
         lost = set()
         for hold, ttl in renewals:
-            if not (yield sql("lease_renew", hold.name, hold.epoch, at, later(at, ttl))):
+            if not (yield sql("lease_renew", *hold, at, later(at, ttl))):
                 lost.add(hold)
         return Renewed(lost=frozenset(lost))
 
-    def release(self, name: str, epoch: int, now: datetime | None) -> Script[bool]:
+    def release(self, name: str, epoch: int, holder: str, now: datetime | None) -> Script[bool]:
         """See ``Leases.release``."""
         at = yield from self._sql.turn_clock(now)
-        return bool((yield self._sql("lease_release", name, epoch, at)))
+        return bool((yield self._sql("lease_release", name, epoch, holder, at)))
 
-    def confirm(self, name: str, epoch: int, now: datetime | None) -> Script[bool]:
+    def confirm(self, name: str, epoch: int, holder: str, now: datetime | None) -> Script[bool]:
         """See ``Leases.confirm``. The clock's statement takes the write lock, which the transaction keeps."""
         at = yield from self._sql.turn_clock(now)
         held = yield self._sql("lease_held", name, at)
-        return bool(held) and held[0][0] == epoch
+        return bool(held) and held[0][:2] == (epoch, holder)
 
     def find(self, name: str, now: datetime | None) -> Script[LeaseView | None]:
         """See ``Leases.find``."""
@@ -75,7 +75,7 @@ class SqliteLeases:
         if not held:
             return False
         epoch, holder, _ = held[0]
-        yield sql("lease_release", name, epoch, at)
+        yield sql("lease_release", name, epoch, holder, at)
         detail = f"held by {holder}" + (f": {reason}" if reason else "")
         yield sql("audit_note", at, storable(by), "lease release", name, storable(detail))
         return True

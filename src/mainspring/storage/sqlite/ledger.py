@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
 from mainspring.model.browsing import Causes, Chain, Filter, Link, Page
@@ -67,6 +68,16 @@ class SqliteLedger:
             )
         ((parked, expired),) = yield sql("tally_parked", cap, prefix)
         return Tally(instant(at), tuple(groups), parked, expired)
+
+    def earlier(self) -> Script[frozenset[UUID]]:
+        """See ``LedgerScripts``. From here on no other connection writes: it takes the write lock first."""
+        yield self._sql("conclude_lock", -1, -1)
+        return frozenset(UUID(bytes=row[0]) for row in (yield self._sql("earlier")))
+
+    def own(self, ids: Sequence[UUID], earlier: object) -> Script[frozenset[UUID]]:
+        """See ``LedgerScripts``."""
+        yield from ()
+        return frozenset(ids).difference(cast("frozenset[UUID]", earlier))
 
     def browse(self, filter: Filter, now: datetime | None) -> Script[Page]:
         """See ``Ledger.browse``."""

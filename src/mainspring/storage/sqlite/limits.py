@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import Delivery, Scan
-from mainspring.storage.limiting import DEPTH, KEYLESS_DEPTH, KEYS, WHOLE_GROUP, Candidate, Spent
+from mainspring.model.message import Claim, Delivery, Scan
+from mainspring.storage.limiting import DEPTH, KEYS, WHOLE_GROUP, Candidate, Spent
 from mainspring.storage.script import Script
 from mainspring.storage.sql.limited import Found
 from mainspring.storage.sqlite.dialect import Dialect
@@ -52,18 +52,19 @@ class SqliteLimiting:
         ((first,),) = yield sql("upcoming", names([group]), self._at)
         return Found(instant(self._at), due, held, instant_or_none(first))
 
-    def lapsed(self) -> Script[tuple[datetime, list[Candidate]]]:
+    def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
         """See ``Limiting.lapsed``."""
         if (self._group,) in (tuple(row) for row in (yield self._sql("paused"))):
             return instant(self._at), []
-        rows = yield self._sql("limited_lapsed", self._group, self._at, _LAPSED)
+        ours = numbers(claim.id for claim in aside)
+        rows = yield self._sql("limited_lapsed", self._group, self._at, _LAPSED, accused, self._owner, ours)
         return instant(self._at), [Candidate(*row) for row in rows]
 
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
         """See ``Limiting.keyless``."""
         found: list[Candidate] = []
         for scan in scans:
-            args = (self._group, scan.priority, self._at, KEYLESS_DEPTH, most - len(found))
+            args = (self._group, scan.priority, self._at, most - len(found))
             found += [Candidate(seq, None) for (seq,) in (yield self._sql("limited_keyless", *args))]
         return found
 

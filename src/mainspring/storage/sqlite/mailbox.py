@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -87,12 +87,21 @@ class SqliteMailbox:
         return claim_limited(SqliteLimiting(self._sql, want.group, limits, owner, hold, now), want, limits, after)
 
     def reap_limited(
-        self, group: str, limits: Limits, owner: str, hold: timedelta, now: datetime | None
+        self,
+        group: str,
+        limits: Limits,
+        owner: str,
+        hold: timedelta,
+        now: datetime | None,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
     ) -> Script[Delivery | None]:
         """See ``Mailbox.reap_limited``."""
         if not limits.is_rated:
-            return self.reap([group], owner, hold, now)
-        return reap_limited(SqliteLimiting(self._sql, group, limits, owner, hold, now), limits)
+            return self.reap([group], owner, hold, now, accused=accused, aside=aside)
+        limiting = SqliteLimiting(self._sql, group, limits, owner, hold, now)
+        return reap_limited(limiting, limits, accused=accused, aside=aside)
 
     def upcoming(
         self, groups: Sequence[str], now: datetime | None, back: timedelta = timedelta()
@@ -115,11 +124,20 @@ class SqliteMailbox:
         yield sql("claim_hold", numbers([rows[0][0]]), owner, after(at, hold))
         return taken(rows[0], at, instant(at))
 
-    def reap(self, groups: Sequence[str], owner: str, hold: timedelta, now: datetime | None) -> Script[Delivery | None]:
+    def reap(
+        self,
+        groups: Sequence[str],
+        owner: str,
+        hold: timedelta,
+        now: datetime | None,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Script[Delivery | None]:
         """See ``Mailbox.reap``."""
         sql = self._sql
         at = yield from sql.read_clock(now)
-        rows = yield sql("reap_scan", names(groups), at)
+        rows = yield sql("reap_scan", names(groups), at, accused, owner, numbers(claim.id for claim in aside))
         if not rows:
             return None
         yield from sql.mark_clock(at, now)
@@ -128,14 +146,14 @@ class SqliteMailbox:
         delivery = taken(columns, at, instant(at))
         return delivery._replace(deaths=delivery.deaths + suspect, suspect=True)
 
-    def extend(self, claims: Sequence[Claim], hold: timedelta, now: datetime | None) -> Script[Extended]:
+    def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta, now: datetime | None) -> Script[Extended]:
         """See ``Mailbox.extend``. Nothing is ever busy here: there is one write lock, and this holds it."""
         if not claims:
             return Extended()
         sql = self._sql
         at = yield from sql.turn_clock(now)
-        rows = yield sql("extend_read", numbers(claim.id for claim in claims))
-        held = {Claim(seq, epoch): asked for seq, epoch, asked in rows}
+        rows = yield sql("extend_read", numbers(claim.id for claim in claims), owner)
+        held = {Claim(seq, epoch, UUID(bytes=raw)): asked for seq, epoch, raw, asked in rows}
         ours = [claim for claim in claims if claim in held]
         if ours:
             yield sql("extend_hold", numbers(claim.id for claim in ours), after(at, hold))
@@ -144,9 +162,16 @@ class SqliteMailbox:
             asked=frozenset(claim for claim in ours if held[claim]),
         )
 
-    def settle(self, settlements: Sequence[Settlement], now: datetime | None) -> Script[Settled]:
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        owner: str,
+        now: datetime | None,
+        *,
+        waits: bool = False,  # noqa: ARG002 - who writes has the whole file, so that no row is ever busy
+    ) -> Script[Settled]:
         """See ``Mailbox.settle``."""
-        return settle(self._sql, settlements, now)
+        return settle(self._sql, settlements, owner, now)
 
     def cancel(self, which: UUID | Keyed, reason: str, now: datetime | None) -> Script[Cancelled]:
         """See ``Mailbox.cancel``."""
@@ -165,13 +190,13 @@ class SqliteMailbox:
         yield from self._sql.turn_clock(now)
         return (yield from pending(self._sql, limits))
 
-    def pin(self, claim: Claim) -> Script[None]:  # noqa: ARG002 - one for every dialect
+    def pin(self, claim: Claim, owner: str) -> Script[None]:  # noqa: ARG002 - one for every dialect
         """See ``MailboxScripts.pin``. It locks nothing, but a handle that commits by itself is refused by it."""
         yield self._sql("pin")
 
-    def conclude(self, settlement: Settlement, now: datetime | None) -> Script[bool]:
+    def conclude(self, settlements: Sequence[Settlement], owner: str, now: datetime | None) -> Script[bool]:
         """See ``MailboxScripts.conclude``."""
         # A transaction that has only read so far has no lock: what it settles by must not change any more.
-        yield self._sql("conclude_lock", *settlement.claim)
-        answer = yield from settle(self._sql, [settlement], now)
+        yield self._sql("conclude_lock", settlements[0].claim.id, settlements[0].claim.epoch)
+        answer = yield from settle(self._sql, settlements, owner, now)
         return not (answer.lost or answer.gone)

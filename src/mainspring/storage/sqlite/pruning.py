@@ -2,68 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
+from datetime import timedelta
 
-from mainspring.model.views import Kind, Pruned, Retention
+from mainspring.model.retention import Chore, Kind, Retention
+from mainspring.model.standing import FORGOTTEN_AFTER
 from mainspring.storage.ages import STATUSES, Ages
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.measures import prune_measures
 from mainspring.storage.sqlite.unique import prune_likenesses
 from mainspring.storage.sqlite.values import before, names, numbers
+from mainspring.storage.walking import STRETCH, Found
 
 _UNROUTED = "no group subscribed to its topic in time"
 _ID = 16
 _PAGE = 64
 
 
-def prune(
-    sql: Dialect, retention: Retention, limit: int, now: datetime | None, topic: str | None = None
-) -> Script[Pruned]:
-    """Remove up to ``limit`` of each kind of what is over."""
-    at = yield from sql.read_clock(now)
-    pruning = _Pruning(sql, at, limit, Ages(retention, topic))
-    messages = 0 if topic is not None else (yield from pruning.messages(retention.repeats))
-    runs = yield from pruning.runs()
-    dead = yield from pruning.dead()
-    parked = yield from pruning.parked()
-    if topic is not None:
-        return Pruned(runs=runs, dead=dead, parked=parked)
-    workers = yield from pruning.workers(retention.workers)
-    audit = yield from pruning.audit(retention.audit)
-    schedules = yield from pruning.schedules(retention.done)
-    inbox = yield from pruning.inbox(retention.inbox)
-    leases = yield from pruning.leases(retention.leases)
-    progress = yield from pruning.progress()
-    yield sql("prune_spent", at, limit)
-    likenesses = yield from prune_likenesses(sql, at, limit)
-    cursors = yield from pruning.cursors(retention.cursors)
-    measures = yield from prune_measures(sql, at, limit)
-    told = (workers, audit, schedules, inbox, leases, progress, likenesses, cursors, measures)
-    return Pruned(messages, runs, dead, parked, *told)
-
-
-def farewell(sql: Dialect, worker: str) -> Script[None]:
-    """Take a worker off the roster; what it has done stays counted, under nobody's name."""
+def farewell(sql: Dialect, worker: str, start_id: str = "") -> Script[None]:
+    """Take a worker off the roster; what it has done stays counted, under no name."""
+    yield sql("farewell_declared", worker, start_id)
     yield sql("farewell_fold", worker)
     yield sql("farewell_tally", worker)
     yield sql("farewell_worker", worker)
 
 
-class _Pruning:
-    def __init__(self, sql: Dialect, at: int, limit: int, ages: Ages) -> None:
-        self._ages = ages
+class SqlitePruning:
+    """The chores; each is a transaction by itself when it is asked for alone."""
+
+    def __init__(self, sql: Dialect, at: int, retention: Retention, limit: int, topic: str | None) -> None:
+        self._ages = Ages(retention, topic)
+        self._retention = retention
         self._sql = sql
         self._at = at
         self._limit = limit
 
-    def messages(self, repeats: timedelta) -> Script[int]:
+    def chores(self, after: str) -> dict[Chore, Callable[[], Script[Found]]]:
+        """How each is done; those that go from topic to topic, after this one."""
+        keeps, at, limit = self._retention, self._at, self._limit
+        return {
+            "messages": lambda: self._messages(keeps.repeats),
+            "done": lambda: self._runs("done", after),
+            "failures": lambda: self._runs("failures", after),
+            "dead": lambda: self._dead(after),
+            "parked": lambda: self._parked(after),
+            "workers": lambda: self._workers(keeps.workers),
+            "audit": lambda: self._kept_for("prune_audit", keeps.audit),
+            "schedules": lambda: self._kept_for("prune_schedules", keeps.done),
+            "inbox": lambda: self._kept_for("prune_inbox", keeps.inbox),
+            "leases": lambda: self._kept_for("prune_leases", keeps.leases),
+            "progress": lambda: self._changed("prune_progress", limit),
+            "likenesses": lambda: _alone(prune_likenesses(self._sql, at, limit)),
+            "cursors": lambda: self._kept_for("prune_cursors", keeps.cursors),
+            "measures": lambda: _alone(prune_measures(self._sql, at, limit)),
+            "bells": self._spent,
+        }
+
+    def _spent(self) -> Script[Found]:
+        yield self._sql("prune_spent", self._at, self._limit)
+        return 0, None
+
+    def _messages(self, repeats: timedelta) -> Script[Found]:
         """Look at the messages a reference to which ended long enough ago."""
         sql = self._sql
-        batches = yield from self._batches(before(self._at, repeats))
+        batches, last = yield from self._batches(before(self._at, repeats))
         if not batches:
-            return 0
+            return 0, None
         yield sql("prune_ended_delete", numbers(batch for batch, *_ in batches))
         removed = 0
         for _, at, second, ids in batches:
@@ -75,131 +80,105 @@ class _Pruning:
             yield sql("prune_messages", ids, second, at)
             ((more,),) = yield sql("changes")
             removed += more
-        return removed
+        return removed, last
 
-    def _batches(self, cut: int) -> Script[list[Row]]:
-        """The oldest batches, as many as hold no more ids than the limit, but one at least."""
+    def _batches(self, cut: int) -> Script[tuple[list[Row], str | None]]:
+        """The oldest batches, as many as hold no more ids than the limit, but one at least; and whether to go on."""
         batches: list[Row] = []
         room = self._limit * _ID
         page = yield self._sql("prune_ended_read", cut, _PAGE, 0)
         while page:
             for batch in page:
                 if batches and len(batch[-1]) > room:
-                    return batches
+                    return batches, ""
                 batches.append(batch)
                 room -= len(batch[-1])
-            page = () if room <= 0 else (yield self._sql("prune_ended_read", cut, _PAGE, len(batches)))
-        return batches
+            page = yield self._sql("prune_ended_read", cut, _PAGE, len(batches))
+        return batches, None
 
-    def runs(self) -> Script[int]:
+    def _runs(self, kind: Kind, after: str) -> Script[Found]:
         """Forget old runs, except those of what is not over yet."""
-        removed = 0
-        for kind, statuses in STATUSES.items():
-            for topic, cut in (yield from self._meant(kind, "topics_ran", names(statuses))):
-                for status in statuses:
-                    if removed >= self._limit:
-                        return removed
-                    asked = (status, cut, self._limit - removed)
-                    every = topic is None
-                    over = yield (
-                        self._sql("prune_runs_read", *asked) if every else self._sql("prune_runs_of", *asked, topic)
-                    )
-                    if over:
-                        yield self._sql("prune_runs_delete", numbers(id for id, _ in over))
-                        yield from self._enlist(raw for _, raw in over)
-                        removed += len(over)
-        return removed
+        meant, end = yield from self._meant(kind, after, "topics_ran", names(STATUSES[kind]))
+        removed, passed = 0, after
+        for topic, cut in meant:
+            for status in STATUSES[kind]:
+                asked = (status, cut, self._limit - removed)
+                every = topic is None
+                over = yield (
+                    self._sql("prune_runs_read", *asked) if every else self._sql("prune_runs_of", *asked, topic)
+                )
+                if over:
+                    yield self._sql("prune_runs_delete", numbers(id for id, _ in over))
+                    yield from self._enlist(raw for _, raw in over)
+                    removed += len(over)
+                if removed >= self._limit:
+                    return removed, passed
+            passed = topic or after
+        return removed, end
 
-    def dead(self) -> Script[int]:
+    def _dead(self, after: str) -> Script[Found]:
         """Discard old dead letters."""
-        over = yield from self._over("dead", "topics_dead", "prune_dead_read", "prune_dead_of")
+        over, last = yield from self._over("dead", after, "topics_dead", "prune_dead_read", "prune_dead_of")
         if over:
             yield self._sql("dead_delete", numbers(seq for seq, _ in over))
             yield from self._enlist(raw for _, raw in over)
-        return len(over)
+        return len(over), last
 
-    def parked(self) -> Script[int]:
-        """Give up on messages that nobody has subscribed to, and count them."""
-        over = yield from self._over("parked", "topics_parked", "prune_parked_read", "prune_parked_of")
+    def _parked(self, after: str) -> Script[Found]:
+        """Give up on messages that no group has subscribed to, and count them."""
+        over, last = yield from self._over("parked", after, "topics_parked", "prune_parked_read", "prune_parked_of")
         if over:
             seqs = numbers(seq for seq, _ in over)
             yield self._sql("parked_cancelled", seqs, self._at, _UNROUTED)
             yield self._sql("parked_delete", seqs)
             yield self._sql("prune_parked_count", len(over))
             yield from self._enlist(raw for _, raw in over)
-        return len(over)
+        return len(over), last
 
-    def _over(self, kind: Kind, topics: str, every: str, one: str) -> Script[list[Row]]:
-        """What is older than its topic keeps it, up to the limit."""
+    def _over(self, kind: Kind, after: str, topics: str, every: str, one: str) -> Script[tuple[list[Row], str | None]]:
+        """What is older than its topic keeps it, up to the limit, and where to go on."""
+        meant, end = yield from self._meant(kind, after, topics)
         over: list[Row] = []
-        for topic, cut in (yield from self._meant(kind, topics)):
+        passed = after
+        for topic, cut in meant:
             room = self._limit - len(over)
-            if topic is None:
-                over += yield self._sql(every, cut, room)
-            elif room:
-                over += yield self._sql(one, cut, room, topic)
-        return over
+            over += yield self._sql(every, cut, room) if topic is None else self._sql(one, cut, room, topic)
+            if len(over) >= self._limit:
+                return over, passed
+            passed = topic or after
+        return over, end
 
-    def _meant(self, kind: Kind, topics: str, *of: str) -> Script[list[tuple[str | None, int]]]:
-        """The topics to look at, or None for all of them at once, and before when."""
-        meant = self._ages.known(kind)
+    def _meant(
+        self, kind: Kind, after: str, topics: str, *of: str
+    ) -> Script[tuple[list[tuple[str | None, int]], str | None]]:
+        """The topics to look at, or None for all of them at once, and before when; and the end of the stretch."""
+        meant, end = self._ages.known(kind), None
         if meant is None:
-            there = yield self._sql(topics, *of)
-            meant = self._ages.over(kind, ((topic, timedelta(microseconds=self._at - since)) for topic, since in there))
-        return [(topic, before(self._at, age)) for topic, age in meant]
+            there = yield self._sql(topics, *of, after, STRETCH)
+            ages = ((topic, timedelta(microseconds=self._at - since)) for topic, since in there if since is not None)
+            meant = self._ages.over(kind, ages)
+            end = there[-1][0] if len(there) >= STRETCH else None
+        return [(topic, before(self._at, age)) for topic, age in meant], end
 
-    def workers(self, age: timedelta) -> Script[int]:
+    def _workers(self, age: timedelta) -> Script[Found]:
         """Take workers off the roster that have fallen silent."""
         over = yield self._sql("prune_workers_read", before(self._at, age), self._limit)
         for (name,) in over:
             yield from farewell(self._sql, name)
-        return len(over)
+        yield self._sql("prune_declarations", before(self._at, max(age, FORGOTTEN_AFTER)), self._limit)
+        return len(over), None
 
-    def audit(self, age: timedelta | None) -> Script[int]:
-        """Forget what operators did long ago."""
-        if age is None:
-            return 0
-        yield self._sql("prune_audit", before(self._at, age), self._limit)
-        ((removed,),) = yield self._sql("changes")
-        return int(removed)
+    def _kept_for(self, name: str, age: timedelta | None) -> Script[Found]:
+        return (0, None) if age is None else (yield from self._changed(name, before(self._at, age), self._limit))
 
-    def leases(self, age: timedelta | None) -> Script[int]:
-        """Forget the leases that nobody has held for so long."""
-        if age is None:
-            return 0
-        yield self._sql("prune_leases", before(self._at, age), self._limit)
+    def _changed(self, name: str, *args: int) -> Script[Found]:
+        yield self._sql(name, *args)
         ((removed,),) = yield self._sql("changes")
-        return int(removed)
-
-    def cursors(self, age: timedelta | None) -> Script[int]:
-        """Forget the cursors of shards that nobody has named for so long."""
-        if age is None:
-            return 0
-        yield self._sql("prune_cursors", before(self._at, age), self._limit)
-        ((removed,),) = yield self._sql("changes")
-        return int(removed)
-
-    def inbox(self, age: timedelta | None) -> Script[int]:
-        """Forget messages of others, but for those that somebody is at."""
-        if age is None:
-            return 0
-        yield self._sql("prune_inbox", before(self._at, age), self._limit)
-        ((removed,),) = yield self._sql("changes")
-        return int(removed)
-
-    def progress(self) -> Script[int]:
-        """Forget what was said of runs that are over."""
-        yield self._sql("prune_progress", self._limit)
-        ((removed,),) = yield self._sql("changes")
-        return int(removed)
-
-    def schedules(self, age: timedelta | None) -> Script[int]:
-        """Forget the schedules made at run time that have no further occurrence."""
-        if age is None:
-            return 0
-        yield self._sql("prune_schedules", before(self._at, age), self._limit)
-        ((removed,),) = yield self._sql("changes")
-        return int(removed)
+        return int(removed), None
 
     def _enlist(self, ids: Iterable[bytes]) -> Script[None]:
         yield self._sql("ended_enlist", self._at, 0, b"".join(dict.fromkeys(ids)))
+
+
+def _alone(script: Script[int]) -> Script[Found]:
+    return (yield from script), None

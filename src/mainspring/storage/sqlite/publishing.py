@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from mainspring.model.message import Draft, Published
+from mainspring.model.message import Draft, Published, repeated
 from mainspring.storage.routing import matches
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
@@ -55,7 +56,7 @@ def _publish_routed(sql: Dialect, draft: Draft, now: datetime | None) -> Script[
     ((stored_at, is_known, found),) = yield sql("publish_begin_one", sql.clock.marking(now), topic, raw)
     at = sql.clock.told(stored_at, now)
     if is_known:
-        return _NOTHING
+        return Published(frozenset(), (yield from conflicts(sql, [draft], ())))
     groups = _routes([topic], read_pairs(found))[topic] if topic is not None else (draft.group or "",)
     message, copies, parked = _message(raw, draft, len(groups), at), *_addressed(raw, draft, groups, at)
     yield sql("publish_message_one", *message)
@@ -84,7 +85,14 @@ def _publish_many(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -
     kept = [each for raw, each in addressed.items() if raw in stored]
     yield from sql.many("publish_delivery", [row for copies, _ in kept for row in copies])
     yield from sql.many("publish_parked", [row for _, parked in kept for row in parked])
-    return Published(frozenset(fresh[raw].id for raw in stored))
+    ids = frozenset(fresh[raw].id for raw in stored)
+    return Published(ids, (yield from conflicts(sql, drafts, ids)))
+
+
+def conflicts(sql: Dialect, drafts: Sequence[Draft], stored: Collection[UUID]) -> Script[dict[int, str]]:
+    """See ``Published.conflicts``. Asks nothing where all were stored."""
+    rows = [(place, each.id.bytes, each.topic, each.payload) for place, each in repeated(drafts, stored)]
+    return {place: topic for place, topic in (yield from sql.many("publish_known", rows))}  # noqa: C416 - rows, no pairs
 
 
 def pending(sql: Dialect, limits: Mapping[str, int]) -> Script[dict[str, int]]:

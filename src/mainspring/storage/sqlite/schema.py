@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage import migrate
 from mainspring.storage.migrate import Applied, Migration, migrations
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script, Statement, prefixed
 from mainspring.storage.sql import Gateway
 from mainspring.storage.sqlite.dialect import PACKAGE, Dialect, host_clock
 from mainspring.storage.sqlite.examining import examine, look
@@ -31,16 +31,28 @@ class SqliteSchema:
 
     async def check(self) -> None:
         """See ``Schema.check``."""
-        migrate.check(migrations(PACKAGE), await self._gateway.run(self._applied(), "read"))
+        migrate.check(migrations(PACKAGE), await self._gateway.run(self._applied(), "read"), self._sql.tables)
 
     async def migrate(self) -> list[str]:
         """See ``Schema.migrate``."""
         return await self._gateway.run(self._migrate(), "write")
 
+    async def lacking(self) -> list[str]:
+        """See ``Schema.lacking``."""
+        return []
+
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
         """See ``Schema.examine``."""
         found = await self._gateway.run(look(self._sql), "read")
         return examine(found, self._sql, await self.version(), tolerances, host)
+
+    async def ahead(self) -> timedelta:
+        """See ``Schema.ahead``."""
+        return await self._gateway.run(self._ahead(), "read")
+
+    def _ahead(self) -> Script[timedelta]:
+        ((mark,),) = yield self._sql("clock_read")
+        return self._sql.clock.ahead(mark)
 
     def _applied(self) -> Script[list[Applied]]:
         if not (yield self._sql("schema_there")):
@@ -77,4 +89,4 @@ def statements(text: str) -> Iterator[str]:
 def _record(each: Migration, prefix: str) -> str:
     values = f"{each.number}, '{each.name}', '{each.checksum}', {int(each.breaking)}, {_NOW}"
     columns = "number, name, checksum, breaking, applied_at"
-    return f"INSERT INTO {prefix}_migration ({columns})\nVALUES ({values});"
+    return prefixed(f"INSERT INTO mainspring_migration ({columns})\nVALUES ({values});", prefix)

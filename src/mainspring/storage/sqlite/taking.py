@@ -32,6 +32,7 @@ def taken(row: Row, at: int, claimed_at: datetime) -> Delivery:
         published,
         expires,
         cancel_asked,
+        schedule,
     ) = row
     due_at = instant(due)
     # Nearly always one instant is all three.
@@ -58,4 +59,5 @@ def taken(row: Row, at: int, claimed_at: datetime) -> Delivery:
         bool(cancel_asked),
         suspect=False,
         claimed_at=claimed_at,
+        schedule=schedule,
     )

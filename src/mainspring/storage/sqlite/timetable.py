@@ -91,6 +91,7 @@ class SqliteTimetable:
             left=frozenset(left.difference(leave)),
             joined=fired.joined,
             continuations=fired.continuations,
+            conflicts=(*found.conflicts, *fired.conflicts),
             more=bool(glance.complete),
         )
 
@@ -109,8 +110,10 @@ class SqliteTimetable:
                 going[schedule.name] = move
         stopped = [name for name, move in going.items() if move.stop_running]
         asked = yield from self._cancel(stopped, REPLACED, at)
-        published = yield from self._publish([each for move in going.values() for each in move.occurrences], now)
-        return Look(fired=len(published.stored), moved=len(going), asked=asked)
+        occurrences = [each for move in going.values() for each in move.occurrences]
+        published = yield from self._publish(occurrences, now)
+        conflicts = published.conflicting([each.draft for each in occurrences])
+        return Look(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
 
     def _publish(self, occurrences: Sequence[Occurrence], now: datetime | None) -> Script[Published]:
         published = yield from self._mailbox.publish([each.draft for each in occurrences], now)
@@ -144,7 +147,7 @@ class SqliteTimetable:
     def _cancel(self, schedules: Sequence[str], reason: str, at: int) -> Script[int]:
         """Cancel what these have published, in so many statements however much it is.
 
-        Replaced, that is all of the rhythm. Paused, it is what nobody has begun of it; deleted, also what somebody
+        Replaced, that is all of the rhythm. Paused, it is what has not begun of it; deleted, also what was
         asked for by hand. Returns how many runs were asked to stop.
         """
         if not schedules:
@@ -155,7 +158,13 @@ class SqliteTimetable:
         return (yield from withdraw(self._sql, found, parked, reason, at)).asked
 
     def rewrite(
-        self, wanted: Sequence[str], how: Rewrite, note: Note | None, now: datetime | None
+        self,
+        wanted: Sequence[str],
+        how: Rewrite,
+        note: Note | None,
+        now: datetime | None,
+        *,
+        waits: bool = True,  # noqa: ARG002 - who writes has the whole file, so that no row is ever locked
     ) -> Script[list[Schedule | None]]:
         """See ``Timetable.rewrite``."""
         sql = self._sql

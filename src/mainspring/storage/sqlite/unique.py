@@ -10,7 +10,7 @@ from mainspring.model.message import Draft, Receipt
 from mainspring.model.unique import LEAST, REPLACED, Likeness
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.publishing import publish
+from mainspring.storage.sqlite.publishing import conflicts, publish
 from mainspring.storage.sqlite.values import after, before
 from mainspring.storage.sqlite.withdrawing import withdraw
 
@@ -22,7 +22,7 @@ def publish_unique(sql: Dialect, draft: Draft, likeness: Likeness, now: datetime
     at = yield from sql.turn_clock(now)
     ((is_known, earlier, *stands),) = yield sql("likeness_look", likeness.hash, draft.id.bytes)
     if is_known:  # an earlier copy of this call was written, and its reply was lost
-        return Receipt(draft.id, "stored")
+        return Receipt(draft.id, "conflict" if (yield from conflicts(sql, [draft], ())) else "stored")
     if earlier is not None and _counts(likeness, at, *stands):
         yield sql("likeness_extend", likeness.hash, likeness.remembered // _MICROSECOND)
         return Receipt(UUID(bytes=earlier), "duplicate")

@@ -7,18 +7,22 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.errors import Conflict
 from mainspring.model.join import Recount
 from mainspring.model.message import Progress
-from mainspring.model.views import Beat, Declaration, Orders, Pruned, Retention, RunView
-from mainspring.storage.routing import expression, is_wild
-from mainspring.storage.script import Row, Script
+from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
+from mainspring.model.standing import Declarer, Standing
+from mainspring.model.views import Beat, Declaration, Orders, RunView
+from mainspring.storage.declaring import Wishes
+from mainspring.storage.script import Script
+from mainspring.storage.sql.declaring import declare
+from mainspring.storage.sqlite.declaring import SqliteRegistry
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import recount
 from mainspring.storage.sqlite.measures import add_measures
-from mainspring.storage.sqlite.pruning import farewell, prune
-from mainspring.storage.sqlite.publishing import routed
-from mainspring.storage.sqlite.values import mapping, micros, names, numbers, storable, told
+from mainspring.storage.sqlite.pruning import SqlitePruning, farewell
+from mainspring.storage.sqlite.publishing import Routes, routed
+from mainspring.storage.sqlite.values import micros, names, numbers, storable, told
+from mainspring.storage.walking import CHOICE, STRETCH, pruned
 
 
 class SqliteUpkeep:
@@ -27,28 +31,12 @@ class SqliteUpkeep:
     def __init__(self, sql: Dialect) -> None:
         self._sql = sql
 
-    def declare(self, declarations: Sequence[Declaration], now: datetime | None) -> Script[None]:
+    def declare(
+        self, declarations: Sequence[Declaration], now: datetime | None, declarer: Declarer | None = None
+    ) -> Script[Standing]:
         """See ``Upkeep.declare``."""
-        sql = self._sql
-        at = yield from sql.read_clock(now)
-        for each in declarations:
-            known = yield sql("group_there", each.group)
-            options = mapping(each.options)
-            if not known:
-                yield sql("declare_insert", each.group, each.app, each.handler, options, at)
-            elif known[0][0] != each.app:
-                raise Conflict(
-                    f"group {each.group!r} belongs to app {known[0][0]!r}: choose another group=… "
-                    f"or run `mainspring groups retire {each.group}`"
-                )
-            elif tuple(known[0][1:]) != (each.handler, options):
-                yield sql("declare_update", each.group, each.handler, options)
-            there = {pattern for (pattern,) in (yield sql("declare_patterns", each.group))}
-            for pattern in sorted(there.difference(each.patterns)):
-                yield sql("declare_unsubscribe", pattern, each.group)
-            for pattern in sorted(set(each.patterns) - there):
-                wild = int(is_wild(pattern))
-                yield sql("declare_subscribe", pattern, each.group, wild, expression(pattern))
+        at = yield from self._sql.read_clock(now)
+        return (yield from declare(SqliteRegistry(self._sql, at), Wishes(declarations, declarer)))
 
     def beat(self, beat: Beat, now: datetime | None) -> Script[Orders]:
         """See ``Upkeep.beat``."""
@@ -65,48 +53,66 @@ class SqliteUpkeep:
         yield sql("beat_served", served, at)
         return Orders(drain=told[0][0] is not None)
 
-    def farewell(self, worker: str) -> Script[None]:
+    def farewell(self, worker: str, start_id: str = "") -> Script[None]:
         """See ``Upkeep.farewell``."""
-        return farewell(self._sql, worker)
+        return farewell(self._sql, worker, start_id)
 
     def record(self, runs: Sequence[RunView]) -> Script[None]:
         """See ``Upkeep.record``."""
         yield from self._sql.many("record", [_recorded(run) for run in runs])
 
-    def reroute(self, limit: int, now: datetime | None) -> Script[int]:
+    def reroute(self, limit: int, now: datetime | None, after: str | None = None) -> Script[Rerouted]:
         """See ``Upkeep.reroute``."""
         sql = self._sql
-        topics = [topic for (topic,) in (yield sql("reroute_topics"))]
-        routes = {topic: groups for topic, groups in (yield from routed(sql, topics)).items() if groups}
-        if not routes:
-            return 0
-        parked: list[Row] = []
+        named = [topic for (topic,) in (yield sql("reroute_named"))]
+        walked = [topic for (topic,) in (yield sql("reroute_topics", after or "", STRETCH))]
+        routes = {topic: groups for topic, groups in (yield from routed(sql, {*named, *walked})).items() if groups}
+        parked: list[int] = []
         for topic in routes:
-            parked += yield sql("reroute_read", topic, limit)
-        rows = sorted(parked, key=lambda row: row[0])[:limit]
+            if len(parked) < CHOICE:
+                parked += (seq for (seq,) in (yield sql("reroute_read", topic, limit)))
+        oldest = sorted(parked)[:limit]
+        if oldest:
+            yield from self._route(oldest, routes, now)
+        end = walked[-1] if len(walked) >= STRETCH else None
+        return Rerouted(len(oldest), after if len(oldest) >= limit else end)
+
+    def _route(self, seqs: Sequence[int], routes: Routes, now: datetime | None) -> Script[None]:
+        sql = self._sql
         at = yield from sql.turn_clock(now)
         deliveries = [
             (raw, group, priority, max(due, at), asked, published, key, schedule, manual, None)
-            for _, raw, topic, key, priority, due, asked, published, schedule, manual in rows
+            for raw, topic, key, priority, due, asked, published, schedule, manual in (
+                yield sql("reroute_rows", numbers(seqs))
+            )
             for group in routes[topic]
         ]
         yield from sql.many("publish_delivery", deliveries)
-        yield sql("parked_delete", numbers(row[0] for row in rows))
-        return len(rows)
+        yield sql("parked_delete", numbers(seqs))
 
     def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
         """See ``Upkeep.recount``."""
         return recount(self._sql, after, limit)
 
-    def report(self, progress: Sequence[Progress], now: datetime | None) -> Script[None]:
+    def report(self, progress: Sequence[Progress], owner: str, now: datetime | None) -> Script[None]:
         """See ``Upkeep.report``."""
         latest = {each.claim: each.text for each in progress}
         at = yield from self._sql.turn_clock(now)
-        yield self._sql("report", told((*claim, text) for claim, text in latest.items()), at)
+        yield self._sql("report", told(latest), at, owner)
 
-    def prune(self, retention: Retention, limit: int, now: datetime | None, topic: str | None = None) -> Script[Pruned]:
+    def prune(
+        self,
+        retention: Retention,
+        limit: int,
+        now: datetime | None,
+        topic: str | None = None,
+        chore: Chore | None = None,
+        after: str | None = None,
+    ) -> Script[Pruned]:
         """See ``Upkeep.prune``."""
-        return prune(self._sql, retention, limit, now, topic)
+        at = yield from self._sql.read_clock(now)
+        pruning = SqlitePruning(self._sql, at, retention, limit, topic)
+        return (yield from pruned(topic, chore, after, limit, pruning.chores))
 
 
 def _seen(beat: Beat, served: str, at: int) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.model.message import Claim
 from mainspring.timing.duration import spell
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,9 +82,10 @@ def pairs(values: Iterable[tuple[str, str]]) -> str:
     return _encode(list(values)).decode()
 
 
-def told(rows: Iterable[tuple[int, int, str]]) -> str:
-    """Rows of two numbers and a text for ``json_each``, which has no NUL."""
-    return _encode([(id, epoch, str(storable(text)).replace("\x00", "\\x00")) for id, epoch, text in rows]).decode()
+def told(said: Mapping[Claim, str]) -> str:
+    """Rows of what is said under claims for ``json_each``, which has no NUL."""
+    rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in said.items())
+    return _encode([(*claim, text.replace("\x00", "\\x00")) for *claim, text in rows]).decode()
 
 
 def read_names(text: str) -> tuple[str, ...]:

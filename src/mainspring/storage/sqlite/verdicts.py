@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from mainspring.model.fingerprint import fingerprint
+from mainspring.model.holder import shown
 from mainspring.model.message import Claim, Settled
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze
 from mainspring.storage.script import Row, Script
@@ -18,14 +19,14 @@ _ASKED = "cancelled while running"
 _SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED, _JOIN = range(7)
 
 
-def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None) -> Script[Settled]:
+def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str, now: datetime | None) -> Script[Settled]:
     """Write each verdict whose claim still stands. Plain successes cost one read and one delete together."""
     if not settlements:
         return Settled()
     at = yield from sql.turn_clock(now)
     rows = yield sql("settle_read", numbers(settlement.claim.id for settlement in settlements))
     there = {row[_SEQ]: row for row in rows}
-    batch = _Batch(sql, at)
+    batch = _Batch(sql, at, shown(owner))
     lost: set[Claim] = set()
     gone: set[Claim] = set()
     for settlement in settlements:
@@ -33,10 +34,10 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None
         row = there.get(claim.id)
         if row is None:
             gone.add(claim)
-        elif row[_EPOCH] != claim.epoch:
+        elif row[_EPOCH] != claim.epoch or row[_MESSAGE] != claim.message_id.bytes or row[_HELD] not in (owner, None):
             # The fence. The write lock is ours since the clock was read: no epoch moves before we commit.
             lost.add(claim)
-        elif not row[_HELD]:
+        elif row[_HELD] is None:
             gone.add(claim)
         elif keep == "failures" and type(verdict) is Done:
             batch.remove(row, ends=True, done=True)
@@ -49,9 +50,10 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], now: datetime | None
 class _Batch:
     """Writes the runs and moves one by one, and what is removed all together at the end."""
 
-    def __init__(self, sql: Dialect, at: int) -> None:
+    def __init__(self, sql: Dialect, at: int, node: str) -> None:
         self._sql = sql
         self._at = at
+        self._node = node
         self._removed: list[int] = []
         self._ended: list[bytes] = []
         self._members = Ends()
@@ -133,4 +135,4 @@ class _Batch:
         if failure is not None:
             why = (failure.kind, storable(failure.error), storable(failure.traceback))
         started = before(self._at, took)
-        yield self._sql("settle_run", row[_SEQ], status, started, self._at, *why, storable(output))
+        yield self._sql("settle_run", row[_SEQ], status, started, self._at, *why, storable(output), self._node)

@@ -10,6 +10,8 @@ from mainspring.storage.postgres import columns
 
 ONE, TWO, THREE = UUID(int=1), UUID(int=2), UUID(int=3)
 
+MESSAGE = UUID(int=1)
+
 
 def test_of_drafts_under_one_id_the_first_counts() -> None:
     result = columns.of_drafts([Draft(ONE, "a", b"first"), Draft(TWO, "a", b"other"), Draft(ONE, "a", b"second")])
@@ -81,14 +83,15 @@ def test_what_postgresql_cannot_store_is_spelled_out() -> None:
 def test_verdicts_are_cleaned_where_they_hold_text() -> None:
     failure = Failure("error", "bad\x00", "trace\x00")
     batch = [
-        Settlement(Claim(1, 2), Retry(timedelta(seconds=3), failure)),
-        Settlement(Claim(4, 5), Done("out\x00")),
+        Settlement(Claim(1, 2, MESSAGE), Retry(timedelta(seconds=3), failure)),
+        Settlement(Claim(4, 5, MESSAGE), Done("out\x00")),
     ]
 
     result = columns.of_settlements(list(reversed(batch)))
-    seqs, epochs, names, _keeps, _tooks, delays, kinds, errors, tracebacks, outputs, places, causes = result
+    seqs, epochs, ids, names, _keeps, _tooks, delays, kinds, errors, tracebacks, outputs, places, causes = result
 
-    assert (seqs, epochs, names, places) == ([1, 4], [2, 5], ["retry", "done"], [1, 0])
+    assert (seqs, epochs, ids) == ([1, 4], [2, 5], [MESSAGE, MESSAGE])
+    assert (names, places) == (["retry", "done"], [1, 0])
     assert delays == [timedelta(seconds=3), timedelta()]
     assert (kinds, errors) == (["error", None], ["bad\\x00", None])
     assert (tracebacks, outputs) == (["trace\\x00", None], [None, "out\\x00"])
@@ -97,8 +100,8 @@ def test_verdicts_are_cleaned_where_they_hold_text() -> None:
 
 def test_only_what_is_buried_has_a_cause() -> None:
     batch = [
-        Settlement(Claim(2, 1), Bury(Failure("error", "order 7 lost"))),
-        Settlement(Claim(1, 1), Retry(timedelta(), Failure("error", "order 7 lost"))),
+        Settlement(Claim(2, 1, MESSAGE), Bury(Failure("error", "order 7 lost"))),
+        Settlement(Claim(1, 1, MESSAGE), Retry(timedelta(), Failure("error", "order 7 lost"))),
     ]
 
     *_, causes = columns.of_settlements(batch)

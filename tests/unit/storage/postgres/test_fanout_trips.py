@@ -35,7 +35,9 @@ class Recorder:
 
 
 def batch(shards: int) -> Batch:
-    return Batch("etl", NOON, [("payments", f"shard-{n}") for n in range(shards)], Hold("fanout:etl:payments", 7))
+    return Batch(
+        "etl", NOON, [("payments", f"shard-{n}") for n in range(shards)], Hold("fanout:etl:payments", 7, "one")
+    )
 
 
 def candidates(shards: int, *, unfinished: bool = False, unseen: bool = False) -> list[Row]:
@@ -52,16 +54,19 @@ def nobody(_: Sequence[Candidate]) -> list[Planning]:
     return []
 
 
-def test_five_hundred_shards_are_planned_in_four_statements_of_one_transaction() -> None:
-    recorder = Recorder([(7,)], candidates(500), [], [])
+def test_five_hundred_shards_are_planned_in_five_statements_of_one_transaction() -> None:
+    ids = [slice_id(identity(CursorKey("etl", "payments", f"shard-{n}"), NOON)) for n in range(500)]
+    recorder = Recorder([(7,)], candidates(500), [], [(id,) for id in ids], [])
 
     answered = run(recorder, FANOUTS.plan(batch(500), everyone, None))
 
-    assert answered == Published(frozenset())
-    asked = [NAMES.sql(name) for name in ("lease_confirm", "fanout_candidates", "publish", "fanout_planned")]
+    assert answered == Published(frozenset(ids))
+    asked = [
+        NAMES.sql(name) for name in ("lease_confirm", "fanout_candidates", "fanout_busy", "publish", "fanout_planned")
+    ]
     assert [each.sql for each in recorder.statements] == asked
-    assert [isinstance(each, Opening) for each in recorder.statements] == [True, False, False, False]
-    shards = recorder.statements[3].args[2]
+    assert [isinstance(each, Opening) for each in recorder.statements] == [True, False, False, False, False]
+    shards = recorder.statements[4].args[2]
     assert shards == sorted(shards), "locked in one order by everybody"
 
 
@@ -86,8 +91,18 @@ def test_shards_that_are_not_due_are_noted_as_there_once_in_a_while() -> None:
 
     run(recorder, FANOUTS.plan(batch(3), nobody, None))
 
-    assert recorder.statements[2].sql == NAMES.sql("fanout_seen")
-    assert recorder.statements[2].args[2] == ["shard-0", "shard-1"]
+    assert [each.sql for each in recorder.statements[2:]] == [NAMES.sql("fanout_busy"), NAMES.sql("fanout_seen")]
+    assert recorder.statements[3].args[2] == ["shard-0", "shard-1"]
+
+
+def test_shards_that_another_session_has_locked_are_left_to_the_next_plan() -> None:
+    id = slice_id(identity(CursorKey("etl", "payments", "shard-1"), NOON))
+    recorder = Recorder([(7,)], candidates(2), [("payments", "shard-0")], [(id,)], [])
+
+    run(recorder, FANOUTS.plan(batch(2), everyone, None))
+
+    assert recorder.statements[-1].sql == NAMES.sql("fanout_planned")
+    assert recorder.statements[-1].args[2] == ["shard-1"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from mainspring.model.errors import BadOption, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres import faults as said
 from mainspring.storage.postgres.driver import DriverName, choose
@@ -57,11 +57,9 @@ def test_what_passes_by_itself_is_unavailable(error: Exception) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        asyncpg.InsufficientPrivilegeError("permission denied"),
         asyncpg.InvalidPasswordError("password authentication failed"),
         asyncpg.UniqueViolationError("duplicate key"),
         asyncpg.DataError("invalid input for query argument $1"),
-        errors.InsufficientPrivilege("permission denied"),
         errors.UniqueViolation("duplicate key"),
         psycopg.DataError("PostgreSQL text fields cannot contain NUL"),
         psycopg.OperationalError('connection failed: FATAL:  password authentication failed for user "ann"'),
@@ -74,6 +72,17 @@ def test_what_passes_by_itself_is_unavailable(error: Exception) -> None:
 )
 def test_what_does_not_pass_is_an_error(error: Exception) -> None:
     assert type(translated(error)) is StorageError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [asyncpg.InsufficientPrivilegeError("permission denied"), errors.InsufficientPrivilege("permission denied")],
+)
+def test_a_right_that_is_lacking_says_who_names_it(error: Exception) -> None:
+    ours = translated(error)
+
+    assert type(ours) is NotGranted
+    assert "mainspring doctor" in str(ours)
 
 
 @pytest.mark.parametrize("error", [asyncpg.UndefinedTableError("no relation"), errors.UndefinedTable("no relation")])

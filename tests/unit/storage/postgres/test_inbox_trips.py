@@ -49,15 +49,18 @@ def bill(script: Script[Any], answer: Sequence[Row]) -> tuple[Any, list[str]]:
     ],
 )
 def test_whatever_the_answer_letting_in_is_one_trip(row: tuple[Any, ...]) -> None:
-    admission, trips = bill(INBOX.admit(KEY, b"hash", "processing", timedelta(minutes=1), None), [row])
+    told = tuple(int(NOON.timestamp()) * 1_000_000 if each is NOON else each for each in (*row, NOON))
+
+    admission, trips = bill(INBOX.admit(KEY, b"hash", "processing", timedelta(minutes=1), None), [told])
 
     assert admission == Admission(*KEY, *row)
+    assert admission.admitted_at == (NOON if admission else None)
     assert trips == ["admit"]
 
 
 def test_saying_what_became_of_it_is_one_trip() -> None:
-    assert bill(INBOX.mark(KEY, 1, "done", None, None), [(1,)]) == (True, ["mark"])
-    assert bill(INBOX.mark(KEY, 1, "dead", "boom", None), []) == (False, ["mark"])
+    assert bill(INBOX.mark(KEY, 1, "done", None, NOON, None), [(1,)]) == (True, ["mark"])
+    assert bill(INBOX.mark(KEY, 1, "dead", "boom", None, None), []) == (False, ["mark"])
 
 
 def test_a_release_with_its_note_is_one_trip() -> None:

@@ -34,8 +34,8 @@ class Recorder:
     [
         (LEASES.acquire("reports", "one", TTL, None), [(7, NOON, NOON + TTL)], Granted(7, NOON, NOON + TTL)),
         (LEASES.acquire("reports", "one", TTL, None), [], None),
-        (LEASES.release("reports", 7, None), [(7,)], True),
-        (LEASES.confirm("reports", 7, None), [], False),
+        (LEASES.release("reports", 7, "one", None), [(7,)], True),
+        (LEASES.confirm("reports", 7, "one", None), [], False),
         (LEASES.find("reports", None), [], None),
         (LEASES.browse(None, 50, None), [], []),
         (LEASES.revoke("reports", "ann", "stuck", None), [(1,)], True),
@@ -51,11 +51,12 @@ def test_every_operation_is_one_statement_by_itself(script: Script[Any], rows: S
 
 
 def test_a_thousand_holds_are_renewed_in_one_trip() -> None:
-    renewals = [Renewal(Hold(f"lease {number}", number), TTL) for number in range(1000)]
-    recorder = Recorder([("lease 3", 3, "lost"), ("lease 4", 4, "busy")])
+    renewals = [Renewal(Hold(f"lease {number}", number, "one"), TTL) for number in range(1000)]
+    recorder = Recorder([("lease 3", 3, "one", "lost"), ("lease 4", 4, "one", "busy")])
 
     answered = run(recorder, LEASES.renew(renewals, None))
 
-    assert answered == Renewed(lost=frozenset({Hold("lease 3", 3)}), busy=frozenset({Hold("lease 4", 4)}))
+    lost, busy = Hold("lease 3", 3, "one"), Hold("lease 4", 4, "one")
+    assert answered == Renewed(lost=frozenset({lost}), busy=frozenset({busy}))
     (statement,) = recorder.statements
     assert statement.args[0] == sorted(renewal.hold.name for renewal in renewals), "locked in one order by everybody"

@@ -7,28 +7,31 @@ from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.names import Names
 
 
-@pytest.mark.parametrize("name", ["", "1st", "Shop", "a-b", "a.b", 'a"b', "a b", "é", "x" * 49, "a\n"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "1st", "Shop", "a-", "a--b", "a-B", "a.b", 'a"b', "a b", "é", "x" * 49, "x" * 20 + "-" + "y" * 32, "a\n"],
+)
 def test_a_name_that_would_have_to_be_escaped_is_refused(name: str) -> None:
     with pytest.raises(BadOption, match="schema="):
         Names(name)
 
 
 def test_the_longest_name_fits_everywhere() -> None:
-    names = Names("x" * 48)
+    for longest in (Names("x" * 48), Names("x" * 19 + "-" + "y" * 32)):
+        assert len(longest.channel) < 64
+        assert len(longest.proof_channel) < 64
 
-    assert len(names.channel) < 64
-    assert len(names.proof_channel) < 64
 
-
-def test_a_reserved_word_is_quoted() -> None:
+def test_a_reserved_word_is_quoted_and_so_is_the_dash_before_a_namespace() -> None:
     assert 'FROM "user".message' in Names("user").sql("find_message")
+    assert 'FROM "shop-staging".message' in Names("shop-staging").sql("find_message")
 
 
 def test_two_schemas_share_neither_channel_nor_lock() -> None:
-    one, other = Names("one"), Names("other")
+    one, other, spaced = Names("one"), Names("other"), Names("one-other")
 
-    assert len({one.channel, other.channel, one.proof_channel, other.proof_channel}) == 4
-    assert one.lock != other.lock
+    assert len({channel for each in (one, other, spaced) for channel in (each.channel, each.proof_channel)}) == 6
+    assert len({one.lock, other.lock, spaced.lock}) == 3
     assert -(2**63) <= one.lock < 2**63
 
 

@@ -11,8 +11,10 @@ from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Join
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Keep, Want
+from mainspring.model.retention import Pruned, Retention
+from mainspring.model.standing import Declarer
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
-from mainspring.model.views import Beat, Declaration, Retention
+from mainspring.model.views import Beat, Declaration
 from mainspring.storage.contract import Keyed
 from mainspring.storage.postgres.controls import PostgresControls
 from mainspring.storage.postgres.ledger import PostgresLedger
@@ -21,11 +23,13 @@ from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.postgres.upkeep import PostgresUpkeep
 from mainspring.storage.script import Row, Script, Statement, run
+from mainspring.storage.walking import STRETCH
 
 NAMES = Names("mainspring")
 HOLD = timedelta(minutes=1)
 FAILURE = Failure("error", "boom")
 MAILBOX = PostgresMailbox(NAMES)
+MESSAGE = UUID(int=1)
 
 
 class Recorder:
@@ -51,18 +55,25 @@ def drafts(count: int) -> list[Draft]:
 
 
 def settlements(verdict: Verdict, count: int = 500, keep: Keep = "failures") -> list[Settlement]:
-    return [Settlement(Claim(seq, 1), verdict, keep) for seq in range(count)]
+    return [Settlement(Claim(seq, 1, MESSAGE), verdict, keep) for seq in range(count)]
 
 
-def test_publishing_any_batch_is_one_trip() -> None:
-    assert len(bill(MAILBOX.publish(drafts(1), None))) == 1
-    assert len(bill(MAILBOX.publish(drafts(500), None))) == 1
+@pytest.mark.parametrize("count", [1, 500])
+def test_publishing_any_batch_is_one_trip_and_one_more_where_some_id_was_known(count: int) -> None:
+    batch = drafts(count)
+    rows = [(each.id,) for each in batch]
+
+    assert len(bill(MAILBOX.publish(batch, None), rows)) == 1
+    compared = bill(MAILBOX.publish(batch, None), rows[1:], [])[1]
+
+    assert compared.sql == NAMES.sql("publish_known")
+    assert compared.args[:3] == ([0], [batch[0].id], ["topic.0"])
 
 
 def test_nothing_to_do_is_no_trip() -> None:
     assert bill(MAILBOX.publish([], None)) == []
-    assert bill(MAILBOX.extend([], HOLD, None)) == []
-    assert bill(MAILBOX.settle([], None)) == []
+    assert bill(MAILBOX.extend([], "node", HOLD, None)) == []
+    assert bill(MAILBOX.settle([], "node", None)) == []
 
 
 def test_claiming_for_many_groups_is_one_trip() -> None:
@@ -79,11 +90,11 @@ def test_reaping_and_asking_for_what_comes_next_are_one_trip_each() -> None:
 
 
 def test_extending_any_batch_is_one_trip() -> None:
-    assert len(bill(MAILBOX.extend([Claim(seq, 1) for seq in range(500)], HOLD, None))) == 1
+    assert len(bill(MAILBOX.extend([Claim(seq, 1, MESSAGE) for seq in range(500)], "node", HOLD, None))) == 1
 
 
 def test_settling_successes_is_one_trip_in_the_order_of_their_rows() -> None:
-    [statement] = bill(MAILBOX.settle(list(reversed(settlements(DONE))), None))
+    [statement] = bill(MAILBOX.settle(list(reversed(settlements(DONE))), "node", None))
 
     assert statement.args[0] == list(range(500))
     assert statement.sql == NAMES.sql("settle_done")
@@ -98,24 +109,24 @@ def test_settling_a_mixed_batch_is_one_trip() -> None:
         Bury(FAILURE),
         Cancel("obsolete"),
     ]
-    batch = [Settlement(Claim(seq, 1), verdict) for seq, verdict in enumerate(verdicts)]
+    batch = [Settlement(Claim(seq, 1, MESSAGE), verdict) for seq, verdict in enumerate(verdicts)]
 
-    [statement] = bill(MAILBOX.settle(batch, None))
+    [statement] = bill(MAILBOX.settle(batch, "node", None))
 
-    assert statement.args[2] == ["done", "retry", "snooze", "release", "bury", "cancel"]
+    assert statement.args[3] == ["done", "retry", "snooze", "release", "bury", "cancel"]
 
 
 def test_history_that_must_be_written_or_forgotten_takes_the_general_statement() -> None:
     for keep in ("all", "none"):
-        [statement] = bill(MAILBOX.settle(settlements(DONE, 3, keep), None))
+        [statement] = bill(MAILBOX.settle(settlements(DONE, 3, keep), "node", None))
         assert statement.sql == NAMES.sql("settle")
 
 
 def test_a_member_takes_the_general_statement_which_counts_its_end() -> None:
-    plain = Settlement(Claim(1, 1), DONE)
+    plain = Settlement(Claim(1, 1, MESSAGE), DONE)
 
-    [alone] = bill(MAILBOX.settle([plain], None))
-    [together] = bill(MAILBOX.settle([plain, Settlement(Claim(2, 1), DONE, member=True)], None))
+    [alone] = bill(MAILBOX.settle([plain], "node", None))
+    [together] = bill(MAILBOX.settle([plain, Settlement(Claim(2, 1, MESSAGE), DONE, member=True)], "node", None))
 
     assert (alone.sql, together.sql) == (NAMES.sql("settle_done"), NAMES.sql("settle"))
 
@@ -123,7 +134,8 @@ def test_a_member_takes_the_general_statement_which_counts_its_end() -> None:
 def test_plain_messages_pay_nothing_for_joins() -> None:
     assert "join_id" not in NAMES.sql("settle_done")
     assert "joint" not in NAMES.sql("settle_done")
-    assert [each.sql for each in bill(MAILBOX.publish(drafts(1), None))] == [NAMES.sql("publish_one")]
+    (one,) = drafts(1)
+    assert [each.sql for each in bill(MAILBOX.publish([one], None), [(one.id,)])] == [NAMES.sql("publish_one")]
 
 
 @pytest.mark.parametrize(("count", "trips"), [(1, 2), (1000, 2), (2001, 4)])
@@ -139,17 +151,15 @@ def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, tri
 
 
 def test_a_join_that_was_stored_already_is_not_stored_again() -> None:
-    statements = bill(MAILBOX.join(Join(UUID(int=7), drafts(1)[0]), drafts(3), None), [])
+    statements = bill(MAILBOX.join(Join(UUID(int=7), drafts(1)[0]), drafts(3), None), [], [])
 
-    assert [each.sql for each in statements] == [NAMES.sql("publish")]
+    assert [each.sql for each in statements] == [NAMES.sql("publish"), NAMES.sql("publish_known")]
 
 
-def test_a_row_that_changed_under_our_eyes_is_looked_at_once_more() -> None:
-    first, second = bill(
-        MAILBOX.settle(settlements(DONE, 3), None), [(0, 1, "gone"), (2, 1, "again")], [(2, 1, "lost")]
-    )
+def test_a_row_that_is_locked_is_answered_in_the_same_trip() -> None:
+    settling = MAILBOX.settle(settlements(DONE, 3), "node", None)
 
-    assert (first.args[0], second.args[0]) == ([0, 1, 2], [2])
+    assert len(bill(settling, [(0, 1, MESSAGE, "gone"), (2, 1, MESSAGE, "busy")])) == 1
 
 
 def test_cancelling_by_id_or_by_key_is_one_trip() -> None:
@@ -162,7 +172,7 @@ def test_cancelling_by_id_or_by_key_is_one_trip() -> None:
 def test_a_declaration_that_changes_nothing_only_reads() -> None:
     upkeep = PostgresUpkeep(NAMES)
     declared = Declaration("mail", "shop", ("orders.*", "orders.placed"), "shop:mail", {"timeout": "30s"})
-    known = [("mail", "shop", "shop:mail", '{"timeout":"30s"}', ["orders.*", "orders.placed"])]
+    known = [("mail", "shop", "shop:mail", '{"timeout":"30s"}', 0, ["orders.*", "orders.placed"], True)]
 
     statements = bill(upkeep.declare([declared], None), known)
 
@@ -172,11 +182,27 @@ def test_a_declaration_that_changes_nothing_only_reads() -> None:
 def test_a_new_declaration_is_written_as_one_transaction() -> None:
     statements = bill(PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", ("orders.*",), "shop:mail")], None))
 
-    assert [type(each) is Opening for each in statements] == [False, True, False, False]
+    assert [each.sql for each in statements] == [
+        NAMES.sql(name)
+        for name in ("declared", "declare_seen", "declare_groups", "declare_lock", "declared", "declare_subscribe")
+    ]
+    assert [type(each) is Opening for each in statements] == [False, True, False, False, False, False]
+
+
+def test_a_worker_that_declares_the_same_again_writes_at_most_that_it_does() -> None:
+    declared = Declaration("mail", "shop", ("orders",), "shop:mail")
+    again = Declarer("shop/node", "1", again=True)
+    known = ("mail", "shop", "shop:mail", "{}", 0, ["orders"])
+
+    lately = bill(PostgresUpkeep(NAMES).declare([declared], None, again), [(*known, True)])
+    long_ago = bill(PostgresUpkeep(NAMES).declare([declared], None, again), [(*known, False)])
+
+    assert [each.sql for each in lately] == [NAMES.sql("declared")]
+    assert [each.sql for each in long_ago] == [NAMES.sql("declared"), NAMES.sql("declare_seen")]
 
 
 def test_a_group_of_another_app_is_refused_before_anything_is_written() -> None:
-    recorder = Recorder([("mail", "other", "other:mail", "{}", [])])
+    recorder = Recorder([("mail", "other", "other:mail", "{}", 0, [], False)])
 
     with pytest.raises(Conflict, match="'other'"):
         run(recorder, PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", (), "shop:mail")], None))
@@ -190,7 +216,7 @@ def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
 
     assert len(bill(upkeep.beat(beat, None), [(False,)])) == 1
     assert len(bill(upkeep.farewell("node"))) == 1
-    assert len(bill(upkeep.reroute(100, None), [(0,)])) == 1
+    assert len(bill(upkeep.reroute(100, None), [(0, 0, None)])) == 1
 
 
 def test_pruning_asks_only_for_what_may_be_removed() -> None:
@@ -198,26 +224,38 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None, cursors=None
     )
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0,)], [], [], [], *[[(0,)]] * 4)
+    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0, False)], [], [], *[[(0,)]] * 4, [], [])
 
     assert [each.sql for each in statements] == [
         NAMES.sql("prune_messages"),
         NAMES.sql("prune_workers"),
-        NAMES.sql("prune_bells"),
-        NAMES.sql("prune_spent"),
+        NAMES.sql("prune_declarations"),
         NAMES.sql("prune_progress"),
         NAMES.sql("likeness_prune"),
         NAMES.sql("measure_merge"),
         NAMES.sql("prune_measures"),
+        NAMES.sql("prune_bells"),
+        NAMES.sql("prune_spent"),
     ]
 
 
-def test_pruned_runs_are_bounded_together() -> None:
-    answers: list[Sequence[Row]] = [[(0,)], [(70,)], [(30,)], [(0,)], [], [(0,)], [(0,)], [], [], *[[(0,)]] * 7]
+def test_a_chore_alone_asks_for_nothing_else() -> None:
+    statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None, chore="inbox"), [(7,)])
 
-    statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None), *answers)
+    assert [each.sql for each in statements] == [NAMES.sql("prune_inbox")]
 
-    assert [each.args[2] for each in statements if each.sql == NAMES.sql("prune_runs")] == [100, 30]
+
+def test_a_stretch_of_topics_says_where_to_go_on() -> None:
+    day = timedelta(days=1)
+    kept = Retention(topics={"orders.*": {"dead": day}})
+    there = [(f"orders.{number:04}", 2 * day if number < 3 else day) for number in range(STRETCH)]
+
+    def prune(*answers: Sequence[Row]) -> Pruned:
+        return run(Recorder(there, *answers), PostgresUpkeep(NAMES).prune(kept, 100, None, None, "dead", "orders"))
+
+    assert prune([(1,)], [(1,)], [(1,)]) == Pruned(dead=3, last="orders.0999")
+    assert prune([(1,)], [(99,)]) == Pruned(dead=100, last="orders.0000")
+    assert prune([(100,)]) == Pruned(dead=100, last="orders")
 
 
 def test_only_topics_with_something_over_are_pruned_one_by_one() -> None:
@@ -228,7 +266,7 @@ def test_only_topics_with_something_over_are_pruned_one_by_one() -> None:
     statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None, "#"), there, [(30,)], [(70,)])
 
     assert [(each.sql, *each.args) for each in statements] == [
-        (NAMES.sql("topics_dead"), None),
+        (NAMES.sql("topics_dead"), None, "", STRETCH),
         (NAMES.sql("prune_dead"), day, 100, None, "orders.old"),
         (NAMES.sql("prune_dead"), day, 70, None, "orders.older"),
     ]

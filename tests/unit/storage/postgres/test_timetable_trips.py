@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from mainspring.model.join import follower_id
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Look, Move, Note, Occurrence, Schedule
 from mainspring.storage.continuations import written
@@ -102,11 +103,11 @@ def test_however_many_runs_are_asked_to_stop_it_is_one_trip() -> None:
 
     found, trips = bill(
         TIMETABLE.look("shop", lambda _due, now: Move(now, None, stop_running=True), 10, (), None),
-        DUE, [row], [("nightly",)], [(1000, False)], [(0,)], NOTHING,
+        DUE, [row], [(1000, False, [])], [("nightly",)], [(0,)], NOTHING,
     )  # fmt: skip
 
     assert found == Look(moved=1, asked=1000)
-    assert trips == ["peek", "due opens", "move", "cancel", "release", "peek"]
+    assert trips == ["peek", "due opens", "cancel", "move", "release", "peek"]
 
 
 @pytest.mark.parametrize("ending", ["paused", "deleted"])
@@ -114,13 +115,15 @@ def test_however_much_has_not_begun_a_pause_and_a_deletion_are_five_trips(ending
     def how(_name: str, known: Schedule | None, now: datetime) -> Schedule | None:
         return replace(known, paused_at=now) if known is not None and ending == "paused" else None
 
-    _, trips = bill(TIMETABLE.rewrite(["nightly"], how, Note("ann", ending), None), [(NOON, *ROW)], [], [(0, False)])
+    _, trips = bill(
+        TIMETABLE.rewrite(["nightly"], how, Note("ann", ending), None), [(NOON, [], *ROW)], [], [(0, False, [])]
+    )
 
     assert trips == ["lock opens", "update" if ending == "paused" else "delete", "cancel", "note", "ring"]
 
 
 def test_a_parked_occurrence_that_got_away_to_its_groups_is_looked_for_again() -> None:
-    answers: list[Sequence[Row]] = [[(NOON, *ROW)], [], [(0, True)], [(0, False)]]
+    answers: list[Sequence[Row]] = [[(NOON, [], *ROW)], [], [(0, True, [])], [(0, False, [])]]
 
     _, trips = bill(TIMETABLE.rewrite(["nightly"], lambda *_: None, None, None), *answers)
 
@@ -143,13 +146,17 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
 
     none_complete = bill(TIMETABLE.look("shop", firing, 10, (), None), ended, [], NOTHING)
     one_complete = bill(
-        TIMETABLE.look("shop", firing, 10, (), None), ended, [(ID, written(then), None, 3, 0)], [(ID,)], NOTHING
+        TIMETABLE.look("shop", firing, 10, (), None),
+        ended,
+        [(ID, written(then), None, 3, 0)],
+        [(follower_id(ID),)],
+        NOTHING,
     )
 
     assert none_complete == (Look(), ["peek", "count opens", "peek"])
     found, trips = one_complete
     assert trips == ["peek", "count opens", "publish_one", "peek"]
-    assert (found.joined, [each.id for each in found.continuations]) == (1, [ID])
+    assert (found.joined, [each.id for each in found.continuations]) == (1, [follower_id(ID)])
 
 
 def test_who_lost_the_row_publishes_nothing() -> None:
@@ -160,7 +167,7 @@ def test_who_lost_the_row_publishes_nothing() -> None:
 
 
 def test_rows_that_stay_as_they_are_cost_one_trip() -> None:
-    locked = [(NOON, *ROW)]
+    locked: list[tuple[object, ...]] = [(NOON, [], *ROW)]
 
     answer, trips = bill(TIMETABLE.rewrite(["nightly"], lambda _name, known, _now: known, None, None), locked)
 
@@ -169,7 +176,7 @@ def test_rows_that_stay_as_they_are_cost_one_trip() -> None:
 
 
 def test_rows_are_added_in_the_order_of_their_names_however_they_are_named() -> None:
-    recorder = Recorder([(NOON, None)], [("a",), ("b",)])
+    recorder = Recorder([(NOON, [], None)], [("a",), ("b",)])
     rows = {name: Schedule(name, "shop", "code", {}, NOON, NOON, NOON) for name in ("b", "a")}
 
     run(recorder, TIMETABLE.rewrite(["b", "a"], lambda name, _known, _now: rows[name], Note("ann", "edit"), None))

@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from mainspring.model.message import Draft, Receipt
 from mainspring.model.unique import Likeness
 from mainspring.storage.postgres.mailbox import PostgresMailbox
@@ -44,11 +46,12 @@ def test_a_duplicate_is_one_statement() -> None:
     assert asked == [NAMES.sql("likeness_enter")]
 
 
-def test_a_call_that_is_sent_again_is_one_statement() -> None:
-    draft, receipt, asked = bill(Likeness(b"1"), [("again", EARLIER)])
+@pytest.mark.parametrize(("known", "status"), [([], "stored"), ([(0, "orders.paid")], "conflict")])
+def test_a_call_that_is_sent_again_is_held_against_what_is_known(known: list[Row], status: Any) -> None:
+    draft, receipt, asked = bill(Likeness(b"1"), [("again", EARLIER)], known)
 
-    assert receipt == Receipt(draft.id, "stored")
-    assert asked == [NAMES.sql("likeness_enter")]
+    assert receipt == Receipt(draft.id, status)
+    assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("publish_known")]
 
 
 def test_what_is_stored_is_published_by_the_statement_of_every_publish() -> None:

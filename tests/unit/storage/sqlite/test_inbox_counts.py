@@ -54,6 +54,6 @@ def test_a_mismatch_is_written_down_once(mismatched: int | None, written: list[s
 def test_saying_what_became_of_it_and_listing_are_one_statement_each() -> None:
     marking, listing = Counting({**CLOCK, "inbox_mark": [(1,)]}), Counting({**CLOCK, "inbox_browse": ()})
 
-    assert drive(marking, INBOX.mark(KEY, 1, "done", None, None))
+    assert drive(marking, INBOX.mark(KEY, 1, "done", None, None, None))
     assert drive(listing, INBOX.browse(InboxFilter(), None)) == []
     assert (marking.asked, listing.asked) == ([*TURN, "inbox_mark"], ["clock_read", "inbox_browse"])

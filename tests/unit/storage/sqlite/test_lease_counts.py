@@ -57,20 +57,20 @@ def test_acquiring_again_counts_no_epoch() -> None:
 
 
 def test_renewing_is_a_statement_per_hold_in_one_transaction() -> None:
-    renewals = [Renewal(Hold("a", 1), TTL), Renewal(Hold("b", 2), TTL)]
+    renewals = [Renewal(Hold("a", 1, "one"), TTL), Renewal(Hold("b", 2, "one"), TTL)]
 
     assert bill(LEASES.renew(renewals, None)) == ["clock_mark", "clock_read", "lease_renew", "lease_renew"]
 
 
 def test_confirming_takes_the_write_lock_first() -> None:
     # A read before it could not be raised to a write when somebody else has written since.
-    assert bill(LEASES.confirm("reports", 7, None)) == ["clock_mark", "clock_read", "lease_held"]
+    assert bill(LEASES.confirm("reports", 7, "one", None)) == ["clock_mark", "clock_read", "lease_held"]
 
 
 def test_releasing_is_one_statement_and_revoking_writes_it_down() -> None:
     held = [(7, "one", HOST)]
 
-    assert bill(LEASES.release("reports", 7, None)) == ["clock_mark", "clock_read", "lease_release"]
+    assert bill(LEASES.release("reports", 7, "one", None)) == ["clock_mark", "clock_read", "lease_release"]
     assert bill(LEASES.revoke("reports", "ann", "", None), lease_held=held) == [
         *("clock_mark", "clock_read", "lease_held", "lease_release", "audit_note"),
     ]

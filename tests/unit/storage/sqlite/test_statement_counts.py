@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Want
+from mainspring.model.retention import Rerouted
 from mainspring.model.verdict import DONE, Done, Failure, Release, Retry, Settlement, Verdict
 from mainspring.storage.script import Row
 from mainspring.storage.sqlite.dialect import Dialect
@@ -15,6 +16,7 @@ from mainspring.storage.sqlite.upkeep import SqliteUpkeep
 from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
 
 HOLD = timedelta(seconds=30)
+MESSAGE = UUID(int=1)
 CLOCK = {"clock_read": [(NOON,)], "clock_mark": ()}
 MAILER = '[["orders.placed", "mailer"]]'
 
@@ -85,40 +87,41 @@ def test_where_patterns_are_to_be_asked_one_message_takes_four(mailbox: SqliteMa
 
 
 def test_publishing_one_duplicate_writes_nothing(mailbox: SqliteMailbox) -> None:
-    connection = Counting({"publish_one": (), "publish_begin_one": [(NOON, 1, MAILER)]})
+    connection = Counting({"publish_one": (), "publish_begin_one": [(NOON, 1, MAILER)], "publish_known": ()})
 
     published = drive(connection, mailbox.publish(drafts(1), None))
 
-    assert connection.asked == ["publish_one", "publish_begin_one"]
+    assert connection.asked == ["publish_one", "publish_begin_one", "publish_known"]
     assert published.stored == frozenset()
 
 
 def test_publishing_duplicates_writes_no_delivery(mailbox: SqliteMailbox) -> None:
-    connection = Counting({**CLOCK, "publish_routes": [("orders.placed", "mailer")], "publish_message": ()})
+    routes = [("orders.placed", "mailer")]
+    connection = Counting({**CLOCK, "publish_routes": routes, "publish_message": (), "publish_known": ()})
 
-    published = drive(connection, mailbox.publish(drafts(2), None))
+    published = drive(connection, mailbox.publish(drafts(4), None))
 
-    assert connection.asked == ["clock_mark", "clock_read", "publish_routes", *["publish_message"] * 2]
+    assert connection.asked == ["clock_mark", "clock_read", "publish_routes", "publish_message", "publish_known"]
     assert published.stored == frozenset()
 
 
 def test_publishing_straight_to_a_group_reads_no_subscriptions(mailbox: SqliteMailbox) -> None:
     one, other = (Draft(uuid4(), "orders.placed", b"{}", group="mailer") for _ in range(2))
     first = Counting({"publish_one": [(NOON, NOON, 1)], "publish_delivery": ()})
-    both = Counting({**CLOCK, "publish_message": [(one.id.bytes,)], "publish_delivery": ()})
+    both = Counting({**CLOCK, "publish_message": [(one.id.bytes,)], "publish_delivery": (), "publish_known": ()})
 
     drive(first, mailbox.publish([one], None))
     drive(both, mailbox.publish([one, other], None))
 
     assert first.asked == ["publish_one", "publish_delivery"]
-    assert both.asked == ["clock_mark", "clock_read", *["publish_message"] * 2, "publish_delivery"]
+    assert both.asked == ["clock_mark", "clock_read", *["publish_message"] * 2, "publish_delivery", "publish_known"]
 
 
 @pytest.mark.parametrize("operation", ["publish", "settle", "cancel"])
 def test_what_may_join_a_callers_transaction_takes_the_write_lock_first(mailbox: SqliteMailbox, operation: str) -> None:
     scripts = {
         "publish": mailbox.publish(drafts(1), None),
-        "settle": mailbox.settle([Settlement(Claim(1, 1), DONE)], None),
+        "settle": mailbox.settle([Settlement(Claim(1, 1, MESSAGE), DONE)], "worker", None),
         "cancel": mailbox.cancel(uuid4(), "not needed", None),
     }
 
@@ -141,7 +144,7 @@ def test_a_full_claim_costs_one_scan_and_one_update(mailbox: SqliteMailbox) -> N
 
     claimed = drive(connection, mailbox.claim([Want("mailer", 2, ALL_LEVELS)], "worker", HOLD, None))
 
-    assert [delivery.claim for delivery in claimed] == [Claim(1, 8), Claim(2, 8)]
+    assert [delivery.claim for delivery in claimed] == [Claim(1, 8, UUID(int=1)), Claim(2, 8, UUID(int=2))]
     assert connection.asked == ["clock_read", "paused", "claim_scan", "clock_mark", "claim_hold"]
 
 
@@ -157,13 +160,15 @@ def test_a_paused_group_is_not_scanned(mailbox: SqliteMailbox) -> None:
 def test_plain_successes_settle_in_three_statements_however_many(mailbox: SqliteMailbox, count: int) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, None) for seq in range(count)],
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(count)],
         "delivery_delete": (),
         "ended_enlist": (),
     }
     connection = Counting(answers)
 
-    settled = drive(connection, mailbox.settle([Settlement(Claim(seq, 1), DONE) for seq in range(count)], None))
+    settled = drive(
+        connection, mailbox.settle([Settlement(Claim(seq, 1, MESSAGE), DONE) for seq in range(count)], "worker", None)
+    )
 
     assert not settled.lost
     assert not settled.gone
@@ -173,12 +178,15 @@ def test_plain_successes_settle_in_three_statements_however_many(mailbox: Sqlite
 def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, bytes([seq % 2] * 16)) for seq in range(10)],
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, bytes([seq % 2] * 16)) for seq in range(10)],
         **dict.fromkeys(("delivery_delete", "ended_enlist", "joint_count"), ()),
     }
     connection = Counting(answers)
 
-    drive(connection, mailbox.settle([Settlement(Claim(seq, 1), DONE, member=True) for seq in range(10)], None))
+    drive(
+        connection,
+        mailbox.settle([Settlement(Claim(seq, 1, MESSAGE), DONE, member=True) for seq in range(10)], "worker", None),
+    )
 
     assert connection.asked[3:] == ["delivery_delete", "ended_enlist", "joint_count", "joint_count"]
 
@@ -188,13 +196,13 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
     verdicts: list[Verdict] = [retry, retry, Release(timedelta(seconds=1)), Done("42 rows")]
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, None) for seq in range(4)],
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(4)],
         **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_enlist"), ()),
     }
     connection = Counting(answers)
-    settlements = [Settlement(Claim(seq, 1), verdict, "all") for seq, verdict in enumerate(verdicts)]
+    settlements = [Settlement(Claim(seq, 1, MESSAGE), verdict, "all") for seq, verdict in enumerate(verdicts)]
 
-    drive(connection, mailbox.settle(settlements, None))
+    drive(connection, mailbox.settle(settlements, "worker", None))
 
     assert connection.asked[3:] == [
         *("settle_run", "settle_back"),
@@ -209,13 +217,15 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
 def test_what_is_handed_back_due_rings_the_bell_once(mailbox: SqliteMailbox) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, 1, uuid4().bytes, 1, 0, None) for seq in range(2)],
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(2)],
         "settle_back": (),
         "bell_ring": (),
     }
     connection = Counting(answers)
 
-    drive(connection, mailbox.settle([Settlement(Claim(seq, 1), Release()) for seq in range(2)], None))
+    drive(
+        connection, mailbox.settle([Settlement(Claim(seq, 1, MESSAGE), Release()) for seq in range(2)], "worker", None)
+    )
 
     assert connection.asked[3:] == ["settle_back", "settle_back", "bell_ring"]
 
@@ -224,18 +234,18 @@ def test_nothing_to_do_costs_nothing(mailbox: SqliteMailbox) -> None:
     connection = Counting({})
 
     drive(connection, mailbox.publish([], None))
-    drive(connection, mailbox.settle([], None))
-    drive(connection, mailbox.extend([], HOLD, None))
+    drive(connection, mailbox.settle([], "worker", None))
+    drive(connection, mailbox.extend([], "worker", HOLD, None))
 
     assert connection.asked == []
 
 
-def test_rerouting_nothing_costs_one_statement(sql: Dialect) -> None:
-    connection = Counting({"reroute_topics": ()})
+def test_rerouting_nothing_costs_two_statements(sql: Dialect) -> None:
+    connection = Counting({"reroute_named": (), "reroute_topics": ()})
 
-    assert drive(connection, SqliteUpkeep(sql).reroute(100, None)) == 0
+    assert drive(connection, SqliteUpkeep(sql).reroute(100, None)) == Rerouted()
 
-    assert connection.asked == ["reroute_topics"]
+    assert connection.asked == ["reroute_named", "reroute_topics"]
 
 
 def test_the_prefix_is_in_every_statement() -> None:
@@ -251,4 +261,4 @@ def test_the_prefix_is_in_every_statement() -> None:
 def row(seq: int) -> Row:
     message = UUID(int=seq).bytes
     body = ("orders.placed", b"{}", "application/json", None, None, None, None)
-    return (seq, 7, message, "mailer", *body, 2, 0, 0, NOON, NOON, NOON, None, 0)
+    return (seq, 7, message, "mailer", *body, 2, 0, 0, NOON, NOON, NOON, None, 0, None)

@@ -48,10 +48,10 @@ def test_a_duplicate_writes_no_message() -> None:
 
 
 def test_a_call_that_is_sent_again_writes_nothing() -> None:
-    draft, receipt, asked = bill(Likeness(b"1"), (1, *WAITING[1:]))
+    draft, receipt, asked = bill(Likeness(b"1"), (1, *WAITING[1:]), publish_known=())
 
     assert receipt == Receipt(draft.id, "stored")
-    assert asked == LOOKED
+    assert asked == [*LOOKED, "publish_known"]
 
 
 def test_what_is_replaced_is_cancelled_like_anything_else() -> None:

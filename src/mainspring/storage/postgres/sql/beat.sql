@@ -3,6 +3,8 @@
 -- $19 which start it is of, $20 its number, $21 whether it drains. One row: whether it is to drain.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($12::timestamptz, statement_timestamp()) AS now
+    -- Who has locked the worker's row, or what it counts by, is waited for no longer: the same beat is sent again.
+    WHERE set_config('lock_timeout', '1000', true) IS NOT NULL
 ),
 -- No row where this very beat was taken already, so that nothing is counted twice (invariant 23): also not while the first one of them
 -- is still on its way, since the row is looked at under its lock.
@@ -67,7 +69,8 @@ measured AS (
 stale AS MATERIALIZED (
     SELECT g.name
     FROM mainspring.groups AS g
-    WHERE g.name = ANY ($5::text[])
+    WHERE EXISTS (SELECT FROM seen)
+      AND g.name = ANY ($5::text[])
       AND (g.served_at IS NULL OR g.served_at < (SELECT clock.now FROM clock) - interval '60 seconds')
     ORDER BY g.name
     FOR UPDATE SKIP LOCKED

@@ -3,7 +3,7 @@
 -- newest first.
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL::text, false, false, d.buried_at, d.error
+    d.scheduled_for, d.published_at, NULL::text, false, d.buried_at, d.error
 FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
 CROSS JOIN LATERAL (SELECT * FROM mainspring.dead WHERE seq = s.seq OFFSET 0) AS d
 WHERE ($3::text IS NULL OR d.group_name = $3)

@@ -3,7 +3,7 @@
 -- newest first. A run does not remember its delivery's priority: normal.
 SELECT
     r.id, r.message_id, r.group_name, r.topic, m.key, r.status, 2, r.attempt, 0, m.published_at, m.published_at,
-    m.published_at, NULL::text, false, false, NULL::timestamptz, r.error
+    m.published_at, NULL::text, false, NULL::timestamptz, r.error
 FROM (SELECT u.id FROM unnest($1::bigint[]) AS u (id) ORDER BY u.id DESC OFFSET 0) AS s
 CROSS JOIN LATERAL (SELECT * FROM mainspring.run WHERE id = s.id OFFSET 0) AS r
 CROSS JOIN LATERAL (

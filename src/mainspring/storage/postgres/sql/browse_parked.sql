@@ -2,7 +2,7 @@
 -- null. Columns in the order of model.views.DeliveryView, newest first.
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL::text, false, false, NULL::timestamptz, NULL::text
+    NULL::text, false, NULL::timestamptz, NULL::text
 FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
 CROSS JOIN LATERAL (SELECT * FROM mainspring.parked WHERE seq = s.seq OFFSET 0) AS p
 WHERE ($3::text IS NULL OR p.topic = $3)

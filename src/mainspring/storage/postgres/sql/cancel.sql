@@ -89,7 +89,7 @@ joined AS (
 ),
 -- No worker has ended them, so none would look by itself before its next poll.
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($5, '')) FROM (SELECT FROM joined LIMIT 1) AS one
+    SELECT count(mainspring.ring($5, '')) FROM (SELECT FROM joined LIMIT 1) AS one
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)

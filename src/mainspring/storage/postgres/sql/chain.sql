@@ -31,7 +31,8 @@ SELECT
         (
             SELECT
                 CASE
-                    WHEN d.held_by IS NOT NULL THEN 'running'
+                    WHEN d.held_by IS NOT NULL AND d.due_at > coalesce($3::timestamptz, statement_timestamp()) THEN 'running'
+                    WHEN d.held_by IS NOT NULL THEN 'lapsed'
                     WHEN d.due_at <= coalesce($3::timestamptz, statement_timestamp()) THEN 'ready'
                     ELSE 'scheduled'
                 END

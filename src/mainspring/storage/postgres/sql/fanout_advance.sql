@@ -1,9 +1,11 @@
 -- $1 topic, $2 work, $3 shard, $4 window, $5 now. Answers one row when the cursor was before it.
-INSERT INTO mainspring.fanout_cursor AS c (topic, work, shard, completed, completed_at, seen_at)
-SELECT $1, $2, $3, $4, clock.now, clock.now
+UPDATE mainspring.fanout_cursor AS c
+SET completed = $4, completed_at = clock.now, seen_at = clock.now
 FROM (SELECT coalesce($5::timestamptz, statement_timestamp()) AS now) AS clock
-ON CONFLICT (topic, work, shard) DO UPDATE
-SET completed = excluded.completed, completed_at = excluded.completed_at, seen_at = excluded.seen_at
--- A cursor never goes back: who comes late with an earlier window changes nothing.
-WHERE c.completed IS NULL OR c.completed < excluded.completed
+WHERE c.topic = $1
+  AND c.work = $2
+  AND c.shard = $3
+  -- A cursor goes no further than what was planned, and never back: an earlier window that comes late changes nothing.
+  AND c.planned >= $4
+  AND (c.completed IS NULL OR c.completed < $4)
 RETURNING 1

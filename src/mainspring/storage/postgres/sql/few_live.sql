@@ -1,10 +1,10 @@
--- $1 at most, $2 before, $3 state (live, scheduled, ready, running, retrying), $4 group: may be null; $5 now. One row: how
+-- $1 at most, $2 before, $3 state (live, held, scheduled, ready, running, lapsed, retrying), $4 group: may be null; $5 now. One row: how
 -- many there are, counted to one more than that, and their seqs: found by the indexes of what is to be had and of what is
 -- held. More than a thousand groups are not asked one by one: as good as too many.
 WITH RECURSIVE unheld (name, step) AS (
     (
         SELECT d.group_name, 1 FROM mainspring.delivery AS d
-        WHERE $4::text IS NULL AND $3::text <> 'running' AND d.held_by IS NULL ORDER BY d.group_name LIMIT 1
+        WHERE $4::text IS NULL AND $3::text NOT IN ('held', 'running', 'lapsed') AND d.held_by IS NULL ORDER BY d.group_name LIMIT 1
     )
     UNION ALL
     SELECT (
@@ -17,7 +17,7 @@ WITH RECURSIVE unheld (name, step) AS (
 held (name, step) AS (
     (
         SELECT d.group_name, 1 FROM mainspring.delivery AS d
-        WHERE $4::text IS NULL AND $3::text IN ('running', 'live') AND d.held_by IS NOT NULL ORDER BY d.group_name LIMIT 1
+        WHERE $4::text IS NULL AND $3::text IN ('held', 'running', 'lapsed', 'live') AND d.held_by IS NOT NULL ORDER BY d.group_name LIMIT 1
     )
     UNION ALL
     SELECT (
@@ -60,7 +60,17 @@ few AS MATERIALIZED (
         UNION ALL
         (
             SELECT d.seq FROM mainspring.delivery AS d
-            WHERE d.group_name = named.name AND d.held_by IS NOT NULL AND $3 IN ('running', 'live')
+            WHERE d.group_name = named.name AND d.held_by IS NOT NULL
+              AND d.due_at > coalesce($5::timestamptz, statement_timestamp())
+              AND $3 IN ('held', 'running', 'live')
+            LIMIT $1 + 1
+        )
+        UNION ALL
+        (
+            SELECT d.seq FROM mainspring.delivery AS d
+            WHERE d.group_name = named.name AND d.held_by IS NOT NULL
+              AND d.due_at <= coalesce($5::timestamptz, statement_timestamp())
+              AND $3 IN ('held', 'lapsed', 'live')
             LIMIT $1 + 1
         )
     ) AS c

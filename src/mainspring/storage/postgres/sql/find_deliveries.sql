@@ -2,12 +2,12 @@
 SELECT
     d.seq, d.message_id, d.group_name, m.topic, d.key,
     CASE
+        WHEN d.held_by IS NOT NULL AND d.due_at <= coalesce($2::timestamptz, statement_timestamp()) THEN 'lapsed'
         WHEN d.held_by IS NOT NULL THEN 'running'
         WHEN d.due_at <= coalesce($2::timestamptz, statement_timestamp()) THEN 'ready'
         ELSE 'scheduled'
     END,
     d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
-    d.held_by IS NOT NULL AND d.due_at <= coalesce($2::timestamptz, statement_timestamp()),
     d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
 FROM mainspring.delivery AS d
 CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = d.message_id OFFSET 0) AS m
@@ -18,12 +18,12 @@ WHERE d.message_id = $1
 UNION ALL
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL, false, false, d.buried_at, d.error, NULL, NULL
+    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL
 FROM mainspring.dead AS d
 WHERE d.message_id = $1
 UNION ALL
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL, false, false, NULL, NULL, NULL, NULL
+    NULL, false, NULL, NULL, NULL, NULL
 FROM mainspring.parked AS p
 WHERE p.message_id = $1

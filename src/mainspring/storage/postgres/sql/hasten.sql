@@ -35,7 +35,7 @@ noted AS (
     HAVING count(*) > 0 AND $3 IS NOT NULL
 ),
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($5, bell.group_name))
+    SELECT count(mainspring.ring($5, bell.group_name))
     FROM mainspring.bell
     WHERE bell.armed_until > coalesce($6::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT chosen.group_name FROM chosen)

@@ -59,7 +59,7 @@ noted AS (
     INSERT INTO mainspring.joint_end (join_id, done, failed) SELECT seen.id, 0, 0 FROM seen
 ),
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($2, '')) FROM (SELECT FROM seen LIMIT 1) AS one
+    SELECT count(mainspring.ring($2, '')) FROM (SELECT FROM seen LIMIT 1) AS one
 )
 SELECT (SELECT coalesce(sum(seen.size), 0)::integer FROM seen)
 -- rung is named here because nothing else would have it run.

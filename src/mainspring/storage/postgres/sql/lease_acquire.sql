@@ -19,7 +19,7 @@ taken AS (
         -- The epoch never goes back: it is the fence (invariant 16). It is drawn while the row is locked.
         epoch = CASE
             WHEN l.holder = $2 AND l.expires_at > clock.now THEN l.epoch
-            ELSE greatest(nextval('mainspring.lease_epoch'), l.epoch + 1)
+            ELSE greatest(mainspring.next_lease_epoch(), l.epoch + 1)
         END,
         holder = $2,
         renewed_at = clock.now,
@@ -30,7 +30,7 @@ taken AS (
 ),
 made AS (
     INSERT INTO mainspring.lease (name, epoch, holder, acquired_at, renewed_at, expires_at)
-    SELECT $1, nextval('mainspring.lease_epoch'), $2, clock.now, clock.now, clock.now + $3::interval
+    SELECT $1, mainspring.next_lease_epoch(), $2, clock.now, clock.now, clock.now + $3::interval
     FROM clock
     WHERE NOT EXISTS (SELECT FROM mainspring.lease WHERE name = $1)
     ON CONFLICT DO NOTHING

@@ -21,7 +21,7 @@ held AS (
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
         attempt = d.attempt + 1,
-        -- Only a suspect dies: it was alone in its holder's hands. Who is reaped first may be an innocent.
+        -- Only a suspect dies. Who is reaped for the first time may be an innocent.
         deaths = d.deaths + ($3 AND d.suspect)::integer,
         suspect = d.suspect OR $3
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
@@ -70,6 +70,6 @@ SELECT
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1,
     taken.deaths + ($3 AND taken.suspect)::integer, taken.due_at, taken.scheduled_for, taken.published_at,
     coalesce(m.expires_at <= coalesce($10::timestamptz, statement_timestamp()), false),
-    taken.cancel_asked, taken.suspect OR $3, coalesce($10::timestamptz, statement_timestamp())
+    taken.cancel_asked, taken.suspect OR $3, coalesce($10::timestamptz, statement_timestamp()), taken.schedule
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m

@@ -12,6 +12,8 @@ WITH over AS MATERIALIZED (
         LIMIT $2
         FOR UPDATE SKIP LOCKED
     ) AS m
+    -- Who has locked a count that they are added to is waited for no longer.
+    WHERE set_config('lock_timeout', '1000', true) IS NOT NULL
     LIMIT $2
 ),
 moved AS (

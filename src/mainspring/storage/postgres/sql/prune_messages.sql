@@ -1,10 +1,11 @@
--- $1 how long ids are guarded, $2 limit, $3 now. One row: how many messages were removed.
+-- $1 how long ids are guarded, $2 limit, $3 now. One row: how many messages were removed, and whether
+-- batches are left over.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, statement_timestamp()) AS now
 ),
 -- Oldest first, as many batches as hold the limit, one at the least.
 oldest AS MATERIALIZED (
-    SELECT b.id
+    SELECT b.id, b.place = 1 OR b.ids <= $2 AS fits
     FROM (
         SELECT e.id, row_number() OVER batches AS place, sum(e.size) OVER batches AS ids
         FROM (
@@ -12,16 +13,15 @@ oldest AS MATERIALIZED (
             FROM mainspring.ended
             WHERE at < (SELECT clock.now FROM clock) - $1::interval
             ORDER BY at, id
-            LIMIT $2
+            LIMIT $2 + 1
         ) AS e
         WINDOW batches AS (ORDER BY e.at, e.id ROWS UNBOUNDED PRECEDING)
     ) AS b
-    WHERE b.place = 1 OR b.ids <= $2
 ),
 batch AS MATERIALIZED (
     SELECT e.id, e.at, e.second, e.message_ids
     FROM mainspring.ended AS e
-    WHERE e.id = ANY (ARRAY(SELECT oldest.id FROM oldest))
+    WHERE e.id = ANY (ARRAY(SELECT oldest.id FROM oldest WHERE oldest.fits))
     ORDER BY e.id
     FOR UPDATE SKIP LOCKED
 ),
@@ -70,4 +70,7 @@ removed AS (
     WHERE id = ANY (ARRAY(SELECT unneeded.id FROM unneeded WHERE unneeded.id NOT IN (SELECT again.id FROM again)))
     RETURNING id
 )
-SELECT count(*) FROM removed
+-- Where others hold all that fits, they go on.
+SELECT
+    (SELECT count(*) FROM removed),
+    EXISTS (SELECT FROM oldest WHERE NOT oldest.fits) AND EXISTS (SELECT FROM batch)

@@ -76,7 +76,7 @@ parked AS (
 ),
 -- A notification takes a lock that every committing transaction wants: only who sleeps is woken.
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($19, bell.group_name))
+    SELECT count(mainspring.ring($19, bell.group_name))
     FROM mainspring.bell
     WHERE bell.armed_until > coalesce($20::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT delivered.group_name FROM delivered)

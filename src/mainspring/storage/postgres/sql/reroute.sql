@@ -1,12 +1,25 @@
--- $1 limit, $2 channel, $3 now. One row: how many were routed.
+-- $1 limit, $2 channel, $3 now, $4 after which topic, $5 how many topics, $6 how many messages to choose the oldest from. One row: how many were routed, how many topics of patterns were
+-- looked at, and the last of them.
 --
--- Topics are few and parked messages may be many: hop from topic to topic, match each topic once.
-WITH RECURSIVE topic (name) AS (
-    (SELECT p.topic FROM mainspring.parked AS p ORDER BY p.topic LIMIT 1)
+-- By name it is one look into the index for each subscription, however many topics are parked. Only for patterns it is a walk from topic
+-- to topic, of which this is a stretch: a topic may be parked for each of a hundred thousand orders.
+WITH RECURSIVE named AS MATERIALIZED (
+    SELECT DISTINCT s.pattern AS name
+    FROM mainspring.subscription AS s
+    WHERE NOT s.wild AND EXISTS (SELECT FROM mainspring.parked AS p WHERE p.topic = s.pattern)
+),
+walked (name, place) AS (
+    (
+        SELECT p.topic, 1
+        FROM mainspring.parked AS p
+        WHERE p.topic > $4 AND EXISTS (SELECT FROM mainspring.subscription AS s WHERE s.wild)
+        ORDER BY p.topic
+        LIMIT 1
+    )
     UNION ALL
-    SELECT (SELECT p.topic FROM mainspring.parked AS p WHERE p.topic > topic.name ORDER BY p.topic LIMIT 1)
-    FROM topic
-    WHERE topic.name IS NOT NULL
+    SELECT (SELECT p.topic FROM mainspring.parked AS p WHERE p.topic > walked.name ORDER BY p.topic LIMIT 1), walked.place + 1
+    FROM walked
+    WHERE walked.name IS NOT NULL AND walked.place < $5
 ),
 route AS MATERIALIZED (
     SELECT
@@ -18,17 +31,24 @@ route AS MATERIALIZED (
             WHERE s.wild AND starts_with(topic.name, s.head) AND topic.name ~ s.matcher
             ORDER BY 1
         ) AS groups
-    FROM topic
-    WHERE topic.name IS NOT NULL
+    FROM (
+        SELECT named.name FROM named
+        UNION
+        SELECT walked.name FROM walked WHERE walked.name IS NOT NULL
+    ) AS topic
 ),
 oldest AS MATERIALIZED (
-    SELECT p.seq, route.groups
-    FROM route
-    CROSS JOIN LATERAL (
-        SELECT seq FROM mainspring.parked WHERE parked.topic = route.topic ORDER BY seq LIMIT $1
-    ) AS p
-    WHERE cardinality(route.groups) > 0
-    ORDER BY p.seq
+    SELECT met.seq, met.groups
+    FROM (
+        SELECT p.seq, route.groups
+        FROM route
+        CROSS JOIN LATERAL (
+            SELECT seq FROM mainspring.parked WHERE parked.topic = route.topic ORDER BY seq LIMIT $1
+        ) AS p
+        WHERE cardinality(route.groups) > 0
+        LIMIT $6
+    ) AS met
+    ORDER BY met.seq
     LIMIT $1
 ),
 taken AS MATERIALIZED (
@@ -55,11 +75,14 @@ delivered AS (
     RETURNING group_name
 ),
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($2, bell.group_name))
+    SELECT count(mainspring.ring($2, bell.group_name))
     FROM mainspring.bell
     WHERE bell.armed_until > coalesce($3::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT delivered.group_name FROM delivered)
 )
 -- rung is named here because nothing else would have it run.
-SELECT (SELECT count(*) FROM taken)
+SELECT
+    (SELECT count(*) FROM taken),
+    (SELECT count(walked.name) FROM walked),
+    (SELECT max(walked.name) FROM walked)
 FROM rung

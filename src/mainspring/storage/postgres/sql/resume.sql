@@ -12,5 +12,5 @@ noted AS (
     RETURNING id
 )
 -- Whether anything is due is found out by whoever is woken.
-SELECT noted.id, pg_notify($3, $1)
+SELECT noted.id, mainspring.ring($3, $1)
 FROM noted

@@ -33,7 +33,9 @@ remembered AS (
     )
     SELECT
         taken.message_id, $1, m.topic, taken.attempt, 'cancelled', coalesce($5::timestamptz, statement_timestamp()),
-        coalesce($5::timestamptz, statement_timestamp()), taken.held_by, 'group retired',
+        coalesce($5::timestamptz, statement_timestamp()),
+        -- Its name, without the token of its start.
+        regexp_replace(taken.held_by, '~[0-9a-f]{16}$', ''), 'group retired',
         taken.schedule,
         CASE
             WHEN taken.manual THEN 'manual'
@@ -55,7 +57,7 @@ joined AS (
     RETURNING join_id
 ),
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($4, '')) FROM (SELECT FROM joined LIMIT 1) AS one
+    SELECT count(mainspring.ring($4, '')) FROM (SELECT FROM joined LIMIT 1) AS one
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)

@@ -1,33 +1,37 @@
--- $1 seqs and $2 epochs in rising order, $3 verdicts, $4 keeps, $5 durations, $6 delays, $7 kinds, $8 errors, $9 tracebacks,
--- $10 outputs, $11 places in the batch, $12 now, $13 fingerprints. Answers (seq, epoch, what) for every claim that was not
--- written: 'lost' or 'gone'.
+-- $1 seqs in rising order, each once, $2 epochs, $3 message ids, $4 verdicts, $5 keeps, $6 durations, $7 delays, $8 kinds,
+-- $9 errors, $10 tracebacks, $11 outputs, $12 places in the batch, $13 fingerprints; $14 owner, $15 its name, $16 now. Answers
+-- (seq, epoch, message id, what) for every claim that was not written: 'lost', 'gone', or 'busy' where another session has
+-- locked the row, perhaps for long: it is not waited for.
 WITH verdict AS MATERIALIZED (
     SELECT v.*
     FROM unnest(
-        $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::interval[], $6::interval[], $7::text[], $8::text[],
-        $9::text[], $10::text[], $11::integer[], $13::text[]
-    ) AS v (seq, asked_epoch, name, keep, took, delay, kind, error, traceback, output, position, fingerprint)
+        $1::bigint[], $2::integer[], $3::uuid[], $4::text[], $5::text[], $6::interval[], $7::interval[], $8::text[],
+        $9::text[], $10::text[], $11::text[], $12::integer[], $13::text[]
+    ) AS v (
+        seq, asked_epoch, asked_message, name, keep, took, delay, kind, error, traceback, output, position, fingerprint
+    )
 ),
 -- Locked in the order of $1, as everybody locks who locks several, so that nobody waits in a circle. The lock also
 -- shows the row as it is now, not as it was when the statement began.
 found AS MATERIALIZED (
     SELECT
-        d.*, verdict.asked_epoch, verdict.name, verdict.keep, verdict.took, verdict.kind, verdict.error,
-        verdict.traceback, verdict.output, verdict.position, verdict.fingerprint
+        d.*, verdict.asked_epoch, verdict.asked_message, verdict.name, verdict.keep, verdict.took, verdict.kind,
+        verdict.error, verdict.traceback, verdict.output, verdict.position, verdict.fingerprint,
+        coalesce(d.epoch = verdict.asked_epoch AND d.message_id = verdict.asked_message AND d.held_by = $14, false) AS is_ours
     FROM verdict
-    CROSS JOIN LATERAL (SELECT * FROM mainspring.delivery WHERE seq = verdict.seq FOR UPDATE) AS d
+    CROSS JOIN LATERAL (SELECT * FROM mainspring.delivery WHERE seq = verdict.seq FOR UPDATE SKIP LOCKED) AS d
 ),
 ours AS MATERIALIZED (
     SELECT
         found.*,
         m.topic,
-        coalesce($12::timestamptz, statement_timestamp()) AS now,
+        coalesce($16::timestamptz, statement_timestamp()) AS now,
         -- Who was asked to stop never runs again, whatever its handler wished.
         CASE WHEN found.cancel_asked AND found.name IN ('retry', 'snooze', 'release')
             THEN 'cancel' ELSE found.name END AS becomes
     FROM found
     CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = found.message_id OFFSET 0) AS m
-    WHERE found.epoch = found.asked_epoch AND found.held_by IS NOT NULL
+    WHERE found.is_ours
 ),
 removed AS (
     DELETE FROM mainspring.delivery
@@ -39,16 +43,16 @@ retried AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = coalesce($12::timestamptz, statement_timestamp())
-            + make_interval(secs => extract(epoch FROM ($6::interval[])[width_bucket(seq, $1::bigint[])])::float8)
+        due_at = coalesce($16::timestamptz, statement_timestamp())
+            + make_interval(secs => extract(epoch FROM ($7::interval[])[width_bucket(seq, $1::bigint[])])::float8)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes = 'retry'))
 ),
 forgiven AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = coalesce($12::timestamptz, statement_timestamp())
-            + make_interval(secs => extract(epoch FROM ($6::interval[])[width_bucket(seq, $1::bigint[])])::float8),
+        due_at = coalesce($16::timestamptz, statement_timestamp())
+            + make_interval(secs => extract(epoch FROM ($7::interval[])[width_bucket(seq, $1::bigint[])])::float8),
         -- epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
         attempt = greatest(attempt - 1, 0)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('snooze', 'release')))
@@ -76,7 +80,8 @@ forgotten AS (
                 WHERE message_id = ours.message_id
                   AND group_name = ours.group_name
                   AND status IN ('failed', 'snoozed')
-                OFFSET 0
+                -- What another session has locked stays until it is pruned.
+                FOR UPDATE SKIP LOCKED
             ) AS r
             WHERE ours.becomes = 'done' AND ours.keep = 'none' AND ours.attempt > 1
         )
@@ -90,7 +95,7 @@ remembered AS (
     )
     SELECT
         ours.message_id, ours.group_name, ours.topic, ours.attempt, entry.status, ours.now - ours.took, ours.now,
-        ours.held_by,
+        $15::text,
         CASE WHEN entry.status <> 'cancelled' THEN ours.kind END,
         CASE WHEN entry.status = 'cancelled' AND ours.name <> 'cancel' THEN 'cancelled while running'
             ELSE ours.error END,
@@ -130,10 +135,33 @@ ended AS (
     WHERE becomes IN ('done', 'cancel')
     GROUP BY now
 )
-SELECT found.seq, found.asked_epoch, CASE WHEN found.epoch <> found.asked_epoch THEN 'lost' ELSE 'gone' END
+SELECT
+    found.seq,
+    found.asked_epoch,
+    found.asked_message,
+    CASE
+        WHEN found.epoch <> found.asked_epoch OR found.message_id <> found.asked_message OR found.held_by <> $14 THEN 'lost'
+        ELSE 'gone'
+    END
 FROM found
-WHERE found.epoch <> found.asked_epoch OR found.held_by IS NULL
+WHERE NOT found.is_ours
 UNION ALL
-SELECT verdict.seq, verdict.asked_epoch, 'gone'
+SELECT
+    verdict.seq,
+    verdict.asked_epoch,
+    verdict.asked_message,
+    coalesce(
+        (
+            SELECT
+                CASE
+                    WHEN d.epoch <> verdict.asked_epoch OR d.message_id <> verdict.asked_message OR d.held_by <> $14 THEN 'lost'
+                    WHEN d.held_by IS NULL THEN 'gone'
+                    ELSE 'busy'
+                END
+            FROM mainspring.delivery AS d
+            WHERE d.seq = verdict.seq
+        ),
+        'gone'
+    )
 FROM verdict
 WHERE verdict.seq NOT IN (SELECT found.seq FROM found)

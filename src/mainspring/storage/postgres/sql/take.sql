@@ -20,6 +20,6 @@ SELECT
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1, taken.deaths, taken.due_at,
     taken.scheduled_for, taken.published_at,
     coalesce(m.expires_at <= coalesce($5::timestamptz, statement_timestamp()), false),
-    taken.cancel_asked, taken.suspect, coalesce($5::timestamptz, statement_timestamp())
+    taken.cancel_asked, taken.suspect, coalesce($5::timestamptz, statement_timestamp()), taken.schedule
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m

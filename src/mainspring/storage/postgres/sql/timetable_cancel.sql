@@ -1,8 +1,8 @@
 -- $1 schedules, $2 reason, $3 whether what has begun too, $4 whether what somebody asked for by hand too, $5 whether what is
--- parked too, $6 channel, $7 now. However many there are. One row: how many runs were asked to stop, and whether a parked
--- message got away to its groups while we waited for it, so that only a fresh look finds it.
+-- parked too, $6 channel, $7 now. However many there are. One row: how many runs were asked to stop, whether a parked message
+-- got away to its groups while we waited for it, so that only a fresh look finds it, and the schedules that were left alone.
 WITH seen AS MATERIALIZED (
-    SELECT d.seq
+    SELECT d.seq, d.schedule
     FROM mainspring.delivery AS d
     WHERE d.schedule = ANY ($1::text[])
       AND ($3::boolean OR d.epoch = 0)
@@ -10,8 +10,8 @@ WITH seen AS MATERIALIZED (
     ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
 ),
 -- In the order of their seq, as everybody locks who locks several. Under the lock it is asked once more: what a worker has
--- taken meanwhile has begun.
-live AS MATERIALIZED (
+-- taken by then has begun. Who pauses or deletes waits for what others have locked.
+waited_for AS MATERIALIZED (
     SELECT d.*
     FROM seen
     CROSS JOIN LATERAL (
@@ -19,9 +19,33 @@ live AS MATERIALIZED (
             seq, message_id, group_name, attempt, held_by, cancel_asked, scheduled_for, published_at, schedule, manual,
             join_id
         FROM mainspring.delivery
-        WHERE seq = seen.seq AND ($3::boolean OR epoch = 0)
+        WHERE seq = seen.seq AND NOT $3::boolean AND epoch = 0
         FOR UPDATE
     ) AS d
+),
+-- Where an occurrence replaces another it is not waited for: all schedules of the app would (invariant 28).
+at_once AS MATERIALIZED (
+    SELECT d.*
+    FROM seen
+    CROSS JOIN LATERAL (
+        SELECT
+            seq, message_id, group_name, attempt, held_by, cancel_asked, scheduled_for, published_at, schedule, manual,
+            join_id
+        FROM mainspring.delivery
+        WHERE seq = seen.seq AND $3::boolean
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+),
+-- All of a schedule or nothing: it goes on when the row is free again.
+busy AS MATERIALIZED (
+    SELECT DISTINCT seen.schedule
+    FROM seen
+    WHERE $3::boolean AND seen.seq NOT IN (SELECT at_once.seq FROM at_once)
+),
+live AS MATERIALIZED (
+    SELECT waited_for.* FROM waited_for
+    UNION ALL
+    SELECT at_once.* FROM at_once WHERE at_once.schedule NOT IN (SELECT busy.schedule FROM busy)
 ),
 -- Read from end to end: parked messages are few, and schedules are not often paused.
 unrouted AS MATERIALIZED (
@@ -85,7 +109,7 @@ joined AS (
 ),
 -- No worker has ended them, so none would look by itself before its next poll.
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($6, '')) FROM (SELECT FROM joined LIMIT 1) AS one
+    SELECT count(mainspring.ring($6, '')) FROM (SELECT FROM joined LIMIT 1) AS one
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
@@ -97,6 +121,7 @@ ended AS (
 )
 SELECT
     (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL),
-    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM parked)
+    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM parked),
+    ARRAY(SELECT busy.schedule FROM busy)
 -- rung is named here because nothing else would have it run.
 FROM rung

@@ -59,7 +59,7 @@ released AS (
     RETURNING group_name
 ),
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($1, bell.group_name))
+    SELECT count(mainspring.ring($1, bell.group_name))
     FROM mainspring.bell
     WHERE bell.armed_until > coalesce($6::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT released.group_name FROM released)

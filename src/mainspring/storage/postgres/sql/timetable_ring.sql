@@ -1,2 +1,2 @@
 -- $1 channel. To everybody who listens, once this is committed: the next occurrence may be another.
-SELECT pg_notify($1, '')
+SELECT mainspring.ring($1, '')

@@ -1,14 +1,16 @@
--- $1 now. The topics that have dead letters, and the age of the oldest: from one topic to the next by the index.
-WITH RECURSIVE known (topic) AS (
-    (SELECT r.topic FROM mainspring.dead AS r ORDER BY r.topic LIMIT 1)
+-- $1 now, $2 after which topic, $3 how many. The topics that have dead letters, and the age of the oldest: from one topic to the next by
+-- the index.
+WITH RECURSIVE known (topic, place) AS (
+    (SELECT r.topic, 1 FROM mainspring.dead AS r WHERE r.topic > $2 ORDER BY r.topic LIMIT 1)
     UNION ALL
-    SELECT (SELECT r.topic FROM mainspring.dead AS r WHERE r.topic > known.topic ORDER BY r.topic LIMIT 1)
+    SELECT (SELECT r.topic FROM mainspring.dead AS r WHERE r.topic > known.topic ORDER BY r.topic LIMIT 1), known.place + 1
     FROM known
-    WHERE known.topic IS NOT NULL
+    WHERE known.topic IS NOT NULL AND known.place < $3
 )
 SELECT known.topic, coalesce($1::timestamptz, statement_timestamp()) - oldest.buried_at
 FROM known
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT r.buried_at FROM mainspring.dead AS r WHERE r.topic = known.topic ORDER BY r.buried_at LIMIT 1
-) AS oldest
+) AS oldest ON true
+WHERE known.topic IS NOT NULL
 ORDER BY known.topic

@@ -80,7 +80,7 @@ noted AS (
     HAVING count(*) > 0 AND $9 IS NOT NULL
 ),
 rung AS MATERIALIZED (
-    SELECT count(pg_notify($12, bell.group_name))
+    SELECT count(mainspring.ring($12, bell.group_name))
     FROM mainspring.bell
     WHERE bell.armed_until > coalesce($11::timestamptz, statement_timestamp())
       AND bell.group_name IN (SELECT revived.group_name FROM revived)

@@ -30,7 +30,12 @@ SELECT linked.is_cause, linked.distance, m.id, m.topic, m.key, m.causation_id, m
        coalesce(
            (SELECT 'dead' FROM mainspring_dead AS d WHERE d.message_id = m.id LIMIT 1),
            (
-               SELECT CASE WHEN d.held_by IS NOT NULL THEN 'running' WHEN d.due_at <= ?3 THEN 'ready' ELSE 'scheduled' END
+               SELECT CASE
+                          WHEN d.held_by IS NOT NULL AND d.due_at > ?3 THEN 'running'
+                          WHEN d.held_by IS NOT NULL THEN 'lapsed'
+                          WHEN d.due_at <= ?3 THEN 'ready'
+                          ELSE 'scheduled'
+                      END
                FROM mainspring_delivery AS d
                WHERE d.message_id = m.id
                ORDER BY d.held_by IS NULL, d.due_at

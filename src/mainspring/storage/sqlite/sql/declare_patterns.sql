@@ -1,1 +1,1 @@
-SELECT pattern FROM mainspring_subscription WHERE group_name = ?1
+SELECT group_name, pattern FROM mainspring_subscription WHERE group_name IN (SELECT value FROM json_each(?1))

@@ -1,8 +1,10 @@
 -- ?1 topic, ?2 work, ?3 shard, ?4 window, ?5 now. Answers one row when the cursor was before it.
-INSERT INTO mainspring_fanout_cursor (topic, work, shard, completed, completed_at, seen_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?5)
-ON CONFLICT (topic, work, shard) DO UPDATE
-SET completed = excluded.completed, completed_at = excluded.completed_at, seen_at = excluded.seen_at
--- A cursor never goes back: who comes late with an earlier window changes nothing.
-WHERE completed IS NULL OR completed < excluded.completed
+UPDATE mainspring_fanout_cursor
+SET completed = ?4, completed_at = ?5, seen_at = ?5
+WHERE topic = ?1
+  AND work = ?2
+  AND shard = ?3
+  -- A cursor goes no further than what was planned, and never back: an earlier window that comes late changes nothing.
+  AND planned >= ?4
+  AND (completed IS NULL OR completed < ?4)
 RETURNING 1

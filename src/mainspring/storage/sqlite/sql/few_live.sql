@@ -1,9 +1,9 @@
--- ?1 at most, ?2 before, ?3 state, ?4 group: may be null; ?5 now. One row: how many there are, counted to one more than
+-- ?1 at most, ?2 before, ?3 state or held, ?4 group: may be null; ?5 now. One row: how many there are, counted to one more than
 -- that, and their seqs: found by the indexes of what is to be had and of what is held. The LIMIT that is written out tells
 -- the planner that names are few: who has run ANALYZE would have it read the whole index otherwise, to make a filter of it.
 WITH RECURSIVE
 unheld(name) AS (
-    SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NULL AND ?4 IS NULL AND ?3 <> 'running'
+    SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NULL AND ?4 IS NULL AND ?3 NOT IN ('held', 'running', 'lapsed')
     UNION ALL
     SELECT (SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NULL AND group_name > unheld.name)
     FROM unheld
@@ -13,7 +13,7 @@ unheld(name) AS (
 ),
 held(name) AS (
     SELECT min(group_name) FROM mainspring_delivery
-    WHERE held_by IS NOT NULL AND ?4 IS NULL AND ?3 IN ('running', 'live')
+    WHERE held_by IS NOT NULL AND ?4 IS NULL AND ?3 IN ('held', 'running', 'lapsed', 'live')
     UNION ALL
     SELECT (SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NOT NULL AND group_name > held.name)
     FROM held
@@ -49,6 +49,11 @@ FROM (
     SELECT d.seq
     FROM (SELECT name FROM named LIMIT 1000) AS named
     CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_held
-    WHERE ?3 IN ('running', 'live') AND d.held_by IS NOT NULL AND d.group_name = named.name
+    WHERE ?3 IN ('held', 'running', 'live') AND d.held_by IS NOT NULL AND d.group_name = named.name AND d.due_at > ?5
+    UNION ALL
+    SELECT d.seq
+    FROM (SELECT name FROM named LIMIT 1000) AS named
+    CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_held
+    WHERE ?3 IN ('held', 'lapsed', 'live') AND d.held_by IS NOT NULL AND d.group_name = named.name AND d.due_at <= ?5
     LIMIT ?1 + 1
 )

@@ -3,7 +3,9 @@ INSERT INTO mainspring_run (
     message_id, group_name, topic, attempt, status, started_at, finished_at, node, error, schedule, source,
     scheduled_for
 )
-SELECT d.message_id, d.group_name, m.topic, d.attempt, 'cancelled', ?2, ?2, d.held_by, ?3,
+SELECT d.message_id, d.group_name, m.topic, d.attempt, 'cancelled', ?2, ?2,
+       -- Its name, without the token of its start.
+       CASE WHEN substr(d.held_by, -17, 1) = '~' THEN substr(d.held_by, 1, length(d.held_by) - 17) ELSE d.held_by END, ?3,
        d.schedule,
        CASE
            WHEN d.manual THEN 'manual'

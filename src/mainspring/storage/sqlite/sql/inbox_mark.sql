@@ -1,6 +1,11 @@
--- ?1 group, ?2 source, ?3 message id, ?4 attempt, ?5 status, ?6 error, ?7 now. One row if that is how it stands now.
--- Attempts only grow, and are the fence: who was let in later is not overruled. The same said again changes nothing.
+-- ?1 group, ?2 source, ?3 message id, ?4 attempt, ?5 status, ?6 error, ?7 now, ?8 when it was let in, or null. One row if that is how it stands now.
+-- Attempts only grow, and are the fence: who was let in later is not overruled, nor who was under the same number by a
+-- database that was restored. The same said again changes nothing.
 UPDATE mainspring_inbox
 SET status = ?5, error = ?6, changed_at = CASE WHEN status = ?5 THEN changed_at ELSE ?7 END
-WHERE message_id = ?3 AND source = ?2 AND group_name = ?1 AND attempts = ?4 AND status IN ('processing', ?5)
+WHERE message_id = ?3
+  AND source = ?2
+  AND group_name = ?1
+  AND attempts = ?4
+  AND (status = ?5 OR (status = 'processing' AND changed_at = coalesce(?8, changed_at)))
 RETURNING attempts

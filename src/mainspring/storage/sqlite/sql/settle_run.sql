@@ -2,7 +2,7 @@ INSERT INTO mainspring_run (
     message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
     schedule, source, scheduled_for
 )
-SELECT d.message_id, d.group_name, m.topic, d.attempt, ?2, ?3, ?4, d.held_by, ?5, ?6, ?7, ?8,
+SELECT d.message_id, d.group_name, m.topic, d.attempt, ?2, ?3, ?4, ?9, ?5, ?6, ?7, ?8,
        d.schedule,
        CASE
            WHEN d.manual THEN 'manual'

@@ -1,8 +1,10 @@
--- From one topic to the next by the index.
-WITH RECURSIVE known(topic) AS (
-    SELECT min(topic) FROM mainspring_parked
+-- From one topic to the next by the index. ?1 after which topic, ?2 how many.
+WITH RECURSIVE known(topic, place) AS (
+    SELECT (SELECT min(r.topic) FROM mainspring_parked AS r WHERE r.topic > ?1), 1
     UNION ALL
-    SELECT (SELECT min(r.topic) FROM mainspring_parked AS r WHERE r.topic > known.topic) FROM known WHERE topic IS NOT NULL
+    SELECT (SELECT min(r.topic) FROM mainspring_parked AS r WHERE r.topic > known.topic), place + 1
+    FROM known
+    WHERE topic IS NOT NULL AND place < ?2
 )
 SELECT topic, (SELECT min(r.parked_at) FROM mainspring_parked AS r WHERE r.topic = known.topic)
 FROM known

@@ -27,6 +27,7 @@ export const ACTIONS = {
   live: ["run_now", "cancel"],
   ready: ["cancel"],
   running: ["cancel"],
+  lapsed: ["cancel"],
   parked: ["cancel"],
 };
 

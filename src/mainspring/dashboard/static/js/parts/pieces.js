@@ -1,7 +1,7 @@
 /** Pieces that many screens share. */
 
 import { h } from "../view.js";
-import { brief } from "../format.js";
+import { brief, count } from "../format.js";
 import { href } from "../router.js";
 import "./when.js";
 
@@ -64,6 +64,12 @@ export function messageLink(id, text) {
 /** A consumer's name, leading to its page. */
 export function consumerLink(group) {
   return h("a", { href: href("consumers/view", { group }) }, name(group));
+}
+
+/** How many of a consumer's deliveries run, and how many wait to be taken over from holders that died. */
+export function running(row) {
+  const lapsed = () => h("a", { href: href("messages", { group: row.group, state: "lapsed" }) }, `${count(row.lapsed)} lapsed`);
+  return [count(row.running), row.lapsed > 0 && h("span", { class: "under" }, lapsed())];
 }
 
 /** A failed attempt as a line of a list; `whose` says of which consumer. */

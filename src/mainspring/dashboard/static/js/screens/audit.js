@@ -69,10 +69,10 @@ function draw(found, own, asked, redraw) {
   if (!rows.length && before === null) {
     const text = sieve.find
       ? "Nothing that was done has that in its words."
-      : "Every pause, revival, edit and release is written down here with who did it.";
+      : "Every login, pause, revival, edit and release is written down here with who did it, and every refusal.";
     return [
       title,
-      h("div", { class: "card" }, empty(sieve.find ? "Nothing matches." : "Nobody has changed anything yet.", text)),
+      h("div", { class: "card" }, empty(sieve.find ? "Nothing matches." : "Nothing has been done yet.", text)),
     ];
   }
   const load = async () => {

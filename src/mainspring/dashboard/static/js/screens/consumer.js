@@ -115,9 +115,9 @@ function tiles(row, cap) {
     ),
     tile(
       "Running",
-      count(row.running + row.lapsed),
-      row.lapsed ? `${count(row.lapsed)} lapsed` : many(row.workers.length, "worker"),
-      to("running"),
+      count(row.running),
+      row.lapsed ? `${count(row.lapsed)} lapsed, waiting to be taken over` : many(row.workers.length, "worker"),
+      to(row.lapsed ? "lapsed" : "running"),
       row.workers.length ? "" : "warm",
     ),
     tile("Scheduled", capped(row.scheduled, cap), "later or again", to("scheduled")),

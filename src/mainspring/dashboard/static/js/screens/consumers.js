@@ -4,7 +4,7 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { capped, count, rate, span } from "../format.js";
 import { ask, attempt, field } from "../parts/dialogs.js";
-import { button, consumerLink, empty, head, name, state, table, when } from "../parts/pieces.js";
+import { button, consumerLink, empty, head, name, running, state, table, when } from "../parts/pieces.js";
 import { Sieve } from "../parts/sieve.js";
 import { href } from "../router.js";
 import { watching } from "./watching.js";
@@ -82,7 +82,7 @@ function columnsOf(house) {
       right: true,
       spare: true,
       by: (row) => row.running + row.lapsed,
-      cell: (row) => count(row.running + row.lapsed),
+      cell: running,
     },
     { name: "Done", right: true, by: (row) => row.rate, cell: (row) => `${rate(row.rate)}/s` },
     {

@@ -4,7 +4,7 @@ import { h } from "../view.js";
 import { empty, messageLink, name, state, when } from "../parts/pieces.js";
 
 /** What may be looked for, in the order of a delivery's life. */
-export const STATES = ["live", "ready", "scheduled", "running", "retrying", "done", "dead", "cancelled", "parked"];
+export const STATES = ["live", "ready", "scheduled", "running", "lapsed", "retrying", "done", "dead", "cancelled", "parked"];
 
 /** Those that people call otherwise. */
 export const WORDS = { retrying: "will retry" };
@@ -16,7 +16,7 @@ export function key(row) {
 
 /** What is shown of a delivery. */
 export const COLUMNS = [
-  { name: "State", cell: (row) => state(row.lapsed ? "lapsed" : row.state) },
+  { name: "State", cell: (row) => state(row.state) },
   {
     name: "Topic",
     cell: (row) => [

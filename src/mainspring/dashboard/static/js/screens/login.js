@@ -11,11 +11,11 @@ let refused = "";
 /** The page for who is not known yet. A token after the `#` of the address is taken at once, and not kept there. */
 export function login(me, entered) {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) history.replaceState(null, "", location.pathname);
   if (given && me.login && !tried) {
     tried = true;
-    history.replaceState(null, "", location.pathname);
-    post("login", { token: given }).then(entered, () => {
-      refused = "The token in this link is no longer good: it was for an earlier run, or has been changed.";
+    post("login", { token: given }).then(entered, (refusal) => {
+      refused = wrong(refusal);
       entered();
     });
   }
@@ -48,22 +48,32 @@ export function login(me, entered) {
       h(
         "p",
         { class: "faint" },
-        "As an operator or a viewer: the token says which. Whoever has set up the dashboard has it.",
+        "As an operator or a viewer: the token says which. The operators of the dashboard have it.",
       ),
     ),
   );
 }
 
+function wrong(refusal) {
+  if (refusal.code !== "wrong_token") return refusal.message;
+  return "The token in this link is no longer good: it was for an earlier run, or has been changed.";
+}
+
 async function enter(event, entered) {
   event.preventDefault();
   const form = event.target;
-  const wrong = form.querySelector(".wrong");
+  const told = form.querySelector(".wrong");
+  const button = form.querySelector("button");
+  told.hidden = true;
+  button.disabled = true; // a wrong token is answered after a second
   try {
     await post("login", { token: form.elements.token.value });
     await entered();
   } catch (refusal) {
-    wrong.textContent = refusal.message;
-    wrong.hidden = false;
+    told.textContent = refusal.message;
+    told.hidden = false;
     form.elements.token.select();
+  } finally {
+    button.disabled = false;
   }
 }

@@ -61,7 +61,7 @@ function actions(found, go) {
       () => post(`messages/${found.id}/discard`),
       { grave: true },
     );
-  const alive = states.has("ready") || states.has("scheduled") || states.has("running");
+  const alive = states.has("ready") || states.has("scheduled") || states.has("running") || states.has("lapsed");
   return [
     (states.has("dead") || states.has("scheduled")) &&
       button(states.has("dead") ? "Revive" : "Run now", retry, { kind: "main-act" }),
@@ -114,10 +114,8 @@ function standing(each) {
   if (each.deaths) parts.push(`took ${each.deaths} processes with it`);
   if (each.state === "scheduled" || each.state === "ready") parts.push(["due ", when(each.due_at)]);
   if (each.state === "dead") parts.push(["buried ", when(each.buried_at)]);
-  if (each.state === "running")
-    parts.push(
-      each.lapsed ? "its claim has lapsed" : ["its claim is good for ", when(each.due_at, "countdown"), " more"],
-    );
+  if (each.state === "running") parts.push(["its claim is good for ", when(each.due_at, "countdown"), " more"]);
+  if (each.state === "lapsed") parts.push(["its claim lapsed ", when(each.due_at), ", it waits to be taken over"]);
   if (each.cancel_asked) parts.push("asked to stop");
   if (each.progress) parts.push(`“${each.progress}”`);
   return parts.flatMap((part, index) => (index ? [" · ", part] : [part]));

@@ -3,7 +3,7 @@
 import { h, render } from "../view.js";
 import { capped, count, rate } from "../format.js";
 import { charts, tile, windows } from "../parts/measures.js";
-import { card, consumerLink, empty, failed, head, state, when } from "../parts/pieces.js";
+import { card, consumerLink, empty, failed, head, running, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 
 /** Shows the overview that the frame watches. */
@@ -68,9 +68,11 @@ function tiles(seen) {
     ),
     tile(
       "Running",
-      count(totals.running + totals.lapsed),
-      `${workers.alive} ${workers.alive === 1 ? "worker" : "workers"}${workers.silent ? `, ${workers.silent} silent` : ""}`,
-      href("messages", { state: "running" }),
+      count(totals.running),
+      totals.lapsed
+        ? `${count(totals.lapsed)} lapsed, waiting to be taken over`
+        : `${workers.alive} ${workers.alive === 1 ? "worker" : "workers"}${workers.silent ? `, ${workers.silent} silent` : ""}`,
+      href("messages", { state: totals.lapsed ? "lapsed" : "running" }),
       !workers.alive && all.length ? "warm" : "",
     ),
     tile("Scheduled", capped(totals.scheduled, cap), "later or again", href("messages", { state: "scheduled" })),
@@ -119,7 +121,7 @@ function groups(seen) {
         h("span", { class: "meter roomy" }, meter(group.ready / most)),
       ),
       h("td", { class: "right" }, group.oldest_ready_at ? when(group.oldest_ready_at, "age") : "–"),
-      h("td", { class: "right" }, count(group.running + group.lapsed)),
+      h("td", { class: "right" }, running(group)),
       h("td", { class: "right roomy" }, capped(group.scheduled, seen.cap)),
       h("td", { class: "right" }, `${rate(group.rate)}/s`),
       h("td", { class: `right ${group.failing ? "wrong" : ""}` }, `${rate(group.failing)}/s`),

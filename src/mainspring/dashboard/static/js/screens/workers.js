@@ -79,7 +79,7 @@ function held(row) {
 }
 
 function holding(row) {
-  return h("a", { href: href("messages", { state: "running", worker: row.name }) }, count(held(row)));
+  return h("a", { href: href("messages", { state: "live", worker: row.name }) }, count(held(row)));
 }
 
 function words(row) {
@@ -125,7 +125,7 @@ function hands(rows) {
   const total = rows.reduce((sum, row) => sum + held(row), 0);
   const listed = rows.flatMap((row) => row.hands);
   const columns = [
-    { name: "State", cell: (each) => state(each.lapsed ? "lapsed" : "running") },
+    { name: "State", cell: (each) => state(each.state) },
     {
       name: "Topic",
       cell: (each) => [

@@ -1,0 +1,83 @@
+"""The coroutines that serve one consumer: started as they are needed, woken one by one, and replaced when one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from mainspring.model.interrupts import is_interrupt
+from mainspring.model.wording import described
+from mainspring.runtime.complaints import Complaints
+
+_PAUSE = 0.1
+"""Seconds until one that was ended is replaced: what ends every worker at once must not keep the loop busy."""
+
+
+class Crew:
+    """Up to ``size`` workers, each running ``work`` until the crew is closed (invariant 24)."""
+
+    def __init__(self, group: str, size: int, work: Callable[[], Coroutine[Any, Any, None]], log: Complaints) -> None:
+        self._group = group
+        self._size = size
+        self._work = work
+        self._log = log
+        self._idle: list[asyncio.Future[None]] = []
+        self._workers: set[asyncio.Task[None]] = set()
+        self.closed: bool = False
+        """Whether the workers are to end."""
+
+    def wake_one(self) -> None:
+        """Let one that rests go on, or start another."""
+        if self.closed:
+            return
+        while self._idle:
+            if not (waiter := self._idle.pop()).done():  # else its worker was cancelled there, and waits elsewhere
+                waiter.set_result(None)
+                return
+        if len(self._workers) < self._size:
+            worker = asyncio.create_task(self._work(), name=f"mainspring-{self._group}")
+            self._workers.add(worker)
+            worker.add_done_callback(self._ended)
+
+    async def rest(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait to be woken."""
+        self._idle.append(waiter := loop.create_future())
+        await waiter
+
+    def close(self) -> None:
+        """End the workers, whatever they are at."""
+        self.closed = True
+        for worker in self._workers:
+            worker.cancel()
+
+    def _ended(self, worker: asyncio.Task[None]) -> None:
+        self._workers.discard(worker)
+        if self.closed:
+            return
+        error = None if worker.cancelled() else worker.exception()
+        if error is None and not worker.cancelled():
+            self.wake_one()
+        else:
+            asyncio.get_running_loop().call_later(_PAUSE, self._replace, error)
+
+    def _replace(self, error: BaseException | None) -> None:
+        if self.closed:
+            return
+        if error is None or not is_interrupt(error):
+            why = "it was cancelled" if error is None else described(error)
+            self._log.say(logging.ERROR, "%s: a worker has ended and is replaced: %s", self._group, why, trace=error)
+        self.wake_one()
+
+
+def is_spent(task: asyncio.Task[None], cancels: int) -> bool:
+    """Whether the worker in ``task`` is to end after a run that we have cancelled so often.
+
+    A task stays cancelled in parts, which would hit the next message. Raises CancelledError where it was not we who
+    have cancelled it, but the handler, or who ends every task of the loop.
+    """
+    asked = task.cancelling()
+    if asked > cancels:
+        raise asyncio.CancelledError
+    return asked > 0

@@ -1,0 +1,85 @@
+"""Runs that go on although they were told to stop: told again, and named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.handler import Handler, Run
+from mainspring.timing.duration import spell
+
+PATIENCE = 10.0
+"""Seconds in which a run that was told to stop may clean up: after them it is overrunning, and told again."""
+_LONGEST = 300.0
+"""Seconds between two tellings, at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A run that was told to stop and goes on."""
+
+    group: str
+    message_id: UUID
+    reason: str
+    """Why it was told: timeout, cancelled, lost."""
+    since: timedelta
+    """How long ago."""
+    schedule: str | None
+    """The schedule whose occurrence it is; with ``overlap="skip"`` there is none after it while it runs."""
+
+
+class Overruns:
+    """Insists that the runs of one consumer stop.
+
+    A coroutine is cancelled again, ever more rarely: the first time may hit its cleaning up, so that has its time. A
+    thread cannot be stopped, and is only named. Its hand stays taken and its claim is kept for as long as it runs.
+    """
+
+    def __init__(self, handler: Handler, log: Complaints) -> None:
+        self._handler = handler
+        self._log = log
+
+    def watch(self, run: Run) -> None:
+        """It was told to stop: see to it that it does."""
+        asyncio.get_running_loop().call_later(PATIENCE, self._insist, run, PATIENCE)
+
+    def named(self, runs: list[Run]) -> list[Overrun]:
+        """Those of them that are overrunning."""
+        return [each for run in runs if (each := _overrun(run)) is not None]
+
+    def _insist(self, run: Run, pause: float) -> None:
+        found = _overrun(run)
+        if found is None or run.task is None:
+            return  # it has ended
+        pause = min(2 * pause, _LONGEST)
+        self._log.say(
+            logging.WARNING,
+            "%s: message %s is overrunning: it was told to stop %s ago (%s) and goes on; %s",
+            found.group,
+            found.message_id,
+            spell(found.since),
+            found.reason,
+            "a thread cannot be stopped"
+            if self._handler.threaded
+            else "it swallows its cancellation, and is told again",
+        )
+        if not self._handler.threaded:
+            run.cancel()
+        asyncio.get_running_loop().call_later(pause, self._insist, run, pause)
+
+
+def _overrun(run: Run) -> Overrun | None:
+    if run.stopped_at is None or run.stop_reason is None:
+        return None
+    since = time.monotonic() - run.stopped_at
+    if since < PATIENCE:
+        return None
+    delivery = run.delivery
+    schedule = (delivery.headers or {}).get(SCHEDULE_HEADER)
+    return Overrun(delivery.group, delivery.message_id, run.stop_reason, timedelta(seconds=since), schedule)

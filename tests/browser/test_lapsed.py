@@ -1,0 +1,37 @@
+"""What its holder died with is shown as what it is: lapsed, and not running."""
+
+from playwright.sync_api import expect
+
+from mainspring import Mainspring
+from tests.browser.conftest import Opening, Sites
+from tests.browser.site import Site
+
+
+async def _left_by_the_dead(app: Mainspring) -> None:
+    queue = app.queue("billing", "invoices.due")
+    await queue.declare()
+    for number in range(3):
+        await app.publish("invoices.due", {"invoice": number})
+    await queue.claim(1, hold="1h")
+    await queue.claim(2, hold="1ms")
+
+
+def test_what_nobody_runs_any_more_is_shown_as_lapsed(sites: Sites, visit: Opening) -> None:
+    site: Site = sites(Mainspring("memory://", name="shop"), worker=False)
+    site.do(_left_by_the_dead(site.app))
+
+    async def lapsed() -> bool:
+        return len(await site.app.messages.list("lapsed")) == 2
+
+    site.until(lapsed)
+
+    overview = visit(site, "/")
+    expect(overview.get_by_text("2 lapsed, waiting to be taken over")).to_be_visible()
+    consumers = visit(site, "/consumers")
+    expect(consumers.get_by_role("link", name="2 lapsed")).to_be_visible()
+    listed = visit(site, "/messages?state=lapsed")
+    expect(listed.locator("tbody .state.lapsed")).to_have_count(2)
+    running = visit(site, "/messages?state=running")
+    expect(running.locator("tbody .state.running")).to_have_count(1)
+    one = visit(site, f"/messages/{site.do(site.app.messages.list('lapsed'))[0].message_id}")
+    expect(one.get_by_text("it waits to be taken over").first).to_be_visible()

@@ -1,0 +1,48 @@
+"""A function in the place of a URL may change who connects and to which host, and never the database."""
+
+import pytest
+
+from mainspring.storage.postgres.source import Source
+
+SAID = "names another database than the one the app was opened on"
+
+
+@pytest.mark.parametrize(
+    ("opened", "told"),
+    [
+        ("postgresql://ann@h/shop", "postgresql://ann@h/test"),
+        ("postgresql://ann@h/shop", "postgresql://ann@h/shop?dbname=postgres"),
+        ("postgresql://ann@h/shop", "postgresql://ann@h/shop?database=postgres"),
+        ("postgresql://ann@h/shop", "postgresql://ann@h"),
+        ("postgresql://ann@h", "postgresql://bob@h"),
+        ("postgresql://ann@h", "postgresql://ann@h?user=bob"),
+    ],
+)
+async def test_another_database_is_refused(monkeypatch: pytest.MonkeyPatch, opened: str, told: str) -> None:
+    monkeypatch.delenv("PGDATABASE", raising=False)
+    source = Source(opened, lambda: told)
+
+    with pytest.raises(ConnectionError, match=SAID):
+        await source.url()
+    with pytest.raises(ConnectionError, match=SAID):
+        source.url_in_thread()
+
+
+@pytest.mark.parametrize(
+    ("opened", "told"),
+    [
+        ("postgresql://ann:a@h/shop", "postgresql://bob:b@other/shop?sslmode=require"),
+        ("postgresql://ann@h/shop", "postgresql://ann@h/?dbname=shop"),
+        ("postgresql://ann@h/a%2Db", "postgresql://ann@h/a-b"),
+        ("postgresql://ann:a@h", "postgresql://ann:b@h"),
+        ("postgresql://ann@h/shop?dbname=other", "postgresql://bob@h/shop?dbname=other"),
+    ],
+)
+async def test_the_same_database_is_taken(monkeypatch: pytest.MonkeyPatch, opened: str, told: str) -> None:
+    monkeypatch.delenv("PGDATABASE", raising=False)
+    assert await Source(opened, lambda: told).url() == told
+
+
+async def test_without_a_name_the_database_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDATABASE", "shop")
+    assert await Source("postgresql://ann@h", lambda: "postgresql://bob@h").url() == "postgresql://bob@h"
