@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.app.following import JoinOptions, SendOptions
     from mainspring.app.health import Check, Health, HealthLimits
     from mainspring.app.lease import Lease
+    from mainspring.app.leases import SyncLease
     from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
     from mainspring.app.planning import PlannedWindow
     from mainspring.app.queues.answers import ExtendedItems, SettledItems
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from mainspring.app.recurring import RecurringOptions
     from mainspring.app.resolvers import Resolver
     from mainspring.app.schedule_view import ScheduleView
-    from mainspring.app.sync_leases import SyncLease
     from mainspring.app.testing.kit import Testing
     from mainspring.app.timings import TimingOptions
     from mainspring.app.unique import Unique, unique
@@ -146,7 +146,7 @@ _HOMES = {
     "mainspring.app.recurring": ("RecurringOptions",),
     "mainspring.app.resolvers": ("Resolver",),
     "mainspring.app.schedule_view": ("ScheduleView",),
-    "mainspring.app.sync_leases": ("SyncLease",),
+    "mainspring.app.leases": ("SyncLease",),
     "mainspring.app.testing.kit": ("Testing",),
     "mainspring.app.timings": ("TimingOptions",),
     "mainspring.app.unique": ("Unique", "unique"),

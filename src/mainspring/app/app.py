@@ -14,7 +14,6 @@ from uuid import UUID
 
 from mainspring.app import runner
 from mainspring.app.background import Background
-from mainspring.app.blocking import BlockingPost
 from mainspring.app.bulk import Progress
 from mainspring.app.catalogue import Catalogue, read_codecs
 from mainspring.app.config import AppOptions, Options
@@ -29,14 +28,12 @@ from mainspring.app.health import Health, HealthLimits
 from mainspring.app.joining import Joining
 from mainspring.app.middleware.chain import Middleware, PublishChain, check_middleware
 from mainspring.app.numbers import Numbers
-from mainspring.app.offices import Offices
 from mainspring.app.operations import Operations
-from mainspring.app.post import REASON, Post
+from mainspring.app.post import REASON, Behind, Post
 from mainspring.app.registration import Registration
 from mainspring.app.resolvers import Resolver, read_resolver
 from mainspring.app.rooms import Rooms
 from mainspring.app.storages import open_storage, opener
-from mainspring.app.sync import Sync
 from mainspring.app.transactions import Transactions
 from mainspring.app.url_function import UrlFunction, told
 from mainspring.model.errors import Misuse
@@ -51,6 +48,7 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only who works needs the runtime: a process that publishes starts without it.
+    from mainspring.app.sync import Sync
     from mainspring.app.testing.kit import Testing
     from mainspring.runtime.worker import Worker
 
@@ -71,6 +69,8 @@ class Mainspring(Joining, Numbers, Rooms):
         middleware: Sequence[Middleware] = (),
         **options: Unpack[AppOptions],
     ) -> None:
+        from mainspring.app.sync import Sync
+
         self._options, self._address = configure(told(url) if callable(url) else url, options)
         self._clock = ReplaceableClock(SystemClock())
         self._catalogue = Catalogue(read_codecs(codecs))
@@ -95,28 +95,41 @@ class Mainspring(Joining, Numbers, Rooms):
         self._envelope = Envelope(self._catalogue, limit, self._clock, orders)
         self._transactions = Transactions(self._address.engine, scripts, self._committed)
         self._count(self._door, self._back, self._transactions)
-        behind = self._offices(self._back)
         background = Background(self._back)
-        blocking = BlockingPost(behind.post, background)
-        front = self._offices(self._door, blocking)
-        self._post, self._operations = front.post, front.operations
-        self.sync: Sync = Sync(
-            behind,
-            blocking,
-            background,
-            lambda: self._scheduling(self._back),
-            lambda: self._receiving(self._back),
-            lambda: self._leasing(self._back),
-            lambda: self._queueing(self._back),
-            lambda: self._fanning(self._back),
-            lambda: self._measuring(self._back),
-        )
+        twin = self._behind()
+        self._work_on(self._door, Behind(twin._post, background))  # noqa: SLF001 - of the same class
+        self.sync: Sync = Sync(twin, background)
         """Everything that is awaited here, for code that blocks."""
-        self.messages: Messages = front.messages
+
+    def _behind(self) -> Self:
+        """The same app as the background loop sees it: its database is open on that loop."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), _front=self)
+        twin._work_on(self._back)
+        return twin
+
+    def _work_on(self, door: Door, blocking: Behind | None = None) -> None:
+        self._door = door
+        fan_in, backlogs = FanIn(self._consumers, self._envelope), self._consumers.backlogs
+        self._post = Post(
+            door,
+            self._envelope,
+            self._catalogue,
+            self._transactions,
+            self._clock,
+            fan_in,
+            backlogs,
+            blocking,
+            self._chain,
+        )
+        self._operations = Operations(
+            door, self._consumers, self._options, self._address, self._workers, self._scheduled
+        )
+        self.messages: Messages = Messages(door, self._post)
         """Reading what is stored."""
-        self.dead: DeadLetters = front.dead
+        self.dead: DeadLetters = DeadLetters(door, self._envelope)
         """The dead letters."""
-        self.groups: Groups = front.groups
+        self.groups: Groups = Groups(door)
         """The declared groups."""
 
     def __repr__(self) -> str:
@@ -237,7 +250,7 @@ class Mainspring(Joining, Numbers, Rooms):
             self._post,
             self._bus,
             self._options,
-            lambda: vars(self).get("_recurrences"),
+            lambda: vars(self._front or self).get("_recurrences"),
         )
         return Testing(house, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
 
@@ -267,28 +280,6 @@ class Mainspring(Joining, Numbers, Rooms):
         return await self._operations.prune(retention, topic, by, progress)
 
     # --- the house -----------------------------------------------------------------------------------------
-
-    def _offices(self, door: Door, blocking: BlockingPost | None = None) -> Offices:
-        envelope = self._envelope
-        post = Post(
-            door,
-            envelope,
-            self._catalogue,
-            self._transactions,
-            self._clock,
-            FanIn(self._consumers, envelope),
-            self._consumers.backlogs,
-            blocking,
-            self._chain,
-        )
-        return Offices(
-            door,
-            post,
-            Messages(door, post),
-            DeadLetters(door, envelope),
-            Groups(door),
-            Operations(door, post, self._consumers, self._options, self._address, self._workers, self._scheduled),
-        )
 
     def _committed(self) -> None:
         # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen

@@ -41,11 +41,10 @@ class Background:
         self._unheld: weakref.finalize[[], Background] | None = None
         _backgrounds.add(self)
 
-    def run(self, work: Work[T], call: str, twin: str | None = None) -> T:
+    def run(self, work: Work[T], call: str, twin: str) -> T:
         """Await the work on the background loop and return its answer; a coroutine is told to await ``twin``."""
         if in_loop():
-            blocking, awaited = (f"app.sync.{call}", f"app.{call}") if twin is None else (call, twin)
-            raise Misuse(f"{blocking} would block the event loop it is called on: write `await {awaited}`")
+            raise Misuse(f"{call} would block the event loop it is called on: write `await {twin}`")
         if (stand_in := self._door.stand_in) is not None:
             return stand_in.wait_for(work)
         with self._changed:

@@ -1,74 +1,79 @@
-"""The way out for blocking code: in the caller's transaction, or on a loop in the background."""
+"""Blocking twins: calls that are awaited elsewhere, for code that blocks. A twin is one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-from uuid import UUID
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from mainspring.app.background import Background
-from mainspring.app.envelope import PublishOptions
-from mainspring.app.following import JoinOptions, SendOptions
-from mainspring.app.post import Post
-from mainspring.app.registration import Registration
-from mainspring.model.join import JoinReceipt
-from mainspring.model.message import Cancelled, Receipt
-from mainspring.timing.duration import Duration
+from mainspring.app.background import Background, at_once
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+P = ParamSpec("P")
+R = TypeVar("R")
+Work = Callable[[], Awaitable[R]]
+
+_blocking: ContextVar[bool] = ContextVar("mainspring_blocking", default=False)
 
 
-class BlockingPost:
-    """Publishes, sends and cancels for callers who block: with ``tx`` on their connection, else in the background."""
+class Face(Generic[S_co]):
+    """The blocking face of an object whose calls are awaited: same names, same arguments, same answers.
 
-    def __init__(self, post: Post, background: Background) -> None:
-        self._post = post
+    A call runs on a loop in the background. With a blocking ``tx`` it runs in the caller's own thread, on the caller's
+    connection, and needs neither loop nor open database.
+    """
+
+    def __init__(self, target: S_co, background: Background, here: str, there: str) -> None:
+        self._target = target
         self._background = background
+        self._here = here
+        """How callers spell this object, and, in ``_there``, the one whose calls are awaited."""
+        self._there = there
 
-    def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
-        """See ``Sync.publish``."""
-        if options.get("tx") is not None:
-            call = "app.sync.publish(…)"
-            return self._post.join(self._post.draft(message, payload, options, call), options, call)
-        return self._background.run(lambda: self._post.publish(message, payload, options), "publish(…)")
+    def _tx(self, options: Mapping[str, Any]) -> object:
+        """The transaction that a call with these options is part of, if it is part of one."""
+        return options.get("tx")
 
-    def publish_many(
-        self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
-    ) -> list[Receipt]:
-        """See ``Sync.publish_many``."""
-        if options.get("tx") is not None:
-            return self._post.join_many(messages, spread, options)
-        # Taken here: an iterable may belong to this thread, as a cursor does, or take its time.
-        taken = list(messages)
-        return self._background.run(lambda: self._post.publish_many(taken, spread, options), "publish_many(…)")
+    def _wait_for(self, work: Work[R], call: str) -> R:
+        return self._background.run(work, f"{self._here}.{call}", f"{self._there}.{call}")
 
-    def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
-        """See ``Sync.cancel``."""
-        if tx is not None:
-            return self._post.join_cancel(which, key, reason, tx)
-        return self._background.run(lambda: self._post.cancel(which, key, reason, None), "cancel(…)")
 
-    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
-        """See ``Sync.join``."""
-        if options.get("tx") is not None:
-            return self._post.join_fan_in(members, options, causation_id)
-        # Taken here: an iterable may belong to this thread, as a cursor does, or take its time.
-        taken = list(members) if isinstance(members, Iterator) else members
-        call = ("join(…)", None) if causation_id is None else ("ctx.sync.join(…)", "ctx.join(…)")
-        return self._background.run(lambda: self._post.fan_in(taken, options, causation_id), *call)
+def blocking(
+    method: Callable[Concatenate[S, P], Awaitable[R]], *, listed: bool = False
+) -> Callable[Concatenate[Face[S], P], R]:
+    """The blocking twin of a method that is awaited.
 
-    def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
-        """Publish to one group only, perhaps with what follows."""
-        if options.get("tx") is not None:
-            return self._post.join_send(consumer, payload, options)
-        twin = f"{consumer.group}.send(…)"
-        return self._background.run(
-            lambda: self._post.send(consumer, payload, options), f"{consumer.group}.sync.send(…)", twin
-        )
+    ``listed``: its first argument is read to its end in the caller's thread, to which it may belong, as a cursor does.
+    """
 
-    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
-        """Publish from within a plain function: the message it handles is the cause."""
-        if options.get("tx") is not None:
-            call = "ctx.publish(…)"
-            return self._post.join(self._post.draft(message, payload, options, call, causation_id), options, call)
-        return self._background.run(
-            lambda: self._post.forward(message, payload, options, causation_id), "ctx.sync.publish(…)", "ctx.publish(…)"
-        )
+    @functools.wraps(method)
+    def twin(self: Face[S], /, *args: P.args, **options: P.kwargs) -> R:
+        given = (_listed(args[0]), *args[1:]) if listed and args else args
+        work: Work[R] = functools.partial(getattr(self._target, method.__name__), *given, **options)
+        if self._tx(options) is not None:
+            return enlisted(work)
+        return self._wait_for(work, f"{method.__name__}({'…' if args or options else ''})")
+
+    return twin
+
+
+def enlisted(work: Work[R]) -> R:
+    """Drive what runs in a caller's blocking transaction: it never waits, so that it needs no loop."""
+    token = _blocking.set(True)
+    try:
+        return at_once(work)
+    finally:
+        _blocking.reset(token)
+
+
+def is_blocking() -> bool:
+    """Whether this call came through a blocking twin, with a transaction of the caller's."""
+    return _blocking.get()
+
+
+def _listed(given: object) -> object:
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return list(given)
+    return given

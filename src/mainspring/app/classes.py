@@ -14,12 +14,21 @@ T = TypeVar("T")
 class Sender(Protocol):
     """What sends straight to a registered class."""
 
-    async def send(self, payload: object, options: SendOptions) -> Receipt:
+    @property
+    def sync(self) -> SyncSender:
+        """The same for callers who block."""
+        ...
+
+    async def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
         """Publish to this consumer only."""
         ...
 
-    def send_blocking(self, payload: object, options: SendOptions) -> Receipt:
-        """The same for callers who block."""
+
+class SyncSender(Protocol):
+    """What sends straight to a registered class, for callers who block."""
+
+    def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
+        """Publish to this consumer only."""
         ...
 
 
@@ -37,12 +46,12 @@ class Consumer(Generic[T]):
     @classmethod
     async def send(cls, payload: T, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer; options as ``app.publish``."""
-        return await sender_of(cls).send(payload, options)
+        return await sender_of(cls).send(payload, **options)
 
     @classmethod
     def send_blocking(cls, payload: T, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message straight to this consumer, and wait until it is stored; options as ``app.sync.publish``."""
-        return sender_of(cls).send_blocking(payload, options)
+        return sender_of(cls).sync.send(payload, **options)
 
 
 def sender_of(kind: type[Consumer[Any]]) -> Sender:

@@ -4,41 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from mainspring.app.batching import lone
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.classes import Consumer
 from mainspring.app.context import Context
 from mainspring.app.following import SendOptions
 from mainspring.app.registration import Registration
 from mainspring.model.message import Receipt
 
+if TYPE_CHECKING:
+    from mainspring.app.background import Background
+    from mainspring.app.post import Post
+
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 C = TypeVar("C", bound=Consumer[Any])
 T_contra = TypeVar("T_contra", contravariant=True)
-
-
-class Sending(Protocol):
-    """The part of an app that a consumer needs."""
-
-    @property
-    def blocking(self) -> SendingBlocking:
-        """The same for callers who block."""
-        ...
-
-    async def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
-        """Publish to one group only."""
-        ...
-
-
-class SendingBlocking(Protocol):
-    """The part of an app that a blocking sender needs."""
-
-    def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
-        """Publish to one group only."""
-        ...
 
 
 class Taking(Protocol[T_contra]):
@@ -63,7 +47,7 @@ class Consumed(Generic[P, R_co]):
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
+    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Post) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._registration = registration
@@ -95,7 +79,8 @@ class Consumed(Generic[P, R_co]):
     @property
     def sync(self) -> SyncConsumed[P, R_co]:
         """``.sync.send(…)``, for code that blocks."""
-        return SyncConsumed(self._function, self._registration, self._app)
+        post, background = self._app.blocking
+        return SyncConsumed(Consumed(self._function, self._registration, post), background)
 
     @overload
     async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
@@ -119,49 +104,63 @@ class Consumed(Generic[P, R_co]):
         return await self._app.send(self._registration, lone(self._registration, payload), options)
 
 
-class SyncConsumed(Generic[P, R_co]):
+class SyncConsumed(Face[Consumed[P, R_co]], Generic[P, R_co]):
     """A registered handler as blocking code sends to it. Calling it is calling the function."""
 
-    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Sending) -> None:
-        self._function = function
-        self._registration = registration
-        self._app = app
+    def __init__(self, consumed: Consumed[P, R_co], background: Background) -> None:
+        super().__init__(consumed, background, f"{consumed.group}.sync", consumed.group)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function itself, here and now."""
-        return self._function(*args, **kwargs)
+        return self._target(*args, **kwargs)
 
-    @overload
-    def send(self: SyncConsumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
+    if TYPE_CHECKING:  # a twin carries one signature over, and this one has four
 
-    @overload
-    def send(self: SyncConsumed[[Context], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
+        @overload
+        def send(self: SyncConsumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
 
-    @overload
-    def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+        @overload
+        def send(
+            self: SyncConsumed[[Context], R_co], payload: None = None, **options: Unpack[SendOptions]
+        ) -> Receipt: ...
 
-    @overload
-    def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+        @overload
+        def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
 
-    def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
-        """Send a message straight to this consumer and wait until it is stored; options as ``app.sync.publish``."""
-        return self._app.blocking.send(self._registration, lone(self._registration, payload), options)
+        @overload
+        def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
+        def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
+            """See ``Consumed.send``."""
+            ...
+
+    else:
+        send = blocking(Consumed.send)
 
 
 class ClassSender:
     """Sends straight to a consumer that is a class."""
 
-    def __init__(self, registration: Registration, app: Sending) -> None:
+    def __init__(self, registration: Registration, app: Post) -> None:
         self._registration = registration
         self._app = app
 
-    async def send(self, payload: object, options: SendOptions) -> Receipt:
+    @property
+    def sync(self) -> SyncClassSender:
+        """``.sync.send(…)``, for code that blocks."""
+        post, background = self._app.blocking
+        name = self._registration.group
+        return SyncClassSender(ClassSender(self._registration, post), background, name, name)
+
+    async def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
         """Publish to this consumer only."""
         return await self._app.send(self._registration, lone(self._registration, payload), options)
 
-    def send_blocking(self, payload: object, options: SendOptions) -> Receipt:
-        """The same for callers who block."""
-        return self._app.blocking.send(self._registration, lone(self._registration, payload), options)
+
+class SyncClassSender(Face[ClassSender]):
+    """Sends straight to a consumer that is a class, for code that blocks."""
+
+    send: Final = blocking(ClassSender.send)
 
 
 def registration_of(registered: Any) -> Registration | None:

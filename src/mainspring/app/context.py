@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 from uuid import UUID
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.envelope import MISSING, PublishOptions
 from mainspring.app.following import Addressed, JoinOptions
 from mainspring.app.options import length
@@ -21,19 +22,10 @@ from mainspring.runtime.handler import Run
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
+if TYPE_CHECKING:
+    from mainspring.app.background import Background
+
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-
-
-class Blocking(Protocol):
-    """The part of an app that a plain function's context needs."""
-
-    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
-        """Publish on behalf of the message ``causation_id``."""
-        ...
-
-    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
-        """Join on behalf of the message ``causation_id``."""
-        ...
 
 
 class Publishing(Protocol):
@@ -45,8 +37,8 @@ class Publishing(Protocol):
         ...
 
     @property
-    def blocking(self) -> Blocking:
-        """The same for handlers that are plain functions."""
+    def blocking(self) -> tuple[Publishing, Background]:
+        """What publishes for handlers that are plain functions, and where."""
         ...
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
@@ -238,27 +230,19 @@ class Context:
         return SyncContext(self._app, self._delivery, self._run)
 
 
-class SyncContext:
+class SyncContext(Face[Context]):
     """What a plain function may do from within its run."""
 
-    __slots__ = ("_app", "_delivery", "_run")
-
     def __init__(self, app: Publishing, delivery: Delivery, run: Run) -> None:
-        self._app = app
-        self._delivery = delivery
+        behind, background = app.blocking
+        super().__init__(Context(behind, delivery, run), background, "ctx.sync", "ctx")
         self._run = run
 
-    def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
-        """Publish as ``app.sync.publish`` does, carrying on the correlation and naming this message as the cause."""
-        _within(self._run, options)
-        return self._app.blocking.forward(
-            message, payload, _carried(self._delivery, options), self._delivery.message_id
-        )
+    publish: Final = blocking(Context.publish)
+    join: Final = blocking(Context.join, listed=True)
 
-    def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
-        """Join as ``app.sync.join`` does, carrying on the correlation and naming this message as the cause of it."""
-        _within(self._run, options)
-        return self._app.blocking.fan_in(members, _carried_on(self._delivery, options), self._delivery.message_id)
+    def _tx(self, options: Mapping[str, Any]) -> object:
+        return options.get("tx", self._run.tx)
 
 
 def _within(run: Run, options: PublishOptions | JoinOptions) -> None:

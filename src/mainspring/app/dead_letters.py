@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.bulk import BATCH, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, Envelope, read_identity
@@ -193,3 +195,13 @@ async def _in_batches(
             if done < limit:
                 break
     return total
+
+
+class SyncDeadLetters(Face[DeadLetters]):
+    """``app.sync.dead``: as ``app.dead``, without await."""
+
+    list: Final = blocking(DeadLetters.list)
+    causes: Final = blocking(DeadLetters.causes)
+    show: Final = blocking(DeadLetters.show)
+    revive: Final = blocking(DeadLetters.revive)
+    discard: Final = blocking(DeadLetters.discard)

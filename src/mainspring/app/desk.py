@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.bulk import BATCH, Action, Errand, Progress
 from mainspring.app.door import Door
 from mainspring.app.envelope import MISSING, PriorityName, read_identity
@@ -201,3 +203,28 @@ class Groups:
 
 def _never() -> bool:
     return False
+
+
+class SyncMessages(Face[Messages]):
+    """``app.sync.messages``: as ``app.messages``, without await."""
+
+    list: Final = blocking(Messages.list)
+    search: Final = blocking(Messages.search)
+    apply: Final = blocking(Messages.apply)
+    show: Final = blocking(Messages.show)
+    chain: Final = blocking(Messages.chain)
+    runs: Final = blocking(Messages.runs)
+    failures: Final = blocking(Messages.failures)
+    cancel: Final = blocking(Messages.cancel)
+    withdraw: Final = blocking(Messages.withdraw)
+    hasten: Final = blocking(Messages.hasten)
+    issue: Final = blocking(Messages.issue)
+
+
+class SyncGroups(Face[Groups]):
+    """``app.sync.groups``: as ``app.groups``, without await."""
+
+    list: Final = blocking(Groups.list)
+    pause: Final = blocking(Groups.pause)
+    resume: Final = blocking(Groups.resume)
+    retire: Final = blocking(Groups.retire)

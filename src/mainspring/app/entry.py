@@ -43,9 +43,9 @@ class Detached:
         self.clock: Clock = SystemClock()
 
     @property
-    def blocking(self) -> Detached:
-        """The same for plain functions."""
-        return self
+    def blocking(self) -> NoReturn:
+        """Refuse at once, as ``forward`` does."""
+        self.forward()
 
     def forward(self, *_: Any) -> NoReturn:
         """Refuse at once: nobody could await it in a plain function."""

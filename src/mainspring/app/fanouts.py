@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.context import Context, Publishing
 from mainspring.app.door import Door
 from mainspring.app.fanout import FanoutCode
@@ -277,3 +278,15 @@ def _described(policy: FanoutPolicy) -> str:
         "jitter": None if policy.jitter is None else spell(policy.jitter),
     }
     return ", ".join(f"{name}={value}" for name, value in told.items() if value is not None)
+
+
+class SyncFanouts(Face[Fanouts]):
+    """``app.sync.fanouts``: as ``app.fanouts``, without await."""
+
+    list: Final = blocking(Fanouts.list)
+    show: Final = blocking(Fanouts.show)
+    cursors: Final = blocking(Fanouts.cursors)
+    policies: Final = blocking(Fanouts.policies)
+    edit: Final = blocking(Fanouts.edit)
+    reset: Final = blocking(Fanouts.reset)
+    run: Final = blocking(Fanouts.run)

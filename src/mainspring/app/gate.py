@@ -56,23 +56,6 @@ class Gate:
             await asyncio.sleep(self._backlogs.until_look(full, now))
             wanted = self._backlogs.wanted(drafts)  # a limit may be gone by now
 
-    def admit_blocking(self, drafts: Sequence[Draft], tx: object) -> None:
-        """The same in the caller's blocking transaction, where nobody waits."""
-        wanted = self._backlogs.wanted(drafts)
-        if not wanted:
-            return
-        if self._door.stand_in is not None:
-            limits = {group: self._backlogs.limits[group].most for group in wanted}
-            self._refuse(wanted, self._backlogs.full(wanted, self._pending_blocking(limits, tx)))
-            return
-        now = self._clock.monotonic()
-        self._ask_blocking(self._backlogs.due(wanted, now) | self._backlogs.unknown(wanted, now), tx)
-        full = self._backlogs.take(wanted)
-        if full and (doubtful := self._backlogs.doubtful(full, now)):
-            self._ask_blocking(doubtful, tx)
-            full = self._backlogs.take(wanted)
-        self._refuse(wanted, full)
-
     async def _look(self, groups: Mapping[str, int], tx: object, call: str) -> bool:
         """Know how many wait for each of these; False when the database is away, and nobody can know."""
         while True:
@@ -106,8 +89,9 @@ class Gate:
         return True
 
     async def _ask(self, asked: Mapping[str, int], tx: object, call: str) -> bool:
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if tx is None:
+        # In a transaction nobody waits for others, so that nobody needs a loop either.
+        mine = asyncio.get_running_loop().create_future() if tx is None else None
+        if mine is not None:
             self._looking = mine
         before = self._backlogs.before(asked)
         try:
@@ -118,31 +102,18 @@ class Gate:
                 return False  # storing waits for the database, and tells the caller if it does not come back
             raise
         finally:
-            mine.set_result(None)
-            if self._looking is mine:
-                self._looking = None
+            if mine is not None:
+                mine.set_result(None)
+                if self._looking is mine:
+                    self._looking = None
         self._backlogs.learn(waiting, before, self._clock.monotonic())
         return True
-
-    def _ask_blocking(self, asked: Mapping[str, int], tx: object) -> None:
-        if not asked:
-            return
-        before = self._backlogs.before(asked)
-        try:
-            waiting = self._pending_blocking(asked, tx)
-        except BaseException:
-            self._backlogs.not_learned(asked)
-            raise
-        self._backlogs.learn(waiting, before, self._clock.monotonic())
 
     async def _pending(self, limits: Mapping[str, int], tx: object, call: str) -> Mapping[str, int]:
         if tx is None:
             return await (await self._door.storage(call)).ledger.pending(limits)
         # On the caller's connection: it may be the only one there is, and sees what was published on it already.
         return await self._transactions.run(tx, self._transactions.scripts().pending(limits, self._door.now))
-
-    def _pending_blocking(self, limits: Mapping[str, int], tx: object) -> Mapping[str, int]:
-        return self._transactions.run_blocking(tx, self._transactions.scripts().pending(limits, self._door.now))
 
     def _refuse(self, wanted: Mapping[str, int], full: Mapping[str, int], waited: timedelta | None = None) -> None:
         for group, waiting in full.items():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from mainspring.app.admitting import Asked, Callers, Said, Unsaid, read_error
 from mainspring.app.background import in_loop
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.door import Door
 from mainspring.app.transactions import Transactions
 from mainspring.app.unheard import Unheard
@@ -174,17 +175,7 @@ class Inbox:
         key = self.callers.key(message_id, source, group)
         return await (await self._door.storage("app.inbox.release()")).inbox.release(key, by)
 
-    # --- the same for somebody who blocks ------------------------------------------------------------------
-
-    def join(self, asked: Asked, tx: object) -> Admission:
-        """Let it in, in that transaction."""
-        return self._answer(self._transactions.run_blocking(tx, self._admitting(asked), "inbox.admit"))
-
-    def join_mark(self, said: Said, tx: object, call: str) -> bool:
-        """Say in that transaction what became of it."""
-        heard = self._transactions.run_blocking(tx, self._marking(said), f"inbox.{call}")
-        self._unsaid.joined(said)
-        return heard
+    # --- around a block ------------------------------------------------------------------------------------
 
     def begin(self, admission: Admission) -> Said:
         """A block begins; what is to be said at its end, unless it is said before."""
@@ -273,3 +264,41 @@ class Inbox:
 
 def _name(said: Said) -> str:
     return f"{said.key.message_id} of {said.key.source}"
+
+
+class SyncInbox(Face[Inbox]):
+    """``app.sync.inbox``: as ``app.inbox``, without await."""
+
+    admit: Final = blocking(Inbox.admit)
+    done: Final = blocking(Inbox.done)
+    failed: Final = blocking(Inbox.failed)
+    dead: Final = blocking(Inbox.dead)
+    get: Final = blocking(Inbox.get)
+    list: Final = blocking(Inbox.list)
+    release: Final = blocking(Inbox.release)
+
+    @contextmanager
+    def once(
+        self,
+        message_id: str | UUID,
+        source: str,
+        hash: str | bytes | None = None,
+        *,
+        tx: Any = None,
+        group: str | None = None,
+        retry_after: Duration | None = None,
+    ) -> Iterator[Admission]:
+        """``admit`` around a block: at its end the message is done, or failed where something was raised."""
+        inbox = self._target
+        admission = self.admit(message_id, source, hash, tx=tx, group=group, retry_after=retry_after)
+        if tx is not None or not admission:
+            yield admission
+            return
+        done = inbox.begin(admission)
+        try:
+            yield admission
+        except BaseException as error:
+            failure = error  # the name of an except clause is gone at its end
+            self._wait_for(lambda: inbox.give_up(done, failure), "once(…)")
+            raise
+        self._wait_for(lambda: inbox.finish(done), "once(…)")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.bulk import BATCH
 from mainspring.app.door import Door
 from mainspring.app.envelope import read_identity
@@ -85,3 +87,12 @@ def _identity(join: Which) -> UUID:
         return read_identity(join)
     except BadOption:
         raise BadOption(f"{join!r} is no id of a join: pass what app.join(…) answered, or its id") from None
+
+
+class SyncJoins(Face[Joins]):
+    """``app.sync.joins``: as ``app.joins``, without await."""
+
+    list: Final = blocking(Joins.list)
+    get: Final = blocking(Joins.get)
+    members: Final = blocking(Joins.members)
+    cancel: Final = blocking(Joins.cancel)

@@ -9,12 +9,16 @@ import os
 import random
 import secrets
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
 
+from mainspring.app.background import Background
+from mainspring.app.blocking import Face, blocking, enlisted, is_blocking
 from mainspring.app.door import Door
-from mainspring.app.lease import AnyLease, Guard, Lease, held
+from mainspring.app.lease import AnyGuard, AnyLease, Guard, Lease, held
 from mainspring.app.lease_keeping import Keeping
 from mainspring.app.names import check_group
 from mainspring.app.options import length, whole
@@ -26,6 +30,7 @@ from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration, spell
 
+T = TypeVar("T")
 Wait = Duration | Literal[True] | None
 """How long to wait for a lease that somebody holds; True: for ever."""
 # Named here, since inside the classes ``list`` is their own verb.
@@ -181,16 +186,9 @@ class Leases:
     async def confirm(self, lease: AnyLease, tx: object) -> None:
         """See ``Lease.confirm``."""
         lease.raise_if_lost()
-        self._transactions.refuse_other(tx, "lease.confirm(tx=…)", "app.sync.leases", blocking=False)
+        self._transactions.refuse_other(tx, "lease.confirm(tx=…)", "app.leases" if is_blocking() else "app.sync.leases")
         script = self._transactions.leases().confirm(*held(lease).hold, self._door.now)
         self._confirmed(lease, still=await self._transactions.run(tx, script))
-
-    def confirm_blocking(self, lease: AnyLease, tx: object) -> None:
-        """See ``SyncLease.confirm``."""
-        lease.raise_if_lost()
-        self._transactions.refuse_other(tx, "lease.confirm(tx=…)", "app.leases", blocking=True)
-        script = self._transactions.leases().confirm(*held(lease).hold, self._door.now)
-        self._confirmed(lease, still=self._transactions.run_blocking(tx, script))
 
     @property
     def held(self) -> int:
@@ -260,3 +258,98 @@ def check_lease(name: object) -> str:
         return check_group(name)
     except BadOption as error:
         raise BadOption(str(error).replace("group", "lease", 1)) from None
+
+
+class SyncLease(AnyLease):
+    """A lease that is held until it is released or lost, or the app is closed; it is renewed meanwhile.
+
+    ``with lease:`` releases it at the end of the block. A thread cannot be cancelled: one that works for long asks
+    ``lost`` or calls ``raise_if_lost()`` now and then. Leaving the block of a lost lease raises LeaseLost.
+    """
+
+    def __init__(self, name: str, holding: Holding, office: Leases, background: Background) -> None:
+        super().__init__(name, holding, office)
+        self._background = background
+
+    def renew_now(self) -> None:
+        """Have it for its whole time from now on. Raises LeaseLost when it is not ours any more."""
+        self._wait_for(lambda: self._office.renew(self), "renew_now()")
+
+    def release(self) -> bool:
+        """Give it back. False: it was not ours any more."""
+        return self._wait_for(lambda: self._office.give_back(self), "release()")
+
+    def confirm(self, *, tx: Any) -> None:
+        """Raise LeaseLost unless it is held in the database; nobody else acquires it until ``tx`` has ended."""
+        enlisted(lambda: self._office.confirm(self, tx))
+
+    def __enter__(self) -> Self:
+        """Guard the block."""
+        self.raise_if_lost()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Release it. Raises LeaseLost when it was lost, unless the block raises something of its own."""
+        why = self._wait_for(lambda: self._office.leave(self), "release()")
+        if why is not None and error is None:
+            raise LeaseLost(self.name, self.epoch, why)
+
+    def _wait_for(self, work: Callable[[], Awaitable[T]], call: str) -> T:
+        return self._background.run(work, f"lease.{call}", f"lease.{call}` on a lease of `app.leases")
+
+
+class SyncGuard(AnyGuard):
+    """``with app.sync.leases.hold(…) as lease:``: acquires it first, and may wait for it."""
+
+    def __init__(self, leases: SyncLeases, asked: Asked) -> None:
+        super().__init__(asked)
+        self._leases = leases
+        self._lease: SyncLease | None = None
+
+    def __enter__(self) -> SyncLease:
+        """Acquire it; raises LeaseHeld when it cannot be had in time."""
+        with self._entering():
+            self._lease = self._leases.take(self._asked)
+            return self._lease.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """See ``SyncLease.__exit__``."""
+        assert self._lease is not None, "a block is left after it was entered"
+        lease, self._lease = self._lease, None
+        self._inside.release()
+        lease.__exit__(kind, error, traceback)
+
+
+class SyncLeases(Face[Leases]):
+    """``app.sync.leases``: as ``app.leases``, without await; a thread in the background renews what is held."""
+
+    list: Final = blocking(Leases.list)
+    get: Final = blocking(Leases.get)
+    release: Final = blocking(Leases.release)
+
+    @property
+    def held(self) -> int:
+        """How many leases are held through this door."""
+        return self._target.held
+
+    def hold(self, name: str, ttl: Duration = "30s", *, wait: Wait = None) -> SyncGuard:
+        """Hold the lease for the length of a block: ``with app.sync.leases.hold("reports") as lease:``."""
+        return SyncGuard(self, self._target.asked(name, ttl, wait))
+
+    def acquire(self, name: str, ttl: Duration = "30s") -> SyncLease | None:
+        """Acquire the lease, to be released by hand; None when somebody holds it."""
+        asked = self._target.asked(name, ttl, None)
+        holding = self._wait_for(lambda: self._target.attempt(asked, "app.sync.leases.acquire()"), "acquire(…)")
+        return None if holding is None else SyncLease(asked.name, holding, self._target, self._background)
+
+    def take(self, asked: Asked) -> SyncLease:
+        """Acquire it, waiting as long as was said."""
+        call = "app.sync.leases.hold(…)"
+        name, holding = self._background.run(
+            lambda: self._target.take(asked, "app.sync.leases.hold()"), call, "app.leases.hold(…)"
+        )
+        return SyncLease(name, holding, self._target, self._background)

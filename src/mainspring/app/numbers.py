@@ -6,7 +6,7 @@ import functools
 import sys
 import weakref
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from mainspring.app.config import Options
 from mainspring.app.counted import Counts
@@ -34,21 +34,21 @@ class Numbers:
     _options: Options
     _meters: Meters
     sync: Sync
+    _front: Self | None
 
     @functools.cached_property
     def _metrics(self) -> Metrics:
+        if self._front is not None:
+            return self._front._metrics  # noqa: SLF001 - of the same class
         from mainspring.app.metrics import Metrics
 
         return Metrics(self._meters, functools.partial(_leases_held, weakref.ref(self)))
 
     @functools.cached_property
     def _measured(self) -> Measured:
-        return self._measuring(self._door)
-
-    def _measuring(self, door: Door) -> Measured:
         from mainspring.app.measured import Measured
 
-        return Measured(door, self._metrics)
+        return Measured(self._door, self._metrics)
 
     @functools.cached_property
     def _observing(self) -> Observing:
@@ -109,8 +109,8 @@ class Numbers:
 def _leases_held(of: weakref.ref[Numbers]) -> int:
     app = of()
     # Looked up, not asked for: who never held a lease has no part of it made.
-    rooms = () if app is None else (vars(app), vars(app.sync))
-    return sum(room["leases"].held for room in rooms if "leases" in room)
+    sides = () if app is None else (vars(app), vars(app.sync))
+    return sum(side["leases"].held for side in sides if "leases" in side)
 
 
 def _greet(of: weakref.ref[Numbers]) -> None:

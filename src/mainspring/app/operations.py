@@ -13,7 +13,6 @@ from mainspring.app.consumers import Consumers
 from mainspring.app.door import Door
 from mainspring.app.health import Health, HealthLimits, examine, unopened
 from mainspring.app.names import check_pattern
-from mainspring.app.post import Post
 from mainspring.app.retaining import read_retention
 from mainspring.app.storages import Address
 from mainspring.app.workforce import shown
@@ -36,7 +35,6 @@ class Operations:
     def __init__(
         self,
         door: Door,
-        post: Post,
         consumers: Consumers,
         options: Options,
         address: Address,
@@ -45,7 +43,6 @@ class Operations:
     ) -> None:
         self._scheduled = scheduled
         self._door = door
-        self._post = post
         self._consumers = consumers
         self._options = options
         self._address = address

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
+from mainspring.app.background import Background
 from mainspring.app.backlog import Backlogs
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.door import Door
@@ -34,20 +35,11 @@ from mainspring.timing.duration import Duration
 REASON = "cancelled by the application"
 
 
-class Blocking(Protocol):
-    """The same for callers who block."""
+class Behind(NamedTuple):
+    """What serves callers who block."""
 
-    def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
-        """Publish to one group only."""
-        ...
-
-    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
-        """Publish on behalf of the message ``causation_id``."""
-        ...
-
-    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
-        """Join these members, on behalf of the message ``causation_id`` where there is one."""
-        ...
+    post: Post
+    background: Background
 
 
 class Post:
@@ -62,7 +54,7 @@ class Post:
         clock: Clock,
         fan_in: FanIn,
         backlogs: Backlogs,
-        blocking: Blocking | None = None,
+        blocking: Behind | None = None,
         chain: PublishChain | None = None,
     ) -> None:
         self._door = door
@@ -139,9 +131,9 @@ class Post:
         return self._chain.outermost()
 
     @property
-    def blocking(self) -> Blocking:
-        """The way out for handlers that are plain functions."""
-        assert self._blocking is not None, "the back office serves no handlers"
+    def blocking(self) -> Behind:
+        """What publishes for handlers that are plain functions."""
+        assert self._blocking is not None, "handlers are served by the app's own side"
         return self._blocking
 
     def draft(
@@ -166,41 +158,6 @@ class Post:
             call=f"{consumer.group}.send(…)",
         )
 
-    def join(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
-        """Store it in the caller's blocking transaction."""
-        likeness, tx = likeness_of(draft, _map(options), call), options["tx"]
-        if self._limits:
-            self._gate.admit_blocking([draft], tx)
-        if likeness is None and not self._chain:
-            return self._join([draft], tx)[0]
-        with self._chain.around([draft], joined=True) as drafts:
-            if likeness is None:
-                return self._join(drafts, tx)[0]
-            script = self._transactions.scripts().publish_unique(drafts[0], likeness, self._door.now)
-            return self._transactions.run_blocking(tx, script)
-
-    def join_many(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Receipt]:
-        """Store many in the caller's blocking transaction."""
-        made = self._drafts(messages, spread, options)
-        if self._limits:
-            self._gate.admit_blocking(made, options["tx"])
-        with self._chain.around(made, joined=True) as drafts:
-            return [receipt for batch in _batches(drafts) for receipt in self._join(batch, options["tx"])]
-
-    def join_send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
-        """Send in the caller's blocking transaction."""
-        draft = self.direct(consumer, payload, options)
-        if not follows(options):
-            return self.join(draft, options, f"{consumer.group}.send(…)")
-        return sent(draft, self._join_open(self._chain_of(draft, consumer, options), options["tx"]), options)
-
-    def join_fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
-        """Store a join in the caller's blocking transaction."""
-        whose = "app" if causation_id is None else "ctx"
-        bundle = self._fan_in.join(members, options, f"{whose}.sync.join(…)", causation_id)
-        self._join_open(bundle, options["tx"])
-        return join_receipt(bundle)
-
     def _chain_of(self, draft: Draft, consumer: Registration, options: SendOptions) -> Bundle:
         call = f"{consumer.group}.send(…)"
         refuse_followed(_map(options), call)
@@ -215,23 +172,6 @@ class Post:
                 return await (await self._door.opening(call)).publisher.join(ready.join, ready.members)
             script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
             return await self._transactions.run(tx, script)
-
-    def _join_open(self, bundle: Bundle, tx: object) -> Published:
-        if self._limits:
-            self._gate.admit_blocking(bundle.members, tx)
-        with self._chain.around(bundle.drafts, joined=True) as drafts:
-            ready = bundle.of(drafts)
-            script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
-            return self._transactions.run_blocking(tx, script)
-
-    def _join(self, drafts: Sequence[Draft], tx: object) -> list[Receipt]:
-        script = self._transactions.scripts().publish(drafts, self._door.now)
-        return receipts(drafts, self._transactions.run_blocking(tx, script))
-
-    def join_cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
-        """Cancel in the caller's blocking transaction."""
-        script = self._transactions.scripts().cancel(self._meant(which, key), reason, self._door.now)
-        return self._transactions.run_blocking(tx, script)
 
     async def store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         """Store a draft as publishing does: past the gate of full groups, through middleware."""

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from mainspring.app import discovery
 from mainspring.app.catalogue import Catalogue
@@ -40,9 +40,13 @@ class Registering:
     _bus: Bus
     _options: Options
     _envelope: Envelope
+    _front: Self | None = None
+    """The app itself, where this is its twin on the background loop: what code declares is declared there."""
 
     @functools.cached_property
     def _recurrences(self) -> Recurrences:
+        if self._front is not None:
+            return self._front._recurrences  # noqa: SLF001 - of the same class
         # Only who has schedules pays for what reads them.
         from mainspring.app.recurring import Recurrences
 
@@ -50,7 +54,7 @@ class Registering:
 
     def _scheduled(self) -> dict[str, Declared]:
         """What code and configuration say of schedules, by their stored names."""
-        is_used = "_recurrences" in vars(self) or self._options.schedules
+        is_used = "_recurrences" in vars(self._front or self) or self._options.schedules
         return self._recurrences.declared() if is_used else {}
 
     def message(self, topic: str, *, codec: str | None = None, version: int = 1) -> Callable[[M], M]:

@@ -1,4 +1,4 @@
-"""The rooms of an app that are furnished when somebody first enters: who never does, imports nothing of them."""
+"""Parts of the app (schedules, inbox, leases, queues, fan-outs), imported on first use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mainspring.app.queues.queue import Queue
     from mainspring.app.queues.queues import Queues
     from mainspring.app.schedules import Schedules
-    from mainspring.app.wishes import Wishes
     from mainspring.app.workforce import Workers
 
 
@@ -33,7 +32,7 @@ T = TypeVar("T")
 
 
 class Rooms(Registering):
-    """Schedules, inbox, leases, fan-outs and queues of an app. A door belongs to one loop, so each is made twice."""
+    """Schedules, inbox, leases, fan-outs and queues of an app, imported when first used."""
 
     _door: Door
     _transactions: Transactions
@@ -45,7 +44,12 @@ class Rooms(Registering):
     @functools.cached_property
     def schedules(self) -> Schedules:
         """What runs on a rhythm: to look at, and to steer while everything runs."""
-        return self._scheduling(self._door)[0]
+        from mainspring.app.schedules import Schedules
+        from mainspring.app.wishes import Wishes
+
+        name, recurrences = self._options.name, self._recurrences
+        wishes = Wishes(self._envelope, self._consumers, recurrences, name)
+        return Schedules(self._door, self._transactions, wishes, recurrences, name, self._workers)
 
     @functools.cached_property
     def workers(self) -> Workers:
@@ -57,7 +61,9 @@ class Rooms(Registering):
     @functools.cached_property
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
-        return self._receiving(self._door)
+        from mainspring.app.inbox import Inbox
+
+        return Inbox(self._door, self._transactions, self._options.name, self._bus)
 
     @overload
     def queue(
@@ -106,12 +112,18 @@ class Rooms(Registering):
 
     @functools.cached_property
     def _queues(self) -> Queues:
-        return self._queueing(self._door)
+        from mainspring.app.queues.queues import Queues
+
+        consumers, catalogue, options = self._consumers, self._catalogue, self._options
+        clock, workers, meters = self._clock, self._workers, self._meters
+        return Queues(self._door, self._transactions, consumers, catalogue, options, clock, workers, meters)
 
     @functools.cached_property
     def leases(self) -> Leases:
         """Named exclusive holds: one holder at a time, with an epoch to fence what it does."""
-        return self._leasing(self._door)
+        from mainspring.app.leases import Leases
+
+        return Leases(self._door, self._transactions, self._clock)
 
     def fanout(self, topic: str, work_key: str | None = None, **options: Unpack[FanoutOptions]) -> FanoutRegistrar:
         """Register a planner: a function that yields the shards whose work is due on a rhythm, ``cron`` or ``every``.
@@ -123,6 +135,8 @@ class Rooms(Registering):
 
     @functools.cached_property
     def _fanout_code(self) -> FanoutCode:
+        if self._front is not None:
+            return self._front._fanout_code  # noqa: SLF001 - of the same class
         from mainspring.app.advancing import Advancing
         from mainspring.app.fanout import FanoutCode
 
@@ -132,47 +146,12 @@ class Rooms(Registering):
     @functools.cached_property
     def fanouts(self) -> Fanouts:
         """One rhythm over many shards: how far each has come, and how they are planned."""
-        return self._fanning(self._door)
+        from mainspring.app.fanouts import Fanouts
+
+        return Fanouts(self._door, self._fanout_code, self.schedules, self._coordinator, self._post)
 
     @functools.cached_property
     def _coordinator(self) -> Coordinator:
-        return self._coordinating(self._door, self.leases)
-
-    def _coordinating(self, door: Door, leases: Leases) -> Coordinator:
         from mainspring.app.planning import Coordinator
 
-        return Coordinator(door, leases, self._envelope, self._wake, self._chain.carried)
-
-    def _fanning(self, door: Door) -> Fanouts:
-        from mainspring.app.fanouts import Fanouts
-
-        if door is self._door:
-            coordinator, schedules = self._coordinator, self.schedules
-        else:
-            coordinator, schedules = self._coordinating(door, self._leasing(door)), self._scheduling(door)[0]
-        return Fanouts(door, self._fanout_code, schedules, coordinator, self._post)
-
-    def _leasing(self, door: Door) -> Leases:
-        from mainspring.app.leases import Leases
-
-        return Leases(door, self._transactions, self._clock)
-
-    def _scheduling(self, door: Door) -> tuple[Schedules, Wishes]:
-        from mainspring.app.schedules import Schedules
-        from mainspring.app.wishes import Wishes
-
-        name, recurrences = self._options.name, self._recurrences
-        wishes = Wishes(self._envelope, self._consumers, recurrences, name)
-        return Schedules(door, self._transactions, wishes, recurrences, name, self._workers), wishes
-
-    def _receiving(self, door: Door) -> Inbox:
-        from mainspring.app.inbox import Inbox
-
-        return Inbox(door, self._transactions, self._options.name, self._bus)
-
-    def _queueing(self, door: Door) -> Queues:
-        from mainspring.app.queues.queues import Queues
-
-        consumers, catalogue, options = self._consumers, self._catalogue, self._options
-        clock, workers, meters = self._clock, self._workers, self._meters
-        return Queues(door, self._transactions, consumers, catalogue, options, clock, workers, meters)
+        return Coordinator(self._door, self.leases, self._envelope, self._wake, self._chain.carried)

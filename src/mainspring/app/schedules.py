@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.changes import Change, NoSchedule
 from mainspring.app.envelope import MISSING
 from mainspring.app.schedule_reading import ScheduleReading
@@ -14,7 +15,7 @@ from mainspring.app.timings import RhythmOption, TimingOptions
 from mainspring.app.wishes import Past
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.schedule import Note, Occurrence, Schedule, Timesheet
+from mainspring.model.schedule import Note, Occurrence, Schedule
 from mainspring.model.views import RunView
 
 if TYPE_CHECKING:
@@ -154,44 +155,10 @@ class Schedules(ScheduleReading):
             raise BadOption(f"everywhere=True and app={app!r} were both given: pass one of them")
         return "" if everywhere else app or self._app
 
-    # --- the same in a transaction of somebody who blocks --------------------------------------------------
-
-    def join(self, change: Change, tx: object) -> ScheduleView | None:
-        """Make the change in it."""
-        transactions = self._transactions
-        script = transactions.timetable().rewrite([change.name], change.how, change.note, self._door.now)
-        rows = transactions.run_blocking(tx, script)
-        if isinstance(change.problem, NoSchedule):
-            raise self._wishes.unknown(change.problem.name, self._join_read(None, tx))
-        row = change.outcome(rows)
-        self._changed()
-        return None if row is None else self._view(row, None, None)
-
-    def join_sheet(self, name: str, tx: object) -> Timesheet:
-        """Read the schedule in it."""
-        sheet = self._join_read([name], tx)
-        if not sheet.schedules:
-            raise self._wishes.unknown(name, self._join_read(None, tx))
-        return sheet
-
-    def _join_read(self, stored: Sequence[str] | None, tx: object) -> Timesheet:
-        script = self._transactions.timetable().read(stored, None, self._door.now)
-        return self._transactions.run_blocking(tx, script)
-
-    def join_enter(self, occurrences: Sequence[Occurrence], note: Note, tx: object) -> None:
-        """Publish the occurrences in it."""
-        self._transactions.run_blocking(tx, self._transactions.timetable().enter(occurrences, note, self._door.now))
-        self._changed()
-
     def _changed(self) -> None:
         for worker in self._workers:
             worker.reschedule()
             worker.wake()
-
-    async def write(self, change: Change) -> ScheduleView | None:
-        """Make a change that somebody who blocks has asked for."""
-        row = await self._write(change, None, "write")
-        return None if row is None else self._view(row, None, None)
 
     async def _shown(self, change: Change, tx: object, call: str) -> ScheduleView:
         row = await self._write(change, tx, call)
@@ -220,3 +187,24 @@ class Schedules(ScheduleReading):
         row = change.outcome(rows)
         self._changed()
         return row
+
+
+class SyncSchedules(Face[Schedules]):
+    """``app.sync.schedules``: as ``app.schedules``, without await."""
+
+    list: Final = blocking(Schedules.list)
+    get: Final = blocking(Schedules.get)
+    recent: Final = blocking(Schedules.recent)
+    next: Final = blocking(Schedules.next)
+    between: Final = blocking(Schedules.between)
+    runs: Final = blocking(Schedules.runs)
+    put: Final = blocking(Schedules.put)
+    once: Final = blocking(Schedules.once)
+    alter: Final = blocking(Schedules.alter)
+    pause: Final = blocking(Schedules.pause)
+    resume: Final = blocking(Schedules.resume)
+    delete: Final = blocking(Schedules.delete)
+    trigger: Final = blocking(Schedules.trigger)
+    backfill: Final = blocking(Schedules.backfill)
+    freeze: Final = blocking(Schedules.freeze)
+    thaw: Final = blocking(Schedules.thaw)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
+from mainspring.app.blocking import enlisted, is_blocking
 from mainspring.app.counted import Count, CountedPosting, nobody
 from mainspring.app.handles import Kind, recognise
 from mainspring.app.storages import Engine
@@ -120,11 +121,7 @@ class Joins(Protocol):
         ...
 
     async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
-        """Run the script in the transaction of an asyncio handle, for this call."""
-        ...
-
-    def run_blocking(self, handle: object, script: Script[T], call: str = "publish") -> T:
-        """Run the script in the transaction of a blocking handle, for this call."""
+        """Run the script in the transaction of the handle, for this call."""
         ...
 
 
@@ -172,10 +169,10 @@ class Transactions:
             return self._stand_in.leases()
         return self.dialect.leases
 
-    def refuse_other(self, handle: object, call: str, twin: str, *, blocking: bool) -> None:
+    def refuse_other(self, handle: object, call: str, twin: str) -> None:
         """Raise BadHandle, naming the twin, for a handle that blocks where this call does not, and the reverse."""
-        if self._stand_in is None and (kind := self.recognised(handle)[0]).blocking is not blocking:
-            how = "is asyncio's" if blocking else "blocks"
+        if self._stand_in is None and (kind := self.recognised(handle)[0]).blocking is not is_blocking():
+            how = "blocks" if kind.blocking else "is asyncio's"
             raise BadHandle(f"{kind.spelled} {how}: {call} joins it on a lease of {twin}")
 
     @property
@@ -191,24 +188,28 @@ class Transactions:
         return self._engine
 
     async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
-        """Run the script in the caller's transaction; the handle must be an asyncio one, else the twin is named."""
+        """Run the script in the caller's transaction.
+
+        A call through ``app.sync`` takes a blocking handle, and never waits; any other takes one of asyncio. Raises
+        BadHandle, naming the twin, for a handle of the other kind.
+        """
         if self._stand_in is not None:
             return await self._stand_in.run(handle, script, call)
         kind, handle = self.recognised(handle)
-        if kind.blocking:
+        if kind.blocking is not is_blocking():
             raise BadHandle(
                 f"{kind.spelled} blocks: write `app.sync.{call}(…, tx={kind.word})`, without await, where it is used"
+                if kind.blocking
+                else f"{kind.spelled} is asyncio's: write `await app.{call}(…, tx={kind.word})`"
             )
-        return await run_async(cast("AsyncConnection", self.join(kind, handle)), script)
+        connection = self.join(kind, handle)
+        if kind.blocking:
+            return run(cast("Connection", connection), script)
+        return await run_async(cast("AsyncConnection", connection), script)
 
-    def run_blocking(self, handle: object, script: Script[T], call: str = "publish") -> T:
-        """Run the script in the caller's transaction; the handle must be a blocking one, else the twin is named."""
-        if self._stand_in is not None:
-            return self._stand_in.run_blocking(handle, script, call)
-        kind, handle = self.recognised(handle)
-        if not kind.blocking:
-            raise BadHandle(f"{kind.spelled} is asyncio's: write `await app.{call}(…, tx={kind.word})`")
-        return run(cast("Connection", self.join(kind, handle)), script)
+    def run_blocking(self, handle: object, script: Script[T]) -> T:
+        """Run the script in a caller's blocking transaction, in this thread."""
+        return enlisted(lambda: self.run(handle, script))
 
     def join(self, kind: Kind, handle: object) -> Connection | AsyncConnection:
         """The handle as a connection that runs our statements. Raises BadHandle unless it can be joined now."""

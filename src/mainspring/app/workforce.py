@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from typing import Final
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.door import Door
 from mainspring.app.options import closest
 from mainspring.model.errors import BadOption, StorageUnavailable
@@ -71,3 +73,11 @@ def shown(worker: WorkerView) -> WorkerView:
 async def _call(storage: Storage) -> None:
     with contextlib.suppress(StorageUnavailable):  # only a hint: the next report is answered with it
         await storage.doorbell.ring()
+
+
+class SyncWorkers(Face[Workers]):
+    """``app.sync.workers``: as ``app.workers``, without await."""
+
+    list: Final = blocking(Workers.list)
+    drain: Final = blocking(Workers.drain)
+    resume: Final = blocking(Workers.resume)

@@ -1,7 +1,6 @@
 """The blocking twin: from threads, in forked children, and never on an event loop."""
 
 import asyncio
-import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,12 +12,6 @@ import pytest
 
 from mainspring import Context, Mainspring, Retention
 from mainspring.app.background import Background
-from mainspring.app.dead_letters import DeadLetters
-from mainspring.app.desk import Groups, Messages
-from mainspring.app.sync import Sync
-from mainspring.app.sync_dead_letters import SyncDeadLetters
-from mainspring.app.sync_desk import SyncGroups, SyncMessages, SyncWorkers
-from mainspring.app.workforce import Workers
 from mainspring.model.errors import Misuse, StorageError
 
 
@@ -222,24 +215,6 @@ def test_a_forked_child_opens_its_own(url: str, schema: str, opened: bool) -> No
     app.sync.publish("orders.placed", {"from": "parent"})
     assert app.sync.tally().groups[0].ready == 4
     app.sync.close()
-
-
-TWINS = [
-    (Mainspring, Sync),
-    (Messages, SyncMessages),
-    (DeadLetters, SyncDeadLetters),
-    (Groups, SyncGroups),
-    (Workers, SyncWorkers),
-]
-
-
-@pytest.mark.parametrize(("awaited", "blocking"), TWINS, ids=lambda each: each.__name__)
-def test_every_call_that_is_awaited_has_its_blocking_twin(awaited: type, blocking: type) -> None:
-    for name, method in inspect.getmembers(awaited, inspect.iscoroutinefunction):
-        if name.startswith("_"):
-            continue
-        twin = getattr(blocking, name)
-        assert inspect.signature(twin) == inspect.signature(method), name
 
 
 def test_a_background_that_is_let_go_of_ends_its_thread(tmp_path: Path) -> None:

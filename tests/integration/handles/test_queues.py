@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from mainspring import Item, SettledItems
-from mainspring.app.queues.sync_queue import SyncQueue
+from mainspring.app.queues.queue import SyncQueue
 from mainspring.model.errors import ClaimLost
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
 from tests.integration.handles.callers import KINDS, Caller, Kind, Undone

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
+from mainspring.app.background import Background, Work, at_once
 from mainspring.app.envelope import PublishOptions
 from mainspring.app.following import JoinOptions
 from mainspring.model.join import JoinReceipt
@@ -14,6 +15,7 @@ from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.backoff import NO_RETRY
 from mainspring.timing.clock import HandClock
 
+T = TypeVar("T")
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MESSAGE = UUID("01890000-0000-7000-8000-000000000001")
 CAUSE = UUID("01890000-0000-7000-8000-000000000002")
@@ -59,7 +61,7 @@ class Desk:
         self.forwarded: list[tuple[object, object, PublishOptions, UUID]] = []
         self.sent: list[tuple[str, object, PublishOptions]] = []
         self.joined: list[tuple[object, JoinOptions, UUID | None]] = []
-        self.blocking = BlockingDesk(self)
+        self.blocking = (self, OnTheSpot())
 
     async def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
         self.forwarded.append((message, payload, options, causation_id))
@@ -74,23 +76,13 @@ class Desk:
         return Receipt(MESSAGE, "stored")
 
 
-class BlockingDesk:
-    """The same for handlers that are plain functions."""
+class OnTheSpot(Background):
+    """Stands in for the background loop: what never waits is driven where it is asked for."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self) -> None: ...
 
-    def forward(self, message: object, payload: object, options: PublishOptions, causation_id: UUID) -> Receipt:
-        self._desk.forwarded.append((message, payload, options, causation_id))
-        return Receipt(MESSAGE, "stored")
-
-    def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
-        self._desk.joined.append((members, options, causation_id))
-        return JoinReceipt(MESSAGE, ())
-
-    def send(self, consumer: Any, payload: object, options: PublishOptions) -> Receipt:
-        self._desk.sent.append((consumer.group, payload, options))
-        return Receipt(MESSAGE, "stored")
+    def run(self, work: Work[T], call: str, twin: str) -> T:
+        return at_once(work)
 
 
 class Moody(MemoryStorage):

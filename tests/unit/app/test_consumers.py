@@ -287,7 +287,7 @@ async def test_the_decorated_function_stays_what_it_was() -> None:
 
 
 async def test_sending_goes_to_this_consumer_alone() -> None:
-    desk = Desk()
+    desk: Any = Desk()
     consumed = Consumed(count, register(count, "orders.*"), desk)
 
     receipt = await consumed.send({"id": 1}, delay="1h")

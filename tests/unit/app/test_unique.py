@@ -147,7 +147,7 @@ async def test_what_has_something_to_follow_cannot_be_unique(app: Mainspring) ->
 async def test_what_is_refused_says_which_call_it_was(app: Mainspring) -> None:
     with pytest.raises(errors.BadOption, match=r"^app.publish\(\) is to be unique by its key"):
         await app.publish("a", 1, unique="key")
-    with pytest.raises(errors.BadOption, match=r"^app.sync.publish\(…\) is to be unique by its key"):
+    with pytest.raises(errors.BadOption, match=r"^app.publish\(\) is to be unique by its key"):
         app.sync.publish("a", 1, unique="key", tx=object())
 
 

@@ -236,16 +236,6 @@ class Custody(Generic[T]):
             raise
         return self._answered(items, made, all_settled(answers), call, joined=False)
 
-    def join(self, items: Sequence[Item[T]], judge: Judge, tx: object, call: str) -> SettledItems[T]:
-        """The same in the transaction of somebody who blocks."""
-        made = self._judged(items, judge, call)
-        if not made:
-            return SettledItems()
-        transactions = self._room.transactions
-        script = self._settling(transactions.scripts(), items, made)
-        answer = transactions.run_blocking(tx, script, f"queue(…).{call}")
-        return self._answered(items, made, answer, call, joined=True)
-
     def _settling(self, scripts: Posting, items: Sequence[Item[T]], made: Sequence[Settlement]) -> Script[Settled]:
         answers = []
         for owner, theirs in settlements_by_owner(items, made):

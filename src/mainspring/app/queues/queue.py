@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final, Generic, TypeVar
 
+from mainspring.app.blocking import Face, blocking
 from mainspring.app.queues import verdicts
 from mainspring.app.queues.answers import ExtendedItems, SettledItems
 from mainspring.app.queues.custody import Custody
@@ -110,3 +111,36 @@ class Queue(Generic[T]):
         """
         judge = verdicts.failed(error, retry, self._custody.terms)
         return await self._custody.settle(items, judge, tx, "fail")
+
+
+class SyncQueue(Face[Queue[T]], Generic[T]):
+    """As ``Queue``, without await. Its items and those of ``app.queue`` of the same group are the same."""
+
+    def __repr__(self) -> str:
+        """For people: the group and its topics."""
+        return f"<Sync{repr(self._target)[1:]}"
+
+    @property
+    def group(self) -> str:
+        """The group whose deliveries these are."""
+        return self._target.group
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics and patterns it subscribes to; none where the group is declared elsewhere."""
+        return self._target.topics
+
+    declare: Final = blocking(Queue[T].declare)
+    claim: Final = blocking(Queue[T].claim)
+    reap: Final = blocking(Queue[T].reap)
+    wait: Final = blocking(Queue[T].wait)
+    extend: Final = blocking(Queue[T].extend)
+    ack: Final = blocking(Queue[T].ack)
+    abandon: Final = blocking(Queue[T].abandon)
+    fail: Final = blocking(Queue[T].fail)
+
+    def items(self, hold: Duration = "1m", owner: str | None = None) -> Iterator[Item[T]]:
+        """One item after another, for ever. See ``Queue.items``."""
+        turns = self._target.items(hold, owner)
+        while (item := self._wait_for(lambda: anext(turns, None), "items(…)")) is not None:
+            yield item

@@ -181,10 +181,6 @@ class Beside:
         """See ``Joins.run``."""
         return _answer(script)
 
-    def run_blocking(self, _handle: object, script: Script[T], _call: str = "publish") -> T:
-        """See ``Joins.run_blocking``."""
-        return _answer(script)
-
 
 def _answer(script: Script[T]) -> T:
     try:
