@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mainspring.app.app import Mainspring
     from mainspring.app.batch_context import BatchContext
     from mainspring.app.classes import Consumer
     from mainspring.app.config import AppOptions, Options
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.app.health import Check, Health, HealthLimits
     from mainspring.app.lease import Lease
     from mainspring.app.leases import SyncLease
+    from mainspring.app.mainspring import Mainspring
     from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
     from mainspring.app.planning import PlannedWindow
     from mainspring.app.queues.answers import ExtendedItems, SettledItems
@@ -124,7 +124,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "mainspring.app.app": ("Mainspring",),
+    "mainspring.app.mainspring": ("Mainspring",),
     "mainspring.app.batch_context": ("BatchContext",),
     "mainspring.app.classes": ("Consumer",),
     "mainspring.app.config": ("AppOptions", "Options"),

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.middleware.context import LogContext
 from mainspring.app.parent import STARTED, Ending, Parent
 from mainspring.runtime.settings import owner_name

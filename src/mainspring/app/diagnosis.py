@@ -12,8 +12,8 @@ from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
-from mainspring.app.app import Mainspring
 from mainspring.app.config import NAMES, Options
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.registration import Registration
 from mainspring.app.retaining import KEPT, write_age, write_topics
 from mainspring.app.sources import Surroundings

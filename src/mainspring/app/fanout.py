@@ -24,6 +24,8 @@ from mainspring.timing.rhythm import every
 if TYPE_CHECKING:
     from mainspring.app.advancing import Advancing
     from mainspring.app.planning import Coordinator
+    from mainspring.app.recurring import RecurringOptions
+    from mainspring.app.registry import Registry
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -113,14 +115,12 @@ class FanoutCode:
 
     def __init__(
         self,
-        recurring: Callable[..., Any],
-        consumer: Callable[..., Any],
+        registry: Registry,
         consumers: Consumers,
         advancing: Advancing,
         coordinator: Callable[[], Coordinator],
     ) -> None:
-        self._recurring = recurring
-        self._consumer = consumer
+        self._registry = registry
         self._consumers = consumers
         self._advancing = advancing
         self._coordinator = coordinator
@@ -168,7 +168,7 @@ class FanoutCode:
     def slices(self, topics: tuple[str, ...], options: ConsumerOptions) -> Registrar:
         """What registers a consumer of slices, whose success advances their cursors."""
         middleware = (self._advancing, *(options.get("middleware") or ()))
-        registrar = self._consumer(*topics, **{**options, "middleware": middleware})
+        registrar = self._registry.consumer(topics, {**options, "middleware": middleware})
 
         def register(function: Any) -> Any:
             for each in self._consumers:
@@ -200,14 +200,14 @@ class FanoutCode:
                     f"work, @app.fanout({topic!r}, 'payments', …)"
                 )
         if known is None:
-            self._recurring(
-                rhythm,
-                name=declared.schedule,
-                group=declared.schedule,
-                timezone=options.get("timezone"),
-                retry=options.get("retry"),
-                concurrency=1,
-            )(self._coordination(key, declared.planner))
+            recurring: RecurringOptions = {
+                "name": declared.schedule,
+                "group": declared.schedule,
+                "timezone": options.get("timezone"),
+                "retry": options.get("retry"),
+                "concurrency": 1,
+            }
+            self._registry.recurring(rhythm, recurring)(self._coordination(key, declared.planner))
         self._known[key] = declared
 
     def _coordination(self, key: tuple[str, str | None], planner: Any) -> Callable[[Context], Any]:

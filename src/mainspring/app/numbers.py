@@ -1,119 +1,97 @@
-"""The numbers of an app: how much waits, who is there, what became of it all."""
+"""The numbers of an app: what this process counts, and what the database holds of runs, waits and paces."""
 
 from __future__ import annotations
 
 import functools
 import sys
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Self
+from datetime import timedelta
+from typing import TYPE_CHECKING, get_args
 
-from mainspring.app.config import Options
 from mainspring.app.counted import Counts
 from mainspring.app.door import Door
-from mainspring.app.operations import Operations
-from mainspring.model.measures import MeasuresView, PacesView, Window
-from mainspring.model.views import AuditView, Roster, Tally
+from mainspring.app.names import check_group
+from mainspring.app.options import length
+from mainspring.model.errors import BadOption
+from mainspring.model.measures import SPANS, WINDOWS, MeasuresView, PacesView, Window, by_group, by_time
 from mainspring.telemetry.measures import Meters
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
-    from mainspring.app.measured import Measured
+    from mainspring.app.mainspring import Mainspring
     from mainspring.app.metrics import Metrics
     from mainspring.app.observing import Observing
-    from mainspring.app.sync import Sync
 
 _SDK = "opentelemetry.sdk.metrics"
+_SHORTEST = timedelta(seconds=10)
+_LONGEST = SPANS[min(SPANS)] - _SHORTEST
 
 
 class Numbers:
-    """The part of an app that counts, and tells what was counted."""
+    """Counts what happens in this process, and reads what the database has counted.
 
-    _door: Door
-    _operations: Operations
-    _options: Options
-    _meters: Meters
-    sync: Sync
-    _front: Self | None
+    It does not hold the app: a meter provider, which reads the numbers, may outlive it.
+    """
+
+    def __init__(self, app: str, door: Door, leases_held: Callable[[], int]) -> None:
+        self.meters: Meters = Meters()
+        self._app = app
+        self._door = door
+        self._leases_held = leases_held
+
+    def count(self, *publishers: Counts) -> None:
+        """Count what these publish. A door also looks, when it opens, whether OpenTelemetry observes."""
+        for each in publishers:
+            each.published = self.meters.published
+            if isinstance(each, Door):
+                each.greetings.append(self._look)
+
+    def observed(self) -> AbstractAsyncContextManager[None]:
+        """Around a worker: show its metrics to OpenTelemetry, where the program uses its SDK."""
+        return self._observing.kept() if _SDK in sys.modules else nullcontext()
+
+    async def measures(self, door: Door, window: Window, group: str | None) -> MeasuresView:
+        """See ``Mainspring.measures``."""
+        if window not in WINDOWS:
+            raise BadOption(f"window={window!r} must be one of {', '.join(map(repr, get_args(Window)))}")
+        span, many = WINDOWS[window]
+        counted = "" if group is None else check_group(group)  # the empty name has all groups together
+        storage = await door.storage("app.measures()")
+        back = timedelta(seconds=span) * (many - 1)
+        return by_time(await storage.measures.read(span, back, counted), window)
+
+    async def paces(self, door: Door, over: Duration) -> PacesView:
+        """See ``Mainspring.paces``."""
+        back = length(over, "over", least=_SHORTEST, most=_LONGEST)
+        storage = await door.storage("app.paces()")
+        return by_group(await storage.measures.paces(back, ""), back)
+
+    async def metrics(self, door: Door) -> str:
+        """See ``Mainspring.metrics``."""
+        return await self._metrics.text(door, "app.metrics()")
 
     @functools.cached_property
     def _metrics(self) -> Metrics:
-        if self._front is not None:
-            return self._front._metrics  # noqa: SLF001 - of the same class
         from mainspring.app.metrics import Metrics
 
-        return Metrics(self._meters, functools.partial(_leases_held, weakref.ref(self)))
-
-    @functools.cached_property
-    def _measured(self) -> Measured:
-        from mainspring.app.measured import Measured
-
-        return Measured(self._door, self._metrics)
+        return Metrics(self.meters, self._leases_held)
 
     @functools.cached_property
     def _observing(self) -> Observing:
         from mainspring.app.observing import Observing
 
-        return Observing(self._metrics, self._door, self._options.name)
+        return Observing(self._metrics, self._door, self._app)
 
-    def _observed(self) -> AbstractAsyncContextManager[None]:
-        """Around a worker: nothing at all where nobody uses the SDK of OpenTelemetry."""
-        return self._observing.kept() if _SDK in sys.modules else nullcontext()
-
-    def _count(self, *whose: Counts) -> None:
-        """Begin to count, also what is published through these."""
-        self._meters = Meters()
-        for each in whose:
-            each.published = self._meters.published
-            if isinstance(each, Door):
-                each.greetings.append(functools.partial(_greet, weakref.ref(self)))
-
-    async def tally(self, cap: int = 100_000) -> Tally:
-        """Every group's deliveries by state, each counted up to ``cap``."""
-        return await self._operations.tally(cap)
-
-    async def roster(self) -> Roster:
-        """The declared groups and the workers that reported themselves."""
-        return await self._operations.roster()
-
-    async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
-        """What operators did, newest first."""
-        return await self._operations.audit(before, limit)
-
-    async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
-        """Write a line of your own into the audit: what was done, on what, and by whom."""
-        await self._operations.note(action, subject, by, detail)
-
-    async def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
-        """What became of deliveries within a window, of one group or all, and how long they waited and ran.
-
-        ``15m`` and ``2h`` come in buckets of ten seconds, ``24h`` and ``7d`` in buckets of ten minutes.
-        """
-        return await self._measured.measures(window, group)
-
-    async def paces(self, over: Duration = "1m") -> PacesView:
-        """How fast each group goes: what became of its deliveries lately, up to two hours back."""
-        return await self._measured.paces(over)
-
-    async def metrics(self) -> str:
-        """What this process has counted, for Prometheus, and what is in the database where no other process tells it.
-
-        Needs the extra ``prometheus``. It tells what it can while the database is away.
-        """
-        return await self._measured.metrics()
+    def _look(self) -> None:
+        if _SDK in sys.modules:
+            self._observing.look()
 
 
-# Neither holds the app: who observes metrics, and a door, may outlive it.
-
-
-def _leases_held(of: weakref.ref[Numbers]) -> int:
+def leases_held(of: weakref.ref[Mainspring]) -> int:
+    """How many leases this process holds through an app, if that is still there."""
     app = of()
-    # Looked up, not asked for: who never held a lease has no part of it made.
+    # Looked up, not asked for: an app that never held a lease has no part of it made.
     sides = () if app is None else (vars(app), vars(app.sync))
     return sum(side["leases"].held for side in sides if "leases" in side)
-
-
-def _greet(of: weakref.ref[Numbers]) -> None:
-    app = of()
-    if app is not None and _SDK in sys.modules:
-        app._observing.look()  # noqa: SLF001 - of the same class

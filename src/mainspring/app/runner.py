@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,24 @@ def wake(workers: Iterable[Worker]) -> None:
     """Let them look whether something is due."""
     for worker in workers:
         worker.wake()
+
+
+@contextlib.asynccontextmanager
+async def at_work(worker: Worker, workers: list[Worker]) -> AsyncIterator[Worker]:
+    """Start a worker, have it among those of this process, and stop it at the end of the block."""
+    workers.append(worker)
+    try:
+        await worker.start()
+        yield worker
+    finally:
+        try:
+            await worker.stop()
+        except asyncio.CancelledError:
+            # The caller does not wait any longer: what runs is handed back rather than left to lapse.
+            await worker.stop_now()
+            raise
+        finally:
+            workers.remove(worker)
 
 
 def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:

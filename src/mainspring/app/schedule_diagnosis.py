@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
 from mainspring.app.diagnosis import Finding
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.overrides import Ignored
 from mainspring.model.symptom import Grade
 
 
 def of_schedules(app: Mainspring, spec: str) -> Iterator[Finding]:
     """The schedules in the code, and how the variables and the file go together with them."""
-    recurrences = app._recurrences  # noqa: SLF001 - of the same room: nobody outside needs what was not followed
+    recurrences = app._registry.recurrences  # noqa: SLF001 - of the same room: nobody outside needs what was not followed
     declared, ignored = recurrences.configured()
     if declared:
         yield Finding("schedules", "ok", f"{len(declared)} in {spec}: {', '.join(declared)}")

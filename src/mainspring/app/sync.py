@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
-from mainspring.app.app import Mainspring
 from mainspring.app.background import Background
-from mainspring.app.backlog import WhenFull
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.dead_letters import SyncDeadLetters
 from mainspring.app.desk import SyncGroups, SyncMessages
 from mainspring.app.joins import SyncJoins
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.workforce import SyncWorkers
-from mainspring.model.message import Keep
-from mainspring.timing.backoff import RetryPolicy
 
 if TYPE_CHECKING:
     from mainspring.app.fanouts import SyncFanouts
     from mainspring.app.inbox import SyncInbox
     from mainspring.app.leases import SyncLeases
-    from mainspring.app.queues.queue import SyncQueue
+    from mainspring.app.queues.queue import Queue, SyncQueue
+    from mainspring.app.queues.terms import QueueOptions
     from mainspring.app.schedules import SyncSchedules
 
 F = TypeVar("F", bound=Face[Any])
@@ -77,34 +75,16 @@ class Sync(Face[Mainspring]):
         return self._face(SyncFanouts, "fanouts")
 
     @overload
-    def queue(
-        self,
-        group: str,
-        *topics: Any,
-        type: type[T],
-        retry: RetryPolicy | str | None = None,
-        keep: Keep | None = None,
-        pending_limit: int | None = None,
-        when_full: WhenFull | None = None,
-    ) -> SyncQueue[T]: ...
+    def queue(self, group: str, *topics: Any, type: type[T], **options: Unpack[QueueOptions]) -> SyncQueue[T]: ...
 
     @overload
-    def queue(
-        self,
-        group: str,
-        *topics: Any,
-        type: Any = None,
-        retry: RetryPolicy | str | None = None,
-        keep: Keep | None = None,
-        pending_limit: int | None = None,
-        when_full: WhenFull | None = None,
-    ) -> SyncQueue[Any]: ...
+    def queue(self, group: str, *topics: Any, type: Any = None, **options: Unpack[QueueOptions]) -> SyncQueue[Any]: ...
 
-    def queue(self, group: str, *topics: Any, **options: Any) -> SyncQueue[Any]:
+    def queue(self, group: str, *topics: Any, type: Any = None, **options: Unpack[QueueOptions]) -> SyncQueue[Any]:
         """A work queue on a group, for code that blocks. See ``Mainspring.queue``."""
         from mainspring.app.queues.queue import SyncQueue
 
-        queue = self._target.queue(group, *topics, **options)
+        queue: Queue[Any] = self._target.queue(group, *topics, type=type, **options)
         return SyncQueue(queue, self._background, "app.sync.queue(…)", "app.queue(…)")
 
     publish: Final = blocking(Mainspring.publish)

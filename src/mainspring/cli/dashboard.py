@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mainspring.app.announcing import log_to_stderr, say
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.failures import Refused
 from mainspring.cli.loading import Spec
 from mainspring.cli.target import UNNAMED, Target

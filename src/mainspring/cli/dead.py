@@ -7,8 +7,8 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
-from mainspring.app.app import Mainspring
 from mainspring.app.envelope import MISSING
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.confirming import confirmed, progress
 from mainspring.cli.details import print_message
 from mainspring.cli.failures import Refused

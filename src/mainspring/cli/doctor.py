@@ -10,9 +10,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
 from mainspring.app.diagnosis import Finding, Value, mended, of_app, of_installation, of_surroundings, values
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import Setting
 from mainspring.app.schedule_diagnosis import of_schedules, of_schedules_unseen
 from mainspring.app.sources import Surroundings, look_around

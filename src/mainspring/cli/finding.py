@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.schedule_view import ScheduleView
 from mainspring.cli.failures import Refused
 from mainspring.cli.words import plain

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.failures import Refused
 from mainspring.cli.messages import NO_MATCH, Limit, check_limit
 from mainspring.cli.tables import Column, print_json, print_table, say

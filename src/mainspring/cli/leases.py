@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.confirming import confirmed
 from mainspring.cli.dead import Yes

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.failures import Refused, interruptible
 from mainspring.model.errors import MainspringError

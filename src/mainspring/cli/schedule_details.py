@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from rich.text import Text
 
-from mainspring.app.app import Mainspring
 from mainspring.app.calendar import named_days
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.schedule_view import ScheduleView
 from mainspring.cli.finding import remedy_for
 from mainspring.cli.instants import day_rule, in_zone, print_instants, stamp, zone_of

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mainspring.app.app import Mainspring
 from mainspring.app.envelope import MISSING
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.confirming import confirmed
 from mainspring.cli.dead import Yes
 from mainspring.cli.failures import Refused

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.sources import URL, look_around
 from mainspring.app.storages import read_url
 from mainspring.app.toml import OWN

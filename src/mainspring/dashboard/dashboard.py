@@ -11,8 +11,8 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
-from mainspring.app.app import Mainspring
 from mainspring.app.health import HealthLimits
+from mainspring.app.mainspring import Mainspring
 from mainspring.dashboard.answers import JSON, Problem, encode, problem_of
 from mainspring.dashboard.api.session import installed_version
 from mainspring.dashboard.assets import asset_response

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from starlette.types import Receive, Send
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.model.errors import MainspringError, NotOpen
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from mainspring.app.app import Mainspring
 from mainspring.app.health import Check, Health, HealthLimits
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.metrics import CONTENT_TYPE
 from mainspring.dashboard.answers import JSON, Problem, encode, plain, problem_of
 from mainspring.dashboard.paths import path_of

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from mainspring.app.app import Mainspring
 from mainspring.app.health import Health, HealthLimits
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.schedule_view import ScheduleView
 from mainspring.model.measures import MeasuresView, Window
 

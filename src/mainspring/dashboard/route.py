@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from starlette.requests import Request
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.dashboard.bulk import Bulks
 from mainspring.dashboard.pulse import Pulse
 from mainspring.dashboard.security.access_log import AccessLog

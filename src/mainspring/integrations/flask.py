@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from mainspring.app import runner
 from mainspring.app.announcing import again, announced, log_to_stderr, refused_count, say
-from mainspring.app.app import Mainspring
 from mainspring.app.batch_context import BatchContext
 from mainspring.app.config import AppOptions
 from mainspring.app.context import Context
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.middleware.chain import Middleware
 from mainspring.app.parent import MISTAKE
 from mainspring.app.resolvers import Resolver

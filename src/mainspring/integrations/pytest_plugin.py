@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from mainspring.app.app import Mainspring
+    from mainspring.app.mainspring import Mainspring
     from mainspring.app.testing.kit import Testing
 
 _OPTION = "mainspring_app"
@@ -51,7 +51,7 @@ def mainspring(mainspring_app: Mainspring, mainspring_tx: object) -> Iterator[Te
 
 
 def _found(named: str) -> Mainspring:
-    from mainspring.app.app import Mainspring
+    from mainspring.app.mainspring import Mainspring
 
     try:
         app = pkgutil.resolve_name(named)

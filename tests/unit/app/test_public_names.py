@@ -20,7 +20,7 @@ def test_a_name_that_is_not_there_says_so() -> None:
 @pytest.mark.parametrize(
     ("program", "unneeded"),
     [
-        ("import mainspring", ["asyncio", "msgspec", "mainspring.app.app"]),
+        ("import mainspring", ["asyncio", "msgspec", "mainspring.app.mainspring"]),
         (
             "from mainspring import Mainspring",
             ["asyncpg", "mainspring.storage.sqlite", "pydantic", "uvloop", "mainspring.runtime.worker"],

@@ -12,7 +12,7 @@ from mainspring.app.consumers import Consumers
 from mainspring.app.door import Door
 from mainspring.app.queues.custody import Custody
 from mainspring.app.queues.room import Room
-from mainspring.app.queues.terms import Terms
+from mainspring.app.queues.terms import QueueOptions, Terms
 from mainspring.app.transactions import Transactions
 from mainspring.model.errors import Conflict
 from mainspring.telemetry.measures import Meters
@@ -45,9 +45,9 @@ class Queues:
         self._clock = clock
         self._workers = workers
 
-    def make(self, group: str, topics: tuple[Any, ...], **options: Any) -> Custody[Any]:
+    def make(self, group: str, topics: tuple[Any, ...], type: Any, options: QueueOptions) -> Custody[Any]:
         """What is behind ``app.queue(group, *topics, …)``; raises what is wrong with it."""
-        terms = Terms(group, topics, self._catalogue, self._options, **options)
+        terms = Terms(group, topics, self._catalogue, self._options, type, options)
         owner = next((each for each in self._consumers if each.group == terms.group), None)
         if owner is not None:
             raise Conflict(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
-from mainspring.app.backlog import PendingLimit, read_pending_limit
+from mainspring.app.backlog import PendingLimit, WhenFull, read_pending_limit
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consumers import retry_policy
 from mainspring.app.names import check_group, check_pattern
-from mainspring.app.options import choice
+from mainspring.app.options import choice, refuse_unknown
 from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Delivery, Keep
 from mainspring.model.roster import seat
@@ -19,6 +19,19 @@ from mainspring.model.standing import Declarer
 from mainspring.model.views import Declaration
 from mainspring.storage.codec import Decode
 from mainspring.timing.backoff import MESSAGES, RetryPolicy
+
+
+class QueueOptions(TypedDict, total=False):
+    """Options of ``app.queue`` beside its payload's ``type``."""
+
+    retry: RetryPolicy | str | None
+    """How failures are retried: a policy, or the name of a preset ["messages"]."""
+    keep: Keep | None
+    """How much history its deliveries leave [the app's]."""
+    pending_limit: int | None
+    """At how many waiting deliveries it is full, as for a consumer."""
+    when_full: WhenFull | None
+    """Whether a publisher waits or is refused when it is full, as for a consumer."""
 
 
 class Terms:
@@ -30,16 +43,14 @@ class Terms:
         topics: tuple[Any, ...],
         catalogue: Catalogue,
         options: Options,
-        *,
         type: Any,
-        retry: object,
-        keep: object,
-        pending_limit: object,
-        when_full: object,
+        given: QueueOptions,
     ) -> None:
         self.group: str = check_group(group)
+        refuse_unknown(given, QueueOptions.__annotations__.keys(), f"app.queue({self.group!r})")
+        retry, keep = given.get("retry"), given.get("keep")
         self.topics: tuple[str, ...] = tuple(dict.fromkeys(_patterns(topics, catalogue)))
-        limits = {"pending_limit": pending_limit, "when_full": when_full}
+        limits = {name: given.get(name) for name in ("pending_limit", "when_full")}
         self.pending_limit: PendingLimit | None = read_pending_limit(limits, f"app.queue({self.group!r})")
         if self.pending_limit is not None and not self.topics:
             raise BadOption(

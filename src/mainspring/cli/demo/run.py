@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.demo.journal import Journal
 from mainspring.cli.demo.shop import GROUPS, REPORT, Customers, build
 from mainspring.cli.demo.summary import add_up, print_summary

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.demo.journal import Journal
 from mainspring.cli.demo.shop import GROUPS, REPORT, ZONE, books
 from mainspring.cli.demo.view import GroupLine, total_of

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from mainspring.app.app import Mainspring
 from mainspring.app.diagnosis import values
 from mainspring.app.health import Status
+from mainspring.app.mainspring import Mainspring
 from mainspring.cli.words import first_line
 from mainspring.model.measures import PacesView
 from mainspring.model.views import Counts, GroupView, Roster, Tally

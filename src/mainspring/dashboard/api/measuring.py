@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from mainspring.app.app import Mainspring
+from mainspring.app.mainspring import Mainspring
 from mainspring.dashboard.answers import shown
 from mainspring.dashboard.api.shapes import Percentiles
 from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView

@@ -19,7 +19,7 @@ except ImportError as _error:
 from mainspring.integrations.django.project import django_app, project_app
 
 if TYPE_CHECKING:
-    from mainspring.app.app import Mainspring
+    from mainspring.app.mainspring import Mainspring
 
     app: Mainspring
     """The project's app."""

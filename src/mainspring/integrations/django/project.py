@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from django.utils.module_loading import import_string
 
-from mainspring.app.app import Mainspring
 from mainspring.app.config import AppOptions
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.middleware.chain import Middleware
 from mainspring.app.resolvers import Resolver
 from mainspring.integrations.django.connections import FreshConnections

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db import connections
 
-from mainspring.app.app import Mainspring
 from mainspring.app.config import Options
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.storages import ddl, migration_table
 from mainspring.integrations.django.databases import Location, is_in_memory
 from mainspring.integrations.django.project import project_app

@@ -1,27 +1,26 @@
-"""Registering: message types, consumers and hooks, everything checked where it is written."""
+"""Registering: message types, consumers and schedules, everything checked where it is written."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mainspring.app import discovery
 from mainspring.app.catalogue import Catalogue
 from mainspring.app.classes import Consumer
 from mainspring.app.config import Options
 from mainspring.app.consumed import ClassSender, Consumed, Registrar
 from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
 from mainspring.app.envelope import Envelope
-from mainspring.app.hooks import EventName, F, kind_of, subscribe
 from mainspring.app.post import Post
 from mainspring.app.registration import Registration
 from mainspring.model.errors import BadOption, Misuse
-from mainspring.telemetry.bus import Bus
 
 if TYPE_CHECKING:
+    from mainspring.app.advancing import Advancing
+    from mainspring.app.fanout import FanoutCode
+    from mainspring.app.planning import Coordinator
     from mainspring.app.recurring import Recurrences, RecurringOptions
     from mainspring.app.timings import RhythmOption
     from mainspring.runtime.schedules.reconciling import Declared
@@ -30,38 +29,55 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 
 
-class Registering:
-    """The half of an app that is written down at import: it connects to nothing and decides everything once."""
+class Registry:
+    """What an app's code declares at import: it connects to nothing and decides everything once."""
 
-    _catalogue: Catalogue
-    _consumers: Consumers
-    _workers: list[Worker]
-    _post: Post
-    _bus: Bus
-    _options: Options
-    _envelope: Envelope
-    _front: Self | None = None
-    """The app itself, where this is its twin on the background loop: what code declares is declared there."""
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        consumers: Consumers,
+        options: Options,
+        envelope: Envelope,
+        workers: Sequence[Worker],
+        post: Callable[[], Post],
+        advancing: Callable[[], Advancing],
+        coordinator: Callable[[], Coordinator],
+    ) -> None:
+        self._catalogue = catalogue
+        self._consumers = consumers
+        self._options = options
+        self._envelope = envelope
+        self._workers = workers
+        self._post = post
+        self._advancing = advancing
+        self._coordinator = coordinator
 
     @functools.cached_property
-    def _recurrences(self) -> Recurrences:
-        if self._front is not None:
-            return self._front._recurrences  # noqa: SLF001 - of the same class
-        # Only who has schedules pays for what reads them.
+    def recurrences(self) -> Recurrences:
+        """The schedules of code and configuration. Only an app that has some imports what reads them."""
         from mainspring.app.recurring import Recurrences
 
         return Recurrences(self._envelope, self._options.schedules)
 
-    def _scheduled(self) -> dict[str, Declared]:
+    @property
+    def known_recurrences(self) -> Recurrences | None:
+        """The same; None where nothing has asked for them yet."""
+        return vars(self).get("recurrences")
+
+    def scheduled(self) -> Mapping[str, Declared]:
         """What code and configuration say of schedules, by their stored names."""
-        is_used = "_recurrences" in vars(self._front or self) or self._options.schedules
-        return self._recurrences.declared() if is_used else {}
+        is_used = self.known_recurrences is not None or self._options.schedules
+        return self.recurrences.declared() if is_used else {}
 
-    def message(self, topic: str, *, codec: str | None = None, version: int = 1) -> Callable[[M], M]:
-        """Say which topic a type is published on, so that ``publish(value)`` needs no string.
+    @functools.cached_property
+    def fanouts(self) -> FanoutCode:
+        """The fan-outs of code, imported by an app that has some."""
+        from mainspring.app.fanout import FanoutCode
 
-        ``codec`` is the content type of one of the app's ``codecs`` [JSON], ``version`` that of the type's fields.
-        """
+        return FanoutCode(self, self._consumers, self._advancing(), self._coordinator)
+
+    def message(self, topic: str, codec: str | None, version: int) -> Callable[[M], M]:
+        """See ``Mainspring.message``."""
 
         def register(kind: M) -> M:
             self._catalogue.register(kind, topic, codec, version)
@@ -70,7 +86,7 @@ class Registering:
         return register
 
     def upcaster(self, kind: Any, version: int) -> Callable[[M], M]:
-        """Register what turns this version of a message type into the next one: a function from a dict to a dict."""
+        """See ``Mainspring.upcaster``."""
 
         def register(function: M) -> M:
             self._catalogue.add_upcaster(kind, version, function)
@@ -78,12 +94,8 @@ class Registering:
 
         return register
 
-    def consumer(self, *topics: str | type | Any, **options: Unpack[ConsumerOptions]) -> Registrar:
-        """Register a handler for topics, patterns (``orders.*``, ``orders.#``) and message types.
-
-        Without any, the topic is that of the type its payload is annotated with. The signature and the options are
-        checked here; the function stays callable as it was.
-        """
+    def consumer(self, topics: tuple[str | type | Any, ...], options: ConsumerOptions) -> Registrar:
+        """See ``Mainspring.consumer``."""
         check_options(options)
         if len(topics) == 1 and inspect.isroutine(topics[0]):
             raise BadOption(
@@ -105,19 +117,9 @@ class Registering:
 
         return cast("Registrar", register)
 
-    def _consumed(self, plain: Any, registration: Registration) -> Any:
-        if inspect.isclass(plain):
-            # It stays the class it is, and learns to send to itself.
-            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post)
-            return plain
-        return Consumed(plain, registration, self._post)
-
-    def recurring(self, rhythm: RhythmOption, **options: Unpack[RecurringOptions]) -> Registrar:
-        """Register a handler that runs on a rhythm: a cron expression, or an interval, ``every("90s")``.
-
-        It is a consumer like any other, and its occurrences are messages. Everything is checked here.
-        """
-        recurrences = self._recurrences
+    def recurring(self, rhythm: RhythmOption, options: RecurringOptions) -> Registrar:
+        """See ``Mainspring.recurring``."""
+        recurrences = self.recurrences
         recurrences.check(rhythm, options)
         topics = recurrences.topics(options)
         own = {name: value for name, value in options.items() if name in ConsumerOptions.__annotations__}
@@ -143,22 +145,9 @@ class Registering:
 
         return cast("Registrar", register)
 
-    def include(self, module: ModuleType | str) -> list[str]:
-        """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
-        return discovery.include(module)
-
-    @overload
-    def on(self, event: EventName) -> Callable[[F], F]: ...
-
-    @overload
-    def on(self, event: EventName, hook: F) -> F: ...
-
-    def on(self, event: EventName, hook: F | None = None) -> F | Callable[[F], F]:
-        """Call the function, plain or async, with every event of this name that a worker of this process settles.
-
-        The events are in ``mainspring.events``. What a hook raises is logged and changes nothing.
-        """
-        kind_of(event)  # here, not where the function is given
-        if hook is None:
-            return lambda hook: subscribe(self._bus, event, hook)
-        return subscribe(self._bus, event, hook)
+    def _consumed(self, plain: Any, registration: Registration) -> Any:
+        if inspect.isclass(plain):
+            # It stays the class it is, and learns to send to itself.
+            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post())
+            return plain
+        return Consumed(plain, registration, self._post())

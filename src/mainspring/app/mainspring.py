@@ -1,0 +1,449 @@
+"""``Mainspring``: the one object an application makes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from uuid import UUID
+
+from mainspring.app import discovery, runner
+from mainspring.app.background import Background
+from mainspring.app.bulk import Progress
+from mainspring.app.catalogue import Catalogue, read_codecs
+from mainspring.app.config import AppOptions, Options
+from mainspring.app.configuring import configure
+from mainspring.app.consumed import Registrar
+from mainspring.app.consumers import ConsumerOptions, Consumers
+from mainspring.app.dead_letters import DeadLetters
+from mainspring.app.desk import Groups, Messages
+from mainspring.app.door import Door
+from mainspring.app.envelope import MISSING, Envelope, PublishOptions
+from mainspring.app.fan_in import FanIn
+from mainspring.app.following import Addressed, JoinOptions
+from mainspring.app.health import Health, HealthLimits
+from mainspring.app.hooks import EventName, F, kind_of, subscribe
+from mainspring.app.joins import Joins
+from mainspring.app.middleware.chain import Middleware, PublishChain, check_middleware
+from mainspring.app.numbers import Numbers, leases_held
+from mainspring.app.operations import Operations
+from mainspring.app.post import REASON, Behind, Post
+from mainspring.app.registration import Registration
+from mainspring.app.registry import M, Registry
+from mainspring.app.resolvers import Resolver, read_resolver
+from mainspring.app.storages import open_storage, opener
+from mainspring.app.transactions import Transactions
+from mainspring.app.url_function import UrlFunction, told
+from mainspring.app.workforce import Workers
+from mainspring.model.errors import Misuse
+from mainspring.model.join import JoinReceipt
+from mainspring.model.measures import MeasuresView, PacesView, Window
+from mainspring.model.message import Cancelled, Receipt
+from mainspring.model.retention import Pruned, Retention
+from mainspring.model.views import AuditView, Declaration, Roster, Tally
+from mainspring.storage.codec import Codec
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.tracing import Tracing
+from mainspring.timing.clock import ReplaceableClock, SystemClock
+from mainspring.timing.duration import Duration
+
+if TYPE_CHECKING:
+    # Only who works needs the runtime: a process that publishes starts without it.
+    from mainspring.app.advancing import Advancing
+    from mainspring.app.fanout import FanoutOptions, FanoutRegistrar
+    from mainspring.app.fanouts import Fanouts
+    from mainspring.app.inbox import Inbox
+    from mainspring.app.leases import Leases
+    from mainspring.app.planning import Coordinator
+    from mainspring.app.queues.queue import Queue
+    from mainspring.app.queues.queues import Queues
+    from mainspring.app.queues.terms import QueueOptions
+    from mainspring.app.recurring import RecurringOptions
+    from mainspring.app.schedules import Schedules
+    from mainspring.app.sync import Sync
+    from mainspring.app.testing.kit import Testing
+    from mainspring.app.timings import RhythmOption
+    from mainspring.runtime.worker import Worker
+
+T = TypeVar("T")
+
+
+class Mainspring:
+    """An application's messages, on one database.
+
+    Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
+    consumes, ``app.run()`` does so as a script.
+    """
+
+    def __init__(
+        self,
+        url: str | UrlFunction | None = None,
+        *,
+        resolver: Resolver | object = None,
+        codecs: Iterable[Codec] = (),
+        middleware: Sequence[Middleware] = (),
+        **options: Unpack[AppOptions],
+    ) -> None:
+        from mainspring.app.sync import Sync
+
+        self._options, self._address = configure(told(url) if callable(url) else url, options)
+        self._clock = ReplaceableClock(SystemClock())
+        self._catalogue = Catalogue(read_codecs(codecs))
+        self._middleware = check_middleware(middleware)
+        self._bus = Bus()
+        resolving = None if resolver is None else read_resolver(resolver)
+        self._consumers = Consumers(self._catalogue, self._options, resolving, self._middleware)
+        self._workers: list[Worker] = []
+        # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
+        self._wake = functools.partial(runner.wake, self._workers)
+        storage, scripts = open_storage(self._address, self._options)
+        tracing = Tracing(self._options.tracing)
+        self._chain = PublishChain(self._middleware, tracing)
+        build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
+        self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
+        self._transactions = Transactions(self._address.engine, scripts, self._committed)
+        self._numbers = Numbers(self._options.name, self._door, functools.partial(leases_held, weakref.ref(self)))
+        self._numbers.count(self._door, self._back, self._transactions)
+        declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)
+        self._registry = Registry(*declared, lambda: self._post, self._advancing, lambda: self._coordinator)
+        background = Background(self._back)
+        # The same app as the background loop sees it: its database is open on that loop.
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin._work_on(self._back)
+        self._work_on(self._door, Behind(twin._post, background))
+        self.sync: Sync = Sync(twin, background)
+        """Everything that is awaited here, for code that blocks."""
+
+    def _work_on(self, door: Door, blocking: Behind | None = None) -> None:
+        self._door = door
+        fan_in, backlogs = FanIn(self._consumers, self._envelope), self._consumers.backlogs
+        where = (door, self._envelope, self._catalogue, self._transactions, self._clock)
+        self._post = Post(*where, fan_in, backlogs, blocking, self._chain)
+        self._operations = Operations(
+            door, self._consumers, self._options, self._address, self._workers, self._registry.scheduled
+        )
+        self.messages: Messages = Messages(door, self._post)
+        """Reading what is stored."""
+        self.dead: DeadLetters = DeadLetters(door, self._envelope)
+        """The dead letters."""
+        self.groups: Groups = Groups(door)
+        """The declared groups."""
+
+    def __repr__(self) -> str:
+        """For people: without secrets."""
+        return f"<Mainspring {self._options.name!r} on {self._address.shown}>"
+
+    @property
+    def options(self) -> Options:
+        """The options, as read."""
+        return self._options
+
+    # --- registering ---------------------------------------------------------------------------------------
+
+    def message(self, topic: str, *, codec: str | None = None, version: int = 1) -> Callable[[M], M]:
+        """Say which topic a type is published on, so that ``publish(value)`` needs no string.
+
+        ``codec`` is the content type of one of the app's ``codecs`` [JSON], ``version`` that of the type's fields.
+        """
+        return self._registry.message(topic, codec, version)
+
+    def upcaster(self, kind: Any, version: int) -> Callable[[M], M]:
+        """Register what turns this version of a message type into the next one: a function from a dict to a dict."""
+        return self._registry.upcaster(kind, version)
+
+    def consumer(self, *topics: str | type | Any, **options: Unpack[ConsumerOptions]) -> Registrar:
+        """Register a handler for topics, patterns (``orders.*``, ``orders.#``) and message types.
+
+        Without any, the topic is that of the type its payload is annotated with. The signature and the options are
+        checked here; the function stays callable as it was.
+        """
+        return self._registry.consumer(topics, options)
+
+    def recurring(self, rhythm: RhythmOption, **options: Unpack[RecurringOptions]) -> Registrar:
+        """Register a handler that runs on a rhythm: a cron expression, or an interval, ``every("90s")``.
+
+        It is a consumer like any other, and its occurrences are messages. Everything is checked here.
+        """
+        return self._registry.recurring(rhythm, options)
+
+    def fanout(self, topic: str, work_key: str | None = None, **options: Unpack[FanoutOptions]) -> FanoutRegistrar:
+        """Register a planner: a function that yields the shards whose work is due on a rhythm, ``cron`` or ``every``.
+
+        It yields shards as text, or (shard, work) pairs where ``work_key`` is left out. Every shard that is due gets a
+        slice, a message; who handles them is registered by ``@planner.slices()``.
+        """
+        return self._registry.fanouts.registrar(topic, work_key, options)
+
+    def include(self, module: ModuleType | str) -> list[str]:
+        """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
+        return discovery.include(module)
+
+    @overload
+    def on(self, event: EventName) -> Callable[[F], F]: ...
+
+    @overload
+    def on(self, event: EventName, hook: F) -> F: ...
+
+    def on(self, event: EventName, hook: F | None = None) -> F | Callable[[F], F]:
+        """Call the function, plain or async, with every event of this name that a worker of this process settles.
+
+        The events are in ``mainspring.events``. What a hook raises is logged and changes nothing.
+        """
+        kind_of(event)  # here, not where the function is given
+        if hook is None:
+            return lambda hook: subscribe(self._bus, event, hook)
+        return subscribe(self._bus, event, hook)
+
+    # --- publishing ----------------------------------------------------------------------------------------
+
+    async def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
+        """Publish a message of a registered type, or a payload on a topic.
+
+        With ``tx`` it joins that transaction; without, it is durable when the call returns. See PublishOptions.
+        """
+        return await self._post.publish(message, payload, options)
+
+    async def publish_many(
+        self, messages: Iterable[object], *, spread: Duration | None = None, **options: Unpack[PublishOptions]
+    ) -> list[Receipt]:
+        """Publish many messages, or (topic, payload) pairs, under the same options.
+
+        ``spread`` spaces their due times evenly over that time. All are checked before any is stored; without ``tx``
+        they are then stored in batches, each all or none.
+        """
+        return await self._post.publish_many(messages, spread, options)
+
+    async def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
+        """Send to each member, a ``(consumer, payload)``, and let one consumer follow, once, when all have ended.
+
+        ``then`` follows when all are done, otherwise ``failed``. A member ends when it is done, buried, cancelled or
+        expired. All members are stored, with what follows, or none.
+        """
+        return await self._post.fan_in(members, options)
+
+    async def cancel(
+        self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
+    ) -> Cancelled:
+        """Cancel by message id, or by topic (or type) and ``key``: what waits goes, what runs is asked to stop."""
+        return await self._post.cancel(which, key, reason, tx)
+
+    # --- opening and working -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Open for publishing."""
+        await self._door.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close behind the last one inside."""
+        await self._door.leave()
+
+    @contextlib.asynccontextmanager
+    async def worker(self, *, groups: Collection[str] | None = None, name: str | None = None) -> AsyncIterator[Worker]:
+        """Open, declare the groups and consume, all of them or only these, until the block ends."""
+        self._catalogue.check()
+        chosen = self._consumers.chosen(groups)
+        if not chosen:
+            raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
+        if self._door.stand_in is not None:
+            # In a test nothing runs but what the kit runs: a lifespan that starts a worker is harmless there.
+            yield await self._hire(chosen, name)
+            return
+        async with (
+            self,
+            self._numbers.observed(),
+            runner.at_work(await self._hire(chosen, name), self._workers) as worker,
+        ):
+            yield worker
+
+    def run(self, *, groups: Collection[str] | None = None) -> None:
+        """Work until SIGTERM or SIGINT: the first lets handlers finish, the second does not. Blocks."""
+        runner.run(self.worker(groups=groups))
+
+    async def _hire(self, chosen: Sequence[Registration], name: str | None) -> Worker:
+        from mainspring.app.hiring import hire
+
+        storage = await self._door.storage("app.worker()")
+        scheduled, meters = self._registry.scheduled(), self._numbers.meters
+        return hire(storage, chosen, name, self._options, self._post, scheduled, self._bus, meters)
+
+    # --- parts, imported on first use ----------------------------------------------------------------------
+
+    @functools.cached_property
+    def schedules(self) -> Schedules:
+        """What runs on a rhythm: to look at, and to steer while everything runs."""
+        from mainspring.app.schedules import Schedules
+        from mainspring.app.wishes import Wishes
+
+        name, recurrences = self._options.name, self._registry.recurrences
+        wishes = Wishes(self._envelope, self._consumers, recurrences, name)
+        return Schedules(self._door, self._transactions, wishes, recurrences, name, self._workers)
+
+    @functools.cached_property
+    def workers(self) -> Workers:
+        """Who is at work: to look at, and to drain."""
+        from mainspring.app.workforce import Workers
+
+        return Workers(self._door)
+
+    @functools.cached_property
+    def inbox(self) -> Inbox:
+        """Messages of others, each processed once however often it is sent."""
+        from mainspring.app.inbox import Inbox
+
+        return Inbox(self._door, self._transactions, self._options.name, self._bus)
+
+    @functools.cached_property
+    def joins(self) -> Joins:
+        """The joins that are open."""
+        return Joins(self._door)
+
+    @functools.cached_property
+    def leases(self) -> Leases:
+        """Named exclusive holds: one holder at a time, with an epoch to fence what it does."""
+        from mainspring.app.leases import Leases
+
+        return Leases(self._door, self._transactions, self._clock)
+
+    @functools.cached_property
+    def fanouts(self) -> Fanouts:
+        """One rhythm over many shards: how far each has come, and how they are planned."""
+        from mainspring.app.fanouts import Fanouts
+
+        return Fanouts(self._door, self._registry.fanouts, self.schedules, self._coordinator, self._post)
+
+    @overload
+    def queue(self, group: str, *topics: Any, type: type[T], **options: Unpack[QueueOptions]) -> Queue[T]: ...
+
+    @overload
+    def queue(self, group: str, *topics: Any, type: Any = None, **options: Unpack[QueueOptions]) -> Queue[Any]: ...
+
+    def queue(self, group: str, *topics: Any, type: Any = None, **options: Unpack[QueueOptions]) -> Queue[Any]:
+        """A work queue on a group: its deliveries are claimed and settled by code of yours, without a worker.
+
+        It subscribes to the topics, patterns and message types; without any the group must be there. Payloads are read
+        as ``type`` [the one of their topic]; failures are tried again by ``retry`` ["messages"]; ``keep`` is how much
+        history its deliveries leave [the app's]; ``pending_limit`` and ``when_full`` are those of a consumer.
+        """
+        from mainspring.app.queues.queue import Queue
+
+        return Queue(self._queues.make(group, topics, type, options))
+
+    # --- testing -------------------------------------------------------------------------------------------
+
+    def testing(
+        self,
+        *,
+        tx: Any = None,
+        start: datetime | None = None,
+        patience: Duration = "5s",
+        limit: int = 10_000,
+        committed: bool = False,
+    ) -> Testing:
+        """A kit for one test: ``with app.testing() as kit:`` puts the app on memory, with a clock in your hand.
+
+        With ``tx`` every statement runs in that transaction of yours, and each handler in a savepoint; what others have
+        committed is left alone, unless ``committed`` says that it runs too. The clock begins at ``start`` [now]. A
+        handler may take ``patience`` of real time; ``limit`` runs at one instant are endless.
+        """
+        from mainspring.app.testing.kit import Testing
+        from mainspring.app.testing.stage import House
+
+        doors, recurrences = (self._door, self._back), lambda: self._registry.known_recurrences
+        code = (self._transactions, self._consumers, self._catalogue, self._post, self._bus, self._options)
+        house = House(doors, self._clock, *code, recurrences)
+        return Testing(house, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
+
+    # --- operating -----------------------------------------------------------------------------------------
+
+    async def migrate(self) -> list[str]:
+        """Bring the tables up to date, and return the names of the migrations applied. Opens by itself."""
+        return await self._operations.migrate()
+
+    async def declare(self) -> list[Declaration]:
+        """Make groups, subscriptions and schedules known without starting a worker. Opens by itself."""
+        return await self._operations.declare()
+
+    async def health(self, limits: HealthLimits | None = None) -> Health:
+        """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
+        return await self._operations.health(limits)
+
+    async def prune(
+        self,
+        retention: Retention | None = None,
+        *,
+        topic: str | None = None,
+        by: str = "app",
+        progress: Progress | None = None,
+    ) -> Pruned:
+        """Remove what is older than the retention says [the app's], of topics or all. Audited with ``by``."""
+        return await self._operations.prune(retention, topic, by, progress)
+
+    async def tally(self, cap: int = 100_000) -> Tally:
+        """Every group's deliveries by state, each counted up to ``cap``."""
+        return await self._operations.tally(cap)
+
+    async def roster(self) -> Roster:
+        """The declared groups and the workers that reported themselves."""
+        return await self._operations.roster()
+
+    async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
+        """What operators did, newest first."""
+        return await self._operations.audit(before, limit)
+
+    async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
+        """Write a line of your own into the audit: what was done, on what, and by whom."""
+        await self._operations.note(action, subject, by, detail)
+
+    async def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
+        """What became of deliveries within a window, of one group or all, and how long they waited and ran.
+
+        ``15m`` and ``2h`` come in buckets of ten seconds, ``24h`` and ``7d`` in buckets of ten minutes.
+        """
+        return await self._numbers.measures(self._door, window, group)
+
+    async def paces(self, over: Duration = "1m") -> PacesView:
+        """How fast each group goes: what became of its deliveries lately, up to two hours back."""
+        return await self._numbers.paces(self._door, over)
+
+    async def metrics(self) -> str:
+        """What this process has counted, for Prometheus, and what is in the database where no other process tells it.
+
+        Needs the extra ``prometheus``. It tells what it can while the database is away.
+        """
+        return await self._numbers.metrics(self._door)
+
+    def _advancing(self) -> Advancing:
+        from mainspring.app.advancing import Advancing
+
+        return Advancing(self._door, self._transactions)
+
+    def _committed(self) -> None:
+        # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
+        # asleep between the publish and the commit, when there was nobody to ring for.
+        self._wake()
+        if not self._door.rouse():
+            self._back.rouse()
+
+    @functools.cached_property
+    def _queues(self) -> Queues:
+        from mainspring.app.queues.queues import Queues
+
+        consumers, catalogue, options = self._consumers, self._catalogue, self._options
+        clock, workers, meters = self._clock, self._workers, self._numbers.meters
+        return Queues(self._door, self._transactions, consumers, catalogue, options, clock, workers, meters)
+
+    @functools.cached_property
+    def _coordinator(self) -> Coordinator:
+        from mainspring.app.planning import Coordinator
+
+        return Coordinator(self._door, self.leases, self._envelope, self._wake, self._chain.carried)
