@@ -41,10 +41,10 @@ class Background:
         self._unheld: weakref.finalize[[], Background] | None = None
         _backgrounds.add(self)
 
-    def run(self, work: Work[T], call: str, twin: str) -> T:
-        """Await the work on the background loop and return its answer; a coroutine is told to await ``twin``."""
+    def run(self, work: Work[T], call: str, instead: str) -> T:
+        """Await the work on the background loop and return its answer; a coroutine is told what to write ``instead``."""
         if in_loop():
-            raise Misuse(f"{call} would block the event loop it is called on: write `await {twin}`")
+            raise Misuse(f"{call} would block the event loop it is called on: write {instead}")
         if (stand_in := self._door.stand_in) is not None:
             return stand_in.wait_for(work)
         with self._changed:

@@ -37,7 +37,7 @@ class Face(Generic[S_co]):
         return options.get("tx")
 
     def _wait_for(self, work: Work[R], call: str) -> R:
-        return self._background.run(work, f"{self._here}.{call}", f"{self._there}.{call}")
+        return self._background.run(work, f"{self._here}.{call}", f"`await {self._there}.{call}`")
 
 
 def blocking(

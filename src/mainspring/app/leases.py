@@ -297,7 +297,7 @@ class SyncLease(AnyLease):
             raise LeaseLost(self.name, self.epoch, why)
 
     def _wait_for(self, work: Callable[[], Awaitable[T]], call: str) -> T:
-        return self._background.run(work, f"lease.{call}", f"lease.{call}` on a lease of `app.leases")
+        return self._background.run(work, f"lease.{call}", f"`await lease.{call}` on a lease of app.leases")
 
 
 class SyncGuard(AnyGuard):
@@ -348,8 +348,9 @@ class SyncLeases(Face[Leases]):
 
     def take(self, asked: Asked) -> SyncLease:
         """Acquire it, waiting as long as was said."""
-        call = "app.sync.leases.hold(…)"
         name, holding = self._background.run(
-            lambda: self._target.take(asked, "app.sync.leases.hold()"), call, "app.leases.hold(…)"
+            lambda: self._target.take(asked, "app.sync.leases.hold()"),
+            "app.sync.leases.hold(…)",
+            "`async with app.leases.hold(…)`",
         )
         return SyncLease(name, holding, self._target, self._background)

@@ -243,10 +243,8 @@ WIRING = {
         "testing",
     }
     | {"worker", "close"},
-    "schedules": {"join", "join_enter", "join_sheet", "write"},
-    "inbox": {"begin", "callers", "finish", "give_up", "join", "join_mark", "mark"},
-    "leases": {"asked", "attempt", "confirm", "confirm_blocking", "give_back", "held", "is_kept", "leave", "left"}
-    | {"renew", "take"},
+    "inbox": {"begin", "callers", "finish", "give_up", "mark"},
+    "leases": {"asked", "attempt", "confirm", "give_back", "held", "is_kept", "leave", "left"} | {"renew", "take"},
     "joins": {"unknown"},
     "queue": {"group", "topics"},
 }

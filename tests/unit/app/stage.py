@@ -81,7 +81,7 @@ class OnTheSpot(Background):
 
     def __init__(self) -> None: ...
 
-    def run(self, work: Work[T], call: str, twin: str) -> T:
+    def run(self, work: Work[T], call: str, instead: str) -> T:
         return at_once(work)
 
 

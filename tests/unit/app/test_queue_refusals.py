@@ -136,7 +136,7 @@ async def test_a_queue_needs_an_open_app_and_blocking_calls_no_loop() -> None:
 
     with pytest.raises(errors.NotOpen, match=r"queue\.claim\(\) needs an open app"):
         await app.queue("billing", "orders.*").claim()
-    with pytest.raises(errors.Misuse, match=r"app\.sync\.queue\(…\)\.claim\(…\) would block the event loop"):
+    with pytest.raises(errors.Misuse, match=r"app\.sync\.queue\(…\)\.claim\(\) would block the event loop"):
         app.sync.queue("billing", "orders.*").claim()
 
 
