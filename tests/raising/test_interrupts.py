@@ -44,8 +44,11 @@ async def begin():
     await app.__aenter__()
     working = app.worker()
     await working.__aenter__()
-    await app.publish("work", "one")
     return working
+
+async def go():
+    await app.publish("work", "one")
+    await asyncio.sleep(100)
 
 async def end(working):
     await working.__aexit__(None, None, None)
@@ -55,7 +58,7 @@ async def end(working):
 loop = asyncio.new_event_loop()
 working = loop.run_until_complete(begin())
 try:
-    loop.run_until_complete(asyncio.sleep(100))
+    loop.run_until_complete(go())
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 loop.run_until_complete(end(working))
