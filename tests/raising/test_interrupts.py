@@ -26,6 +26,7 @@ from mainspring import Mainspring
 # A shell without job control starts its children deaf to SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 app = Mainspring("memory://", name="work", grace="100s")
+app.on("dead", lambda _: print("dead", flush=True))
 
 def compute(kind):
     print("started", flush=True)
@@ -65,7 +66,7 @@ loop.run_until_complete(end(working))
 """
 
 TWICE = """
-@app.consumer("work", group="work")
+@app.consumer("work", group="work", retry="none")
 async def work(kind: str) -> None:
     print("started", flush=True)
     try:
@@ -171,6 +172,7 @@ def test_the_second_one_ends_the_program_while_a_handler_computes(tmp_path: Path
 
     code, said = program.ended()
     assert (code, said[-1]) == (0, "interrupted")
+    assert "dead" not in said
 
 
 def test_a_worker_that_is_never_stopped_does_not_keep_asyncio_run_from_ending(tmp_path: Path) -> None:
