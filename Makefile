@@ -9,11 +9,11 @@ READY := $(VENV)/ready.stamp
 
 WORKERS ?= 4
 ARGS ?=
-CODE := $(wildcard src tests benchmarks examples)
+CODE := $(wildcard src tests benchmarks examples mutants)
 DEBIAN_PACKAGES := pgbouncer chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench services lock clean
+.PHONY: help demo test check mutants bench services lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -32,6 +32,9 @@ check: $(READY) ## lint, format, types, public types, import rules
 	$(BIN)/mypy $(CODE)
 	$(INSIDE) pyright --verifytypes mainspring --ignoreexternal
 	$(BIN)/lint-imports
+
+mutants: $(READY) ## break the rules that matter one by one: the tests must notice (ARGS="--only lease")
+	@$(BIN)/python -m mutants $(ARGS)
 
 bench: $(READY) ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -10,7 +10,7 @@ import pytest
 from mainspring.dashboard import Identity
 from mainspring.dashboard.security.access_log import AccessLog, Refused
 from tests.dashboard.browser import Browser
-from tests.dashboard.clocked import Clocked
+from tests.dashboard.clocked import Clocked, settled
 from tests.dashboard.scene import BASE, CSRF, OPERATOR, VIEWER, Scene, opened
 
 GUESS = "a-guess-that-is-not-to-be-read"
@@ -183,6 +183,25 @@ async def test_a_fresh_address_for_every_guess_fills_no_more_than_sixty_lines_an
     assert sum(told) == 2 * 360 * 3, "each is written or counted"
     assert unknown[60].endswith("more times within 60 min, from other addresses; last: wrong token")
     assert "ann (dashboard)" in [by for _, _, by, _ in audit.lines], "who is known is written all the same"
+
+
+async def test_who_is_known_is_written_at_once_where_strangers_have_used_up_the_lines_of_their_hour() -> None:
+    audit, clock = Audit(), Clocked()
+    log = AccessLog(audit, clock.later, clock)
+    for number in range(5):
+        for guess in range(16):
+            log.refused(_guess(f"198.51.{number}.{guess}"))
+        await clock.turn(60.0)
+    strangers = len(audit.lines)
+
+    log.refused(_guess("192.0.2.9"))
+    log.refused(Refused("refused", "ann (dashboard)", "POST /api/pause", "requires role 'operator'", "192.0.2.1"))
+    await settled()
+    known = audit.lines[strangers:]
+    await log.aclose()
+
+    assert strangers == 60
+    assert known == [("refused", "POST /api/pause", "ann (dashboard)", "requires role 'operator', from 192.0.2.1")]
 
 
 def test_in_another_loop_it_starts_again_with_what_was_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -54,7 +54,7 @@ async def test_a_viewer_of_the_host_application_changes_nothing() -> None:
 
         answer = await browser.post("/api/consumers/pause", {"group": "ship"})
 
-        assert answer.status_code == 403
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_allowed")
 
 
 @pytest.mark.parametrize(

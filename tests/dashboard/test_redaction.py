@@ -251,3 +251,14 @@ async def test_what_an_operator_has_searched_for_is_not_told_to_viewers(scene: S
     assert [SECRET in answer.text for answer in told] == [False, False, False]
     assert told[1].json()["done"] == 2
     assert told[2].json()["rows"][0]["subject"] == "state dead, text …"
+
+
+@pytest.mark.parametrize("odd", [b"\xff", b"\x00"], ids=["no UTF-8", "a zero"])
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain; charset=utf-8"])
+def test_what_calls_itself_text_is_masked_though_a_byte_of_it_is_none(odd: bytes, content_type: str) -> None:
+    shown = payload_of(b'{"password": "hunter2", "note": "' + odd + b'"}', content_type, DEFAULT)
+
+    assert shown.kind == "text"
+    assert "hunter2" not in str(shown.value)
+    assert "68 75 6e 74" not in str(shown.value)
+    assert "note" in str(shown.value)

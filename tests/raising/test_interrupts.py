@@ -26,6 +26,7 @@ from mainspring import Mainspring
 # A shell without job control starts its children deaf to SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 app = Mainspring("memory://", name="work", grace="100s")
+app.on("dead", lambda _: print("dead", flush=True))
 
 def compute(kind):
     print("started", flush=True)
@@ -44,8 +45,11 @@ async def begin():
     await app.__aenter__()
     working = app.worker()
     await working.__aenter__()
-    await app.publish("work", "one")
     return working
+
+async def go():
+    await app.publish("work", "one")
+    await asyncio.sleep(100)
 
 async def end(working):
     await working.__aexit__(None, None, None)
@@ -55,14 +59,14 @@ async def end(working):
 loop = asyncio.new_event_loop()
 working = loop.run_until_complete(begin())
 try:
-    loop.run_until_complete(asyncio.sleep(100))
+    loop.run_until_complete(go())
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 loop.run_until_complete(end(working))
 """
 
 TWICE = """
-@app.consumer("work", group="work")
+@app.consumer("work", group="work", retry="none")
 async def work(kind: str) -> None:
     print("started", flush=True)
     try:
@@ -168,6 +172,7 @@ def test_the_second_one_ends_the_program_while_a_handler_computes(tmp_path: Path
 
     code, said = program.ended()
     assert (code, said[-1]) == (0, "interrupted")
+    assert "dead" not in said
 
 
 def test_a_worker_that_is_never_stopped_does_not_keep_asyncio_run_from_ending(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from tests.runtime.batching import Batches
 from tests.runtime.stage import Stage
 
 MILLISECONDS = timedelta(milliseconds=20)
+_LONGEST = 70.0
+"""Seconds after which it lets go of itself: a test that fails has an end as well."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,8 @@ class Stubborn:
         self._freed = asyncio.Event()
 
     async def hang(self, *_: object) -> None:
-        while not self._freed.is_set() and self.swallowed < 20:  # a test that fails has an end as well
+        asyncio.get_running_loop().call_later(_LONGEST, self.let_go)
+        while not self._freed.is_set():
             try:
                 await self._freed.wait()
             except asyncio.CancelledError:
@@ -66,19 +69,22 @@ async def test_its_hand_and_its_claim_are_kept_while_it_goes_on(stage: Stage) ->
         if len(stage.calls) == 1:
             await stubborn.hang()
 
-    handler = stage.handler(handle, timeout=MILLISECONDS, concurrency=1)
-    async with stage.worker(handler, claim_time=timedelta(seconds=1.5)) as worker:
+    handlers = stage.handler(handle, timeout=MILLISECONDS, concurrency=1), stage.handler(handle, group="other")
+    async with stage.worker(*handlers, claim_time=timedelta(seconds=1.5)) as worker:
         [first] = await stage.publish()
         await stage.until(lambda: bool(worker.overrunning()))
-        await stage.publish()
+        [second] = await stage.publish()
+        await stage.publish(topic="other")
+        await stage.until(lambda: len(stage.calls) == 2)  # so that all groups were looked at since
 
-        [overrun] = worker.overrunning()
-        assert (overrun.group, overrun.message_id, overrun.reason) == ("work", first, "timeout")
-        assert (worker.in_hand, len(stage.calls)) == (1, 1)
+        named = worker.overrunning()
+        states = {each.message_id: each.state for each in await stage.browse("live")}
         stubborn.let_go()
         await stage.until(stage.empty)
 
-    assert len(stage.calls) == 2
+    assert [(each.group, each.message_id, each.reason) for each in named] == [("work", first, "timeout")]
+    assert (states[first], states[second]) == ("running", "ready")
+    assert [each.group for each in stage.calls] == ["work", "other", "work"]
 
 
 async def test_one_that_cleans_up_in_time_is_not_told_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +170,26 @@ async def test_health_names_the_one_that_overruns_the_longest(threaded: bool) ->
     assert (check.status, after) == ("degraded", None)
     assert f"1 told to stop and still running, the longest message {receipt.id} of work, told " in check.summary
     assert (check.data["count"], check.data["group"], check.data["message_id"]) == (1, "work", str(receipt.id))
+
+
+async def test_of_two_that_overrun_health_names_the_one_that_was_told_first() -> None:
+    app = Mainspring("memory://", name="shop", namespace="n")
+    stubborn = Stubborn()
+
+    @app.consumer("work", group="work", timeout=MILLISECONDS, retry="none", concurrency=2)
+    async def hang(_: Any) -> None:
+        await stubborn.hang()
+
+    async with app.worker():
+        first = await app.publish("work", 1)
+        await until_found(app, "overrunning")
+        await app.publish("work", 2)
+        async with asyncio.timeout(60):
+            while (check := await until_found(app, "overrunning")).data["count"] != 2:
+                await asyncio.sleep(0.01)
+        stubborn.let_go()
+
+    assert check.data["message_id"] == str(first.id)
 
 
 @pytest.mark.parametrize("jitter", ["0s", "10s"])

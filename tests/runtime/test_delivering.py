@@ -58,11 +58,15 @@ async def test_a_failure_is_tried_again_when_its_time_has_come_and_every_error_i
     async with stage.worker(stage.handler(flaky, retry=intervals(0.02, 0.03))):
         await stage.until(stage.empty)
 
+    runs, later = await stage.runs(), stage.calls[1:]
     assert [call.attempt for call in stage.calls] == [1, 2, 3]
-    assert [(run.status, run.error) for run in await stage.runs()] == [
+    assert [(run.status, run.error) for run in runs] == [
         ("failed", "ValueError: attempt 1"),
         ("failed", "ValueError: attempt 2"),
     ]
+    waited = [call.due_at - run.finished_at for call, run in zip(later, runs, strict=True)]
+    assert waited == [20 * MILLISECOND, 30 * MILLISECOND]
+    assert all(call.claimed_at >= call.due_at for call in later)
 
 
 async def test_an_exhausted_message_is_buried_with_its_traceback(stage: Stage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,33 @@ async def test_stopping_lets_what_runs_finish_and_hands_back_what_has_not_starte
     left = await stage.browse("live")
     assert len(left) == 7
     assert {(each.state, each.attempt) for each in left} == {("ready", 0)}
+
+
+async def test_what_a_claim_brings_that_was_on_its_way_is_handed_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = stage.storage.mailbox.claim
+    claimed, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*args: Any) -> list[Delivery]:
+        taken = await claim(*args)
+        if taken:
+            claimed.set()
+            await goes_on.wait()
+        return taken
+
+    monkeypatch.setattr(stage.storage.mailbox, "claim", slow)
+    await stage.publish(2)
+    worker = stage.make(stage.handler(_nothing))
+    await worker.start()
+    await claimed.wait()
+    stopping = asyncio.create_task(worker.stop())
+    await stage.until(lambda: not worker.ready)
+    goes_on.set()
+    await stopping
+
+    assert stage.calls == []
+    assert [(each.state, each.attempt) for each in await stage.browse("live")] == [("ready", 0), ("ready", 0)]
 
 
 async def test_after_the_grace_handlers_are_cancelled_and_released_without_an_attempt(stage: Stage) -> None:

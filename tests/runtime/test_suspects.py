@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from mainspring.model.message import ALL_LEVELS, Delivery, Want
 from mainspring.runtime.handler import Batching, Handler, Program, Run
 from mainspring.runtime.hands import Hands
+from mainspring.runtime.worker import Worker
 from mainspring.timing.backoff import NO_RETRY
-from tests.runtime.stage import Stage
+from tests.runtime.stage import CLAIM_TIME, Stage
 
 NOW = timedelta()
 
@@ -42,6 +44,19 @@ async def lapsed(stage: Stage, count: int, group: str = "work") -> list[Delivery
     await stage.declare(group)
     await stage.publish(count, topic=group)
     return await stage.storage.mailbox.claim([Want(group, count, ALL_LEVELS)], "a process that died", NOW)
+
+
+async def past_probation(stage: Stage, worker: Worker) -> None:
+    """Until what runs has run for so long, and claims were looked for so often, that another would have been taken."""
+    later = time.monotonic() + CLAIM_TIME.total_seconds() / 5
+    await stage.until(lambda: time.monotonic() > later)
+    turns = worker.progress()["fetcher"].turns
+
+    def has_looked() -> bool:
+        worker.wake()
+        return worker.progress()["fetcher"].turns > turns + 20
+
+    await stage.until(has_looked)
 
 
 async def test_suspects_that_run_on_keep_no_other_waiting(stage: Stage) -> None:
@@ -104,6 +119,42 @@ async def test_one_that_has_cost_a_process_runs_beside_no_other_suspect(stage: S
     assert all(not company.beside[each] for each in ids)
     assert {call.deaths for call in stage.calls if call.id in ids} == {1}
     assert {call.deaths for call in stage.calls if call.id not in ids} == {0}
+
+
+async def test_no_suspect_is_taken_while_one_runs_that_has_cost_a_process(stage: Stage) -> None:
+    await stage.declare("work", "other")
+    await lapsed(stage, 1)
+    await stage.storage.mailbox.reap(["work"], "another that died", NOW)
+    company = Company()
+
+    handlers = stage.handler(company), stage.handler(company, group="other")
+    async with stage.worker(*handlers, claim_time=CLAIM_TIME) as worker:
+        await stage.until(lambda: len(company.running) == 1)
+        [accused] = company.running
+        for group in ("work", "other"):
+            await lapsed(stage, 1, group)
+        await past_probation(stage, worker)
+        company.let_go.set()
+        await stage.until(stage.empty)
+
+    assert [(call.id == accused, call.deaths) for call in stage.calls] == [(True, 1), (False, 0), (False, 0)]
+    assert company.beside[accused] == set()
+
+
+async def test_one_that_has_cost_a_process_is_not_taken_while_other_suspects_run(stage: Stage) -> None:
+    await lapsed(stage, 3)
+    accused = await stage.storage.mailbox.reap(["work"], "another that died", NOW)
+    assert accused is not None
+    company = Company()
+
+    async with stage.worker(stage.handler(company), claim_time=CLAIM_TIME) as worker:
+        await stage.until(lambda: len(company.running) == 2)
+        await past_probation(stage, worker)
+        company.let_go.set()
+        await stage.until(stage.empty)
+
+    assert [(call.id == accused.id, call.deaths) for call in stage.calls] == [(False, 0), (False, 0), (True, 1)]
+    assert company.beside[accused.id] == set()
 
 
 async def test_a_suspect_of_a_batch_consumer_that_waits_for_a_hand_is_not_proven(stage: Stage) -> None:

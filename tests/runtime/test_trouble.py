@@ -194,3 +194,18 @@ async def test_a_suspect_that_dies_too_often_is_buried_unread(stage: Stage) -> N
     [run] = await stage.runs()
     assert (stage.calls, dead.deaths, run.kind) == ([], 3, "poison")
     assert dead.error == "3 worker processes died while holding it; its payload was not read again"
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+async def test_a_suspect_that_has_not_died_often_enough_is_run(stage: Stage, deaths: int) -> None:
+    await stage.publish()
+    mailbox = stage.storage.mailbox
+    await mailbox.claim([Want("work", 1, ALL_LEVELS)], "first to die", timedelta())
+    for _ in range(deaths):
+        await mailbox.reap(["work"], "next to die", timedelta())
+
+    async with stage.worker(stage.handler(nothing)):
+        await stage.until(stage.empty)
+
+    assert [call.deaths for call in stage.calls] == [deaths]
+    assert await stage.browse("dead") == []

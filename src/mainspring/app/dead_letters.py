@@ -16,7 +16,7 @@ from mainspring.app.paging import Deliveries, check_pages, check_texts, checked,
 from mainspring.model.browsing import Causes, DeadSelection, Filter
 from mainspring.model.errors import BadOption
 from mainspring.model.headers import REPLACES_HEADER, public, reserved
-from mainspring.model.message import Draft
+from mainspring.model.message import Draft, Priority
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.views import MessageView
 from mainspring.storage.contract import Storage
@@ -147,13 +147,13 @@ class DeadLetters:
             raise BadOption("dead.revive(payload=…) replaces the payload of one dead letter: give its message_id")
         identity = read_identity(message_id)
         found = await storage.ledger.find(identity)
-        dead = [each.group for each in found.deliveries if each.state == "dead"] if found is not None else []
+        dead = {each.group: each for each in found.deliveries if each.state == "dead"} if found is not None else {}
         if found is None or (group is not None and group not in dead) or not dead:
             return 0
         if group is None and len(dead) > 1:
             names = ", ".join(dead)
             raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
-        to = group or dead[0]
+        to = group or next(iter(dead))
         topic = found.topic
         fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
         draft = Draft(
@@ -164,6 +164,7 @@ class DeadLetters:
             _replacing(found),
             found.key,
             to,
+            priority=Priority(dead[to].priority),
             correlation_id=found.correlation_id or str(identity),
             causation_id=identity,
             schedule=found.headers.get(SCHEDULE_HEADER),

@@ -47,7 +47,7 @@ def interruptible() -> Iterator[None]:
 def report(error: BaseException, *, debug: bool) -> int:
     """Say what went wrong on stderr and return the exit code."""
     if debug:
-        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
+        sys.stderr.write(visible(redacted("".join(traceback.format_exception(error)))))
     from rich.console import Console
     from rich.text import Text
 

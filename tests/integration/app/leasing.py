@@ -63,6 +63,8 @@ class Unreliable:
         """How many renewals find it locked."""
         self.hangs: asyncio.Event | None = None
         """Set when an acquisition was made whose reply never comes."""
+        self.replying: Callable[[], None] | None = None
+        """Called between what the database does and its reply."""
 
     @staticmethod
     async def under(app: Mainspring) -> "Unreliable":
@@ -79,6 +81,7 @@ class Unreliable:
         if self.unheard:
             self.unheard -= 1
             raise StorageUnavailable("the reply was lost")
+        self._reply()
         return granted
 
     async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
@@ -86,7 +89,9 @@ class Unreliable:
         if self.busy:
             self.busy -= 1
             return Renewed(busy=frozenset(each.hold for each in renewals))
-        return await self._leases.renew(renewals)
+        answer = await self._leases.renew(renewals)
+        self._reply()
+        return answer
 
     async def release(self, name: str, epoch: int, holder: str) -> bool:
         self._check()
@@ -108,6 +113,10 @@ class Unreliable:
         if self.away:
             self.away -= 1
             raise StorageUnavailable("away")
+
+    def _reply(self) -> None:
+        if self.replying is not None:
+            self.replying()
 
 
 def counting(unreliable: Unreliable) -> list[str]:

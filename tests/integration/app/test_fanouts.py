@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.orm import Session
 
-from mainspring import NO_RETRY, Context, CursorView, Mainspring, Slice, errors
+from mainspring import NO_RETRY, Context, CursorView, Mainspring, Slice, Snooze, errors
 from tests.integration.app.shop import eventually
 
 Make = Callable[..., Mainspring]
@@ -121,6 +122,52 @@ async def test_a_cursor_is_advanced_in_the_handlers_own_transaction_or_not_at_al
     assert standing["fine"].completed == planned.window
     assert (standing["failing"].completed, standing["failing"].is_behind) == (None, True)
     assert [None if each is None else each.completed for each in within] == [None]
+
+
+@databases
+async def test_a_slice_that_is_put_off_in_its_transaction_leaves_its_cursor(make: Make) -> None:
+    app = make()
+
+    @app.fanout("etl", "payments", cron="0 0 1 1 *")
+    async def tenants() -> list[str]:
+        return ["a"]
+
+    @tenants.slices(transactional=True)
+    async def load(each: Slice) -> Snooze:
+        return Snooze("1h", each.shard)
+
+    async def is_put_off() -> bool:
+        return [each.attempt for each in await app.messages.list("scheduled")] == [0]
+
+    async with app.worker():
+        planned = await app.fanouts.run("etl", "payments")
+        await eventually(is_put_off)
+        standing = await cursors(app)
+
+    assert (standing["a"].planned, standing["a"].completed) == (planned.window, None)
+
+
+async def test_a_slice_that_ends_well_after_its_time_was_over_leaves_its_cursor(make: Make) -> None:
+    app = make()
+
+    @app.fanout("etl", "payments", cron="0 0 1 1 *")
+    async def tenants() -> list[str]:
+        return ["a"]
+
+    @tenants.slices(timeout="50ms", retry=NO_RETRY)
+    async def load(each: Slice) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    async def is_dead() -> bool:
+        return len(await app.dead.list()) == 1
+
+    async with app.worker():
+        planned = await app.fanouts.run("etl", "payments")
+        await eventually(is_dead)
+        standing = await cursors(app)
+
+    assert (standing["a"].planned, standing["a"].completed) == (planned.window, None)
 
 
 async def test_a_coordinator_waits_for_another_and_passes_over_what_that_has_planned(make: Make) -> None:

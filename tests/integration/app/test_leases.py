@@ -186,6 +186,21 @@ async def test_it_is_renewed_now_when_asked() -> None:
         assert (await hands.view()).renewed_at > before.renewed_at
 
 
+async def test_its_time_counts_from_the_request_however_long_the_reply_takes() -> None:
+    async with opened() as hands:
+        unreliable = await Unreliable.under(hands.app)
+        unreliable.replying = lambda: hands.clock.advance(4 * SECOND)
+
+        lease = await hands.app.leases.acquire("reports", "30s")
+        assert lease is not None
+        acquired = hands.app.leases.left(lease)
+        hands.clock.advance(6 * SECOND)
+        await lease.renew_now()
+        renewed = hands.app.leases.left(lease)
+
+    assert (acquired, renewed) == (26.0, 26.0)
+
+
 async def test_renewing_now_waits_for_whoever_has_it_locked() -> None:
     async with opened() as hands, hands.app.leases.hold("reports") as lease:
         unreliable = await Unreliable.under(hands.app)

@@ -261,6 +261,22 @@ async def test_what_was_there_already_is_not_counted_again() -> None:
     assert of(numbers, "mainspring_published_total") == {"work": 1}
 
 
+def test_what_was_there_already_is_not_counted_again_in_a_transaction_either(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    app = Mainspring(f"sqlite:///{path}")
+    first = app.sync.publish("work", 1)
+
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("BEGIN IMMEDIATE")
+        again = app.sync.publish("work", 1, message_id=first.id, tx=connection)
+        app.sync.publish_many([("work", 2)], tx=connection)
+    numbers = scraped(app.sync.metrics())
+    app.sync.close()
+
+    assert again.status == "duplicate"
+    assert of(numbers, "mainspring_published_total") == {"work": 2}
+
+
 async def test_leases_are_counted_beyond_a_page() -> None:
     app = Mainspring("memory://", namespace="live")
 

@@ -67,6 +67,20 @@ async def test_two_processors_share_the_work_and_none_is_done_twice(
     assert await app.messages.list() == []
 
 
+async def test_items_that_were_claimed_under_several_names_are_kept_and_settled_by_one_call(
+    app: Mainspring, queue: Queue[Any]
+) -> None:
+    await app.publish_many(("orders.placed", number) for number in range(3))
+    items = [item for owner in ("ann", "bob", None) for item in await queue.claim(1, owner=owner)]
+
+    kept = await queue.extend(*items)
+    answer = await queue.ack(*items)
+
+    assert (kept.extended, kept.lost) == (tuple(items), ())
+    assert answer.settled == tuple(items)
+    assert await app.messages.list() == []
+
+
 async def test_the_urgent_come_first(app: Mainspring, queue: Queue[Any]) -> None:
     levels: list[Any] = ["low", "normal", "urgent", "high"]
     for number, priority in enumerate(levels):

@@ -190,6 +190,38 @@ async def test_a_message_that_claims_to_be_another_slice_advances_no_cursor(make
     assert [(each.shard, each.completed) for each in cursors] == [("a", planned.window)]
 
 
+async def test_a_message_that_names_a_slice_which_failed_does_not_complete_it(make: Make) -> None:
+    app = make()
+    seen: list[bool] = []
+
+    @app.fanout("etl", "payments", cron="0 0 1 1 *")
+    async def tenants() -> list[str]:
+        return ["a"]
+
+    @tenants.slices(retry=NO_RETRY)
+    async def load(each: Slice, ctx: Context) -> None:
+        seen.append(each.last is None)
+        if each.last is None:
+            raise ValueError("where to begin?")
+
+    async with app.worker():
+        planned = await app.fanouts.run("etl", "payments")
+
+        async def nothing_is_left() -> bool:
+            return (await app.messages.search()).rows == ()
+
+        await eventually(lambda: seen == [True])
+        times = b'"window":"2030-01-02T00:00:00Z","last":"2030-01-01T00:00:00Z"'
+        body = b'{"topic":"etl","work":"payments","shard":"a",%s}' % times
+        name = identity(CursorKey("etl", "payments", "a"), planned.window)
+        await store(app, "fanout:etl:payments", {SLICE_HEADER: name}, body)
+        await eventually(lambda: seen == [True, False])
+        await eventually(nothing_is_left)
+        (cursor,) = await app.fanouts.cursors("etl", "payments")
+
+    assert (cursor.planned, cursor.completed) == (planned.window, None)
+
+
 async def test_what_replaces_a_dead_slice_advances_its_cursor_however_often_it_was_replaced(make: Make) -> None:
     app = make()
 

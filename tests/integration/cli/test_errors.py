@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.cli.failures import report
 from tests.integration.cli.shell import COMMAND, Shell, line_with, stop
 
 APP = ("--app", "shop:app")
@@ -111,6 +112,14 @@ def test_debug_shows_the_traceback_as_well(shell: Shell) -> None:
     assert ended.code == 2
     assert "Traceback" in ended.err
     assert ended.err.splitlines()[-1].startswith("error: which database?")
+
+
+def test_no_traceback_can_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    report(ValueError("\x1b]0;owned\x07"), debug=True)
+
+    told = capsys.readouterr().err
+    assert "]0;owned" in told
+    assert not {"\x1b", "\x07"} & set(told)
 
 
 def test_what_nobody_expected_is_one_line_too(shell: Shell) -> None:

@@ -1,6 +1,7 @@
 """Values as people read them, and a demo whose numbers are wrong."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from mainspring.cli.demo.journal import Journal
 from mainspring.cli.demo.shop import Customers, books, build
 from mainspring.cli.demo.summary import add_up, print_summary
 from mainspring.cli.instants import shortly
-from mainspring.cli.tables import Column, fit
+from mainspring.cli.tables import Column, fit, print_table
 from mainspring.cli.words import clean, first_line, many, to_json, visible, when
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
@@ -77,6 +78,22 @@ def test_text_cannot_steer_a_terminal() -> None:
     assert clean(nasty) == "a]0;titleb cd31m"
     assert visible(nasty) == "a]0;titleb\n    cd31m"
     assert first_line("\n  \nTrouble \x1b[1m\nmore") == "Trouble [1m"
+
+
+def test_no_cell_of_a_table_can_steer_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns, rows = [Column("key"), Column("note")], [["a\x1b]0;title\x07b\u202e", "c\r\nd\x9b2J"]]
+
+    print_table(columns, rows)
+    piped = capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_table(columns, rows)
+    drawn = capsys.readouterr().out
+
+    assert piped == "KEY         NOTE\na]0;titleb  c d2J\n"
+    assert re.search(r"a\]0;titleb +c d2J", drawn)
+    assert not re.search("[\x07\r\x9b\u202e]", drawn)
 
 
 def test_counts_have_their_nouns() -> None:

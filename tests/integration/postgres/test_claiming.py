@@ -11,10 +11,15 @@ from mainspring.model.message import Extended, Scan, Settled, Want
 from mainspring.model.verdict import DONE, Release, Settlement
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
+from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, claim, declare, dial, draft, publish
 
 MINUTE = timedelta(minutes=1)
+GATE = 4712
+"""An advisory lock: who reaps slowly waits for it when its snapshot is taken, and before it locks a row."""
+_LOOKED = "LIMIT 32"
+_WAITING = f"LIMIT (SELECT 32 FROM pg_advisory_xact_lock({GATE}))"
 
 
 async def test_a_transaction_that_commits_late_is_found_by_a_full_scan(
@@ -118,6 +123,30 @@ async def test_many_claimers_never_hold_the_same_delivery(make: Callable[[], Pos
     taken = await asyncio.gather(*map(drain, storages))
 
     assert sorted(seq for mine in taken for seq in mine) == list(range(1, 1001))
+
+
+async def test_a_claim_that_is_extended_after_a_reaper_has_looked_is_not_reaped(
+    storage: PostgresStorage, connection: Connection, another: Connection, postgres_schema: str
+) -> None:
+    await declare(storage)
+    await publish(storage, 2)
+    kept, lapsed = await claim(storage)
+    later = kept.claimed_at + 2 * HOLD
+    text = Names(postgres_schema).sql("reap")
+    assert text.count(_LOOKED) == 1, "the statement is not what it was"
+    await connection.execute("SELECT pg_advisory_lock($1)", GATE)
+    reaping = asyncio.create_task(
+        another.fetch(text.replace(_LOOKED, _WAITING), ["mail"], "other", HOLD, later, True, [])
+    )
+    await blocked(connection)
+
+    storage.now = later
+    extended = await storage.mailbox.extend([kept.claim], "node", HOLD)
+    await connection.execute("SELECT pg_advisory_unlock($1)", GATE)
+
+    assert extended == Extended()
+    assert [row[0] for row in await reaping] == [lapsed.id]
+    assert await storage.mailbox.settle([Settlement(kept.claim, DONE)], "node") == Settled()
 
 
 async def test_a_heartbeat_passes_over_a_row_in_other_hands_and_says_busy(

@@ -80,6 +80,23 @@ async def test_two_apps_that_declare_one_group_at_once_leave_one_owner(make: Cal
         assert [type(each) for each in answers if not isinstance(each, Standing)] == [Conflict]
 
 
+async def test_an_older_version_that_has_read_before_a_newer_one_wrote_describes_nothing(
+    storage: PostgresStorage, connection: Connection, another: Connection, postgres_schema: str
+) -> None:
+    older = Declaration("mail", "shop", (TOPIC,), "shop:old", {}, 1)
+    newer = (["mail"], ["shop"], ["shop:new"], ["{}"], [2], None)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute(Names(postgres_schema).sql("declare_groups"), *newer)
+    waiting = asyncio.create_task(storage.upkeep.declare([older]))
+    await blocked(another)
+    await transaction.commit()
+    await waiting
+
+    [group] = (await storage.ledger.roster()).groups
+    assert (group.handler, group.patterns) == ("shop:new", (TOPIC,))
+
+
 async def test_many_starters_declare_the_same_groups_at_once(make: Callable[[], PostgresStorage]) -> None:
     storages = [make() for _ in range(6)]
     await storages[0].schema.migrate()

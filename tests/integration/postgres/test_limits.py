@@ -1,23 +1,28 @@
-"""Claims under limits on PostgreSQL: whose turn it is, what becomes of it if they never end it, and what is locked."""
+"""Claims under limits on PostgreSQL: whose turn it is and how it ends, what is locked, what others change just then."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pytest
 
 from mainspring.model.limits import Limits, Rate, Ration
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, Delivery, Extended, Settled, Want
+from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.postgres.names import Names
-from tests.contract.acting import NOON
+from mainspring.storage.script import Row, Script, Statement, run_async
+from tests.contract.acting import NOON, failure
 from tests.integration.postgres.acting import Connection, claim, declare, draft, publish
 
 WANT = Want("mail", 10, ALL_LEVELS)
 HOLD = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
+RATED = Limits(rate=Rate(100, MINUTE))
+T = TypeVar("T")
 
 
 async def test_who_stands_still_during_its_turn_is_ended_by_the_server(
@@ -168,3 +173,121 @@ async def test_while_the_first_of_a_key_is_locked_other_keys_go_and_its_second_d
     assert ([each.key for each in first.deliveries], second.deliveries) == (["b"], [])
     freed = await take(storage, limits, 1)
     assert [each.key for each in freed.deliveries] == ["a"]
+
+
+class Interrupted(JoinedAsyncpg):
+    """A turn in which others change what was chosen, just before it is taken."""
+
+    def __init__(self, connection: Connection, schema: str, change: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self._taking = Names(schema).sql("limited_hold")
+        self._change = change
+        self._has_changed = False
+
+    async def execute(self, statement: Statement) -> Sequence[Row]:
+        if statement.sql == self._taking and not self._has_changed:
+            self._has_changed = True
+            await self._change()
+        return await super().execute(statement)
+
+    async def run(self, script: Script[T]) -> T:
+        async with self._connection.transaction():
+            answer = await run_async(self, script)
+        assert self._has_changed
+        return answer
+
+
+async def settle(storage: PostgresStorage, which: Delivery, verdict: Verdict) -> Settled:
+    return await storage.mailbox.settle([Settlement(which.claim, verdict)], "node")
+
+
+async def lapsed(storage: PostgresStorage) -> Delivery:
+    storage.now = NOON
+    await publish(storage, group="mail")
+    (held,) = await claim(storage)
+    storage.now += 2 * HOLD
+    return held
+
+
+async def test_a_claim_that_its_holder_has_just_extended_is_not_taken_over(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    held = await lapsed(storage)
+
+    async def extend() -> None:
+        assert await storage.mailbox.extend([held.claim], "node", HOLD) == Extended()
+
+    turn = Interrupted(connection, postgres_schema, extend)
+    reaped = await turn.run(storage.scripts.reap_limited("mail", RATED, "another", HOLD, storage.now))
+
+    assert reaped is None
+    assert await settle(storage, held, DONE) == Settled()
+
+
+async def test_what_its_holder_has_just_handed_back_is_no_suspect(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    held = await lapsed(storage)
+
+    async def hand_back() -> None:
+        assert await settle(storage, held, Release()) == Settled()
+
+    turn = Interrupted(connection, postgres_schema, hand_back)
+    reaped = await turn.run(storage.scripts.reap_limited("mail", RATED, "another", HOLD, storage.now))
+
+    assert reaped is None
+    (again,) = await claim(storage)
+    assert (again.suspect, again.attempt) == (False, 1)
+
+
+async def test_what_another_has_just_claimed_is_not_taken_from_it(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    storage.now = NOON
+    await publish(storage, group="mail", key="k")
+    theirs: list[Delivery] = []
+
+    async def claim_for_no_time() -> None:
+        theirs.extend(await storage.mailbox.claim([WANT], "node", timedelta()))
+
+    turn = Interrupted(connection, postgres_schema, claim_for_no_time)
+    ration = await turn.run(storage.scripts.claim_limited(WANT, RATED, None, "another", HOLD, storage.now))
+
+    assert ration.deliveries == []
+    assert await settle(storage, theirs[0], DONE) == Settled()
+
+
+async def test_what_has_just_failed_at_anothers_is_not_taken_before_its_time(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    storage.now = NOON
+    await publish(storage, group="mail", key="k")
+
+    async def fail() -> None:
+        for each in await claim(storage):
+            await settle(storage, each, Retry(MINUTE, failure()))
+
+    turn = Interrupted(connection, postgres_schema, fail)
+    ration = await turn.run(storage.scripts.claim_limited(WANT, RATED, None, "another", HOLD, storage.now))
+
+    assert ration.deliveries == []
+    storage.now += MINUTE
+    assert [each.attempt for each in (await take(storage, RATED)).deliveries] == [2]
+
+
+async def test_while_another_has_just_claimed_the_first_of_a_key_its_second_is_not_taken(
+    storage: PostgresStorage, connection: Connection, postgres_schema: str
+) -> None:
+    storage.now = NOON
+    one, ordered = Want("mail", 1, ALL_LEVELS), Limits(ordered=True)
+    # More than one look has room for: the key is looked up once more.
+    await publish(storage, 30, group="mail", key="k")
+
+    async def claim_the_first() -> None:
+        assert len(await claim(storage, 1)) == 1
+
+    turn = Interrupted(connection, postgres_schema, claim_the_first)
+    ration = await turn.run(storage.scripts.claim_limited(one, ordered, None, "another", HOLD, storage.now))
+
+    assert (ration.deliveries, ration.left) == ([], True)

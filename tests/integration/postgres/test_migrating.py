@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -146,7 +146,8 @@ async def test_who_is_in_the_way_for_too_long_is_named_and_nothing_is_half_done(
 
     with stranger(postgres_url, postgres_schema) as client:
         with pytest.raises(StorageUnavailable, match="migration 9000_rehearsal was not applied") as caught:
-            await storage.schema.migrate()
+            async with asyncio.timeout(30):  # or it would wait for as long as the stranger likes
+                await storage.schema.migrate()
         pid = client.info.backend_pid
 
     assert f"session {pid} of postgres (a forgotten report), idle in transaction, its transaction open for " in str(
@@ -229,6 +230,24 @@ async def test_it_works_through_a_pooler(
 
     assert sorted(applied) == [[], [], [COLUMN.name, INDEX.name]]
     assert state(postgres_url, postgres_schema) == [True]
+
+
+async def test_no_setting_of_a_migration_is_left_to_other_clients_of_a_pooler(
+    storage: PostgresStorage, ship: Callable[..., None], postgres_url: str, postgres_schema: str, tmp_path: Path
+) -> None:
+    ship(COLUMN)
+    with psycopg.connect(postgres_url) as client:
+        usual = client.execute("SHOW lock_timeout").fetchall()
+    with pgbouncer(tmp_path, postgres_url) as url, ExitStack() as stack:
+        pooled = PostgresStorage(url, schema=postgres_schema)
+        applied = await pooled.schema.migrate()
+        await pooled.close()
+        # Each is in a transaction, so that together they have every session that the migration had.
+        others = [stack.enter_context(psycopg.connect(url)) for _ in range(4)]
+        found = [other.execute("SHOW lock_timeout").fetchall() for other in others]
+
+    assert applied == [COLUMN.name]
+    assert found == [usual] * 4
 
 
 def test_the_script_for_administrators_is_still_one_transaction(

@@ -49,6 +49,21 @@ def locked(another: Connection, postgres_schema: str) -> Lock:
     return lock
 
 
+async def test_what_is_put_aside_is_not_reaped_however_many_lapsed_ones_are_locked(
+    storage: PostgresStorage, locked: Lock
+) -> None:
+    storage.now = NOON
+    await declare(storage)
+    await publish(storage, 40)
+    *_, aside = sorted(await claim(storage), key=lambda delivery: delivery.id)
+    storage.now += 2 * HOLD
+
+    async with locked("delivery", "seq < $1", aside.id):
+        reaped = await storage.mailbox.reap(["mail"], "node", HOLD, aside=[aside.claim])
+
+    assert reaped is None
+
+
 @pytest.mark.parametrize(
     ("verdict", "left"),
     [(DONE, 1), (Done("kept"), 1), (Retry(HOUR, Failure("error", "no")), 3), (Bury(Failure("error", "no")), 1)],

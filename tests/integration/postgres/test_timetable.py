@@ -1,7 +1,7 @@
 """The timetable on PostgreSQL: rows that others look at, rows that change, rows that two add at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ from mainspring.model.verdict import Done, Settlement
 from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.script import run_async
+from mainspring.storage.script import Row, Statement, run_async
 from tests.integration.postgres.acting import Connection, blocked, claim, draft
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -88,9 +88,32 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
     assert [row.fired for row in (await storage.timetable.read()).schedules] in ([0], [])
 
 
+async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(
+    storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, kept: Schedule
+) -> None:
+    class Freezing(JoinedAsyncpg):
+        """When its first statement has been answered, an operator freezes the app."""
+
+        def __init__(self) -> None:
+            super().__init__(connection)
+            self._glanced = False
+
+        async def execute(self, statement: Statement) -> Sequence[Row]:
+            rows = await super().execute(statement)
+            if not self._glanced:
+                self._glanced = True
+                await make().timetable.freeze("shop", "ann", "upgrade")
+            return rows
+
+    found = await run_async(Freezing(), storage.operations.timetable.look("shop", publishing, 10, (), NOON))
+
+    assert found == Look(next_in=timedelta(), frozen=True)
+    assert await claim(storage) == []
+
+
 async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
     storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, another: Connection,
-    kept: Schedule,
+    kept: Schedule, postgres_schema: str,
 ) -> None:  # fmt: skip
     taken, left = (replace(draft(group=group), schedule="nightly") for group in ("mail", "post"))
     await storage.mailbox.publish([taken, left])
@@ -104,6 +127,7 @@ async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
     await transaction.commit()
     await pausing
 
+    assert await connection.fetchval(f'SELECT cancel_asked FROM "{postgres_schema}".delivery') is False
     assert (await storage.mailbox.settle([Settlement(delivery.claim, Done())], "worker")).lost == frozenset()
     (run,) = await storage.ledger.runs(None, None, 10, "nightly")
     assert (run.message_id, run.status, run.error) == (left.id, "cancelled", "its schedule was paused")

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import time_machine
 
 from mainspring.storage.sqlite import SqliteStorage
+from mainspring.storage.sqlite.values import micros
 from tests.integration.sqlite.acting import asked_aside, claim, draft
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -33,6 +34,21 @@ async def test_another_process_and_a_restart_know_the_time_too(storage: SqliteSt
 
     await restarted.close()
     assert taken.claimed_at == NOON
+
+
+async def test_a_process_that_begins_with_a_write_does_not_set_the_time_back(storage: SqliteStorage, path: str) -> None:
+    with time_machine.travel(NOON, tick=False):
+        await storage.mailbox.publish([draft()])
+    restarted = SqliteStorage(path)
+    await restarted.open()
+
+    with time_machine.travel(NOON - MINUTE, tick=False):
+        await restarted.timetable.freeze("shop", "ann", "upgrade")
+        sheet = await restarted.timetable.read()
+
+    await restarted.close()
+    assert [each.at for each in sheet.freezes] == [NOON]
+    assert asked_aside(path, "SELECT at FROM mainspring_clock") == [(micros(NOON),)]
 
 
 async def test_a_delay_counts_from_the_time_that_is_told(storage: SqliteStorage) -> None:

@@ -4,6 +4,7 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import time_machine
 from mainspring import Mainspring, errors, every
 from mainspring.app.diagnosis import mended
 from mainspring.model.message import Draft
-from mainspring.model.verdict import Failure, Retry, Settlement
+from mainspring.model.schedule import NEVER, Note, Occurrence
+from mainspring.model.verdict import Done, Failure, Retry, Settlement
 from mainspring.storage.sqlite import SqliteStorage, mending
 from mainspring.storage.sqlite.mending import mend
 from mainspring.storage.sqlite.values import instant, micros
@@ -237,7 +239,51 @@ async def test_what_was_asked_for_later_by_the_right_clock_is_left_alone(path: s
     assert due == [(micros(NOON + HOUR),), (micros(NOON + 3 * AHEAD),)]
 
 
-async def test_a_schedule_goes_on_from_the_right_time(path: str) -> None:
+async def test_what_the_right_clock_has_told_of_a_message_is_kept(path: str) -> None:
+    storage = await opened(path)
+    await storage.schema.migrate()
+    with time_machine.travel(NOON, tick=False):
+        parked = replace(draft(delay=HOUR), group=None)
+        await storage.mailbox.publish([replace(draft(delay=HOUR), expires_in=2 * HOUR), parked])
+    with time_machine.travel(NOON + AHEAD, tick=False):
+        await storage.mailbox.publish([draft("other")])
+    await storage.close()
+
+    mend(path, "mainspring", lambda: micros(NOON + MINUTE))
+
+    due = (micros(NOON + HOUR), micros(NOON + HOUR))
+    assert asked_aside(path, "SELECT due_at, scheduled_for FROM mainspring_delivery WHERE group_name = 'mailer'") == [
+        due
+    ]
+    assert asked_aside(path, "SELECT due_at, scheduled_for FROM mainspring_parked") == [due]
+    expiry = "SELECT expires_at FROM mainspring_message WHERE expires_at IS NOT NULL"
+    assert asked_aside(path, expiry) == [(micros(NOON + 2 * HOUR),)]
+
+
+async def test_what_waits_for_an_earlier_run_starts_when_that_is_over(path: str) -> None:
+    storage = await opened(path)
+    await storage.schema.migrate()
+    running, waiting = (replace(draft(), schedule="nightly") for _ in range(2))
+    with time_machine.travel(NOON + AHEAD, tick=False):
+        await storage.timetable.enter([Occurrence(running), Occurrence(waiting, NEVER)], Note("ann", "trigger"))
+    await storage.close()
+
+    mend(path, "mainspring", lambda: micros(NOON))
+    storage = await opened(path)
+    with time_machine.travel(NOON, tick=False):
+        (held,) = await claim(storage)
+        await storage.mailbox.settle([Settlement(held.claim, Done())], "worker")
+        found = await storage.timetable.look("shop", lambda _due, _now: None, 10)
+        (next_one,) = await claim(storage)
+    await storage.close()
+
+    assert held.message_id == running.id
+    assert found.released == 1
+    assert next_one.message_id == waiting.id
+
+
+@pytest.mark.parametrize("later", [MINUTE, 2 * HOUR, 25 * HOUR], ids=["a minute", "two hours", "a day"])
+async def test_a_schedule_goes_on_from_the_right_time_however_late_it_is_declared(path: str, later: timedelta) -> None:
     def started() -> Mainspring:
         app = Mainspring(f"sqlite:///{path}", name="shop", auto_migrate=True)
 
@@ -254,13 +300,13 @@ async def test_a_schedule_goes_on_from_the_right_time(path: str) -> None:
         connection.execute("UPDATE mainspring_schedule SET base_at = next_at")  # as if it had occurred then
         connection.commit()
     mend(path, "mainspring", lambda: micros(NOON))
-    with time_machine.travel(NOON + MINUTE, tick=False):
+    with time_machine.travel(NOON + later, tick=False):
         async with started() as app:
             await app.declare()
             (schedule,) = await app.schedules.list()
 
     assert schedule.next_at is not None
-    assert NOON < schedule.next_at <= NOON + HOUR
+    assert NOON + later < schedule.next_at <= NOON + later + HOUR
 
 
 async def test_every_instant_that_is_stored_has_its_place_in_the_mending(wronged: SqliteStorage, path: str) -> None:

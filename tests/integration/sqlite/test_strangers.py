@@ -2,16 +2,20 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mainspring import Mainspring
+from mainspring.model.errors import StorageUnavailable
+from mainspring.model.message import Settled
+from mainspring.model.verdict import Settlement
 from mainspring.storage.sqlite import writer
 
 
 async def test_a_worker_keeps_its_verdicts_while_the_file_is_locked_and_writes_them_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "BUSY_TIMEOUT", 0.1)
     app = Mainspring(f"sqlite:///{tmp_path}/shop.db", keep="all")
@@ -31,10 +35,21 @@ async def test_a_worker_keeps_its_verdicts_while_the_file_is_locked_and_writes_t
         for _ in range(5):
             await begun.acquire()
 
+        refused = asyncio.Event()
+        mailbox = (await app._door.storage("a test")).mailbox
+        settle = mailbox.settle
+
+        async def watched(settlements: Sequence[Settlement], owner: str) -> Settled:
+            try:
+                return await settle(settlements, owner)
+            except StorageUnavailable:
+                refused.set()
+                raise
+
+        monkeypatch.setattr(mailbox, "settle", watched)
         stranger.execute("BEGIN IMMEDIATE")
         gate.set()
-        while not any(each.getMessage().startswith("settler: ") for each in caplog.records):
-            await asyncio.sleep(0.01)
+        await refused.wait()
         still_there = len(await app.messages.list("running"))
         stranger.execute("ROLLBACK")
         while await app.messages.list("live"):

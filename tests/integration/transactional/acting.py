@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -77,13 +77,23 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 _ROB = "UPDATE {} SET epoch = epoch + 1, held_by = 'a robber' WHERE group_name = 'deposit'"
+_SETTLE = "DELETE FROM {} WHERE group_name = 'deposit'"
 
 
 def rob(place: Place) -> None:
     """Let somebody else hold it, as if the claim had lapsed and been taken."""
+    _change(place, _ROB)
+
+
+def settle_elsewhere(place: Place) -> None:
+    """Let it be settled, as if the claim had lapsed, and who had taken it were done."""
+    _change(place, _SETTLE)
+
+
+def _change(place: Place, statement: LiteralString) -> None:
     if place.database == "SQLite":
         with closing(sqlite3.connect(place.address, timeout=20)) as client, client:
-            client.execute(_ROB.format("mainspring_delivery"))
+            client.execute(statement.format("mainspring_delivery"))
         return
     with psycopg.connect(place.address) as connection:
-        connection.execute(sql.SQL(_ROB).format(sql.Identifier(place.schema, "delivery")))
+        connection.execute(sql.SQL(statement).format(sql.Identifier(place.schema, "delivery")))

@@ -1,7 +1,7 @@
 """Whatever gives the transaction: effect, messages and verdict are committed as one, or not at all (invariant 3)."""
 
 from mainspring import Cancel, Context, Done, Snooze
-from tests.integration.transactional.acting import Ends, consume, heard_by, rob, until
+from tests.integration.transactional.acting import Ends, consume, heard_by, rob, settle_elsewhere, until
 from tests.integration.transactional.conftest import Place
 from tests.integration.transactional.ways import Way
 
@@ -79,3 +79,21 @@ async def test_who_has_lost_its_claim_is_undone(way: Way, given: object, place: 
     assert (place.effects(), heard) == ([], [])
     ((epoch, holder),) = place.rows("SELECT epoch, held_by FROM {}delivery")
     assert (epoch, holder) == (fences[0] + 1, "a robber")
+
+
+async def test_who_finds_its_message_settled_by_another_is_undone(way: Way, given: object, place: Place) -> None:
+    app = place.app(way)
+    heard, ends = heard_by(app), Ends()
+
+    def be_overtaken(_n: int, _ctx: Context) -> object:
+        settle_elsewhere(place)
+        return None
+
+    consume(app, way, given, before=be_overtaken, middleware=[ends])
+    async with app.worker():
+        await app.publish("deposit", 7)
+        await until(lambda: ends.count == 1)
+
+    assert (place.effects(), heard) == ([], [])
+    assert place.rows("SELECT count(*) FROM {}delivery")[0][0] == 0
+    assert place.rows("SELECT count(*) FROM {}run")[0][0] == 0

@@ -9,7 +9,7 @@ from mainspring import Mainspring, Retention
 from mainspring.app.bulk import BATCH
 from mainspring.model.browsing import By
 from mainspring.model.errors import BadOption
-from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.message import ALL_LEVELS, Draft, Priority, Want
 from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.storage.contract import Storage
 
@@ -164,6 +164,18 @@ async def test_a_dead_letter_is_revived_with_another_payload(app: Mainspring) ->
     assert (edited.payload, edited.key, edited.headers) == (b'{"n":2}', "k", {"tenant": "a"})
     assert (edited.causation_id, edited.correlation_id) == (dead, str(dead))
     assert await app.dead.list() == []
+
+
+async def test_what_replaces_a_dead_letter_is_as_urgent(app: Mainspring) -> None:
+    storage = await storage_of(app)
+    receipt = await app.publish("a", 1, priority="urgent")
+    held = await storage.mailbox.claim([Want("receipts", 1, ALL_LEVELS)], "worker", HOLD)
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held], "worker")
+
+    await app.dead.revive(receipt.id, payload=2)
+
+    [row] = await app.messages.list("ready", group="receipts")
+    assert row.priority == Priority.URGENT
 
 
 async def test_a_dead_letter_without_a_topic_of_its_own_gets_another_payload_too(app: Mainspring) -> None:

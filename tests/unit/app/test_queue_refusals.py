@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, Queue, Testing, errors
+from mainspring.app.queues.reserved import Reserved
 
 
 @pytest.fixture
@@ -156,3 +157,17 @@ async def test_what_app_declare_makes_known_includes_the_queues(app: Mainspring,
     app.queue("mailers-own")
 
     assert [each.group for each in await app.declare()] == ["mailer", "billing"]
+
+
+def test_while_one_suspect_is_asked_for_no_other_is() -> None:
+    reserved = Reserved()
+
+    with reserved.reaping("billing", 0.0) as first:
+        with reserved.reaping("mail", 0.0) as second:
+            pass
+        with reserved.reaping("mail", 0.0) as third:  # the end of one that was refused lets in no other
+            pass
+    with reserved.reaping("mail", 0.0) as afterwards:
+        pass
+
+    assert (first, second, third, afterwards) == (True, False, False, True)

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mainspring import Mainspring, Queue
+from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.storage.contract import Storage
 
 PATIENCE = 30.0
 
@@ -109,6 +112,40 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_before_the_answer_
     [item] = await queue.claim()
     assert item.attempt == (1 if verb == "claim" else 2)
     await queue.ack(item)
+
+
+async def test_what_was_claimed_for_somebody_who_is_cancelled_is_handed_back_before_the_app_is_closed(
+    app: Mainspring, queue: Queue[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.publish("orders.placed", 1)
+    mailbox: Any = (await app._door.storage("a test")).mailbox
+    claimed, answers, claim = asyncio.Event(), asyncio.Event(), mailbox.claim
+    handed_back: list[Delivery] = []
+
+    async def slow(*asked: Any) -> Any:
+        answer = await claim(*asked)
+        claimed.set()
+        await answers.wait()
+        return answer
+
+    async def answer_at_last(_: Storage) -> None:
+        answers.set()
+
+    async def claim_before_it_closes(_: Storage) -> None:
+        handed_back.extend(await claim([Want("billing", 1, ALL_LEVELS)], "another", timedelta(hours=1)))
+
+    monkeypatch.setattr(mailbox, "claim", slow)
+    asking = asyncio.create_task(queue.claim(hold="1h"))
+    await claimed.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+    app._door.farewells.insert(0, answer_at_last)
+    app._door.farewells.append(claim_before_it_closes)
+    await app.__aexit__(None, None, None)
+
+    assert [each.attempt for each in handed_back] == [1]
 
 
 async def test_a_queue_serves_again_after_its_app_was_closed(app: Mainspring, queue: Queue[Any]) -> None:

@@ -20,10 +20,12 @@ TTL = 30 * SECOND
 
 
 class Watched(MemoryLeases):
-    """Leases in memory that count what they are asked, and fail when told to."""
+    """Leases in memory that count what they are asked, and fail or take their time when told to."""
 
-    def __init__(self, storage: MemoryStorage) -> None:
+    def __init__(self, storage: MemoryStorage, clock: HandClock) -> None:
         super().__init__(storage._state)
+        self._clock = clock
+        self.takes = timedelta()
         self.renewals: list[int] = []
         self.away = False
         self.busy = False
@@ -34,7 +36,9 @@ class Watched(MemoryLeases):
         self.renewals.append(len(renewals))
         if self.busy:
             return Renewed(busy=frozenset(each.hold for each in renewals))
-        return await super().renew(renewals)
+        answer = await super().renew(renewals)
+        self._clock.advance(self.takes)
+        return answer
 
     async def release(self, name: str, epoch: int, holder: str) -> bool:
         if self.away:
@@ -50,7 +54,7 @@ class Kept:
         self.storage = MemoryStorage(self.clock)
         self.keeper = LeaseKeeper(self.storage, self.clock, Complaints(self.clock))
         self.keeper.start = lambda: None  # type: ignore[method-assign]
-        self.leases = Watched(self.storage)
+        self.leases = Watched(self.storage, self.clock)
         self.keeper._storage.leases = self.leases
         self.told: list[str] = []
 
@@ -103,6 +107,23 @@ async def test_a_lease_that_is_always_renewed_is_never_lost() -> None:
     assert holding.over is None
     assert kept.told == []
     assert len(kept.leases.renewals) in range(4, 8)
+
+
+async def test_a_renewal_counts_from_when_it_was_sent_however_long_the_reply_takes() -> None:
+    kept = Kept()
+    holding = await kept.hold()
+    kept.leases.takes = 4 * SECOND
+
+    kept.clock.advance(18 * SECOND)
+    await kept.keeper.turn()
+    view = await kept.storage.leases.find("reports")
+    kept.clock.advance(25.9 * SECOND)
+    in_time = holding.over
+    kept.clock.advance(0.1 * SECOND)
+
+    assert view is not None
+    assert view.expires_at == kept.clock.now()
+    assert (in_time, holding.over) == (None, RAN_OUT)
 
 
 async def test_whoever_lost_it_is_told_and_the_others_are_renewed() -> None:

@@ -131,8 +131,11 @@ class Custody(Generic[T]):
 
     async def _reaped(self, place: Place, owner: str, hold: timedelta) -> list[Item[T]]:
         group, reserved = self.terms.group, self._room.reserved
-        while reserved.may_reap(group, now := self._clock.monotonic()):
-            with reserved.reaping():
+        while True:
+            now = self._clock.monotonic()
+            with reserved.reaping(group, now) as may_reap:
+                if not may_reap:
+                    break
                 accused = not reserved.holds_suspects(now)
                 delivery = await place.storage.mailbox.reap([group], owner, hold, accused=accused)
                 if delivery is None:

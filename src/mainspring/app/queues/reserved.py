@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ class Reserved:
     def __init__(self) -> None:
         self._terms: dict[str, Terms | None] = {}
         self._suspects: list[Held] = []
+        self._lock = threading.Lock()  # app.queue and app.sync.queue share this, from two threads
         self._is_reaping = False
 
     def __contains__(self, group: str) -> bool:
@@ -46,26 +48,31 @@ class Reserved:
         """Whether suspects are in hand. A lapsed one is anybody's again."""
         return any(now < each.lapses for each in self._suspects)
 
-    def may_reap(self, group: str, now: float) -> bool:
-        """Whether no suspect in hand, or on its way, stands in the way of one of this group (invariant 15)."""
-        self._suspects = [each for each in self._suspects if now < each.lapses]
-        return not self._is_reaping and all(
-            probation(each.delivery, group, now - each.received) <= 0 for each in self._suspects
-        )
-
     @contextmanager
-    def reaping(self) -> Iterator[None]:
-        """While one is asked for, no other is: of two at once, each might get one that is to be alone."""
-        self._is_reaping = True
+    def reaping(self, group: str, now: float) -> Iterator[bool]:
+        """Whether no suspect in hand, or on its way, stands in the way of one of this group (invariant 15).
+
+        While one is asked for in the block, no other is, from whatever thread: of two at once, each might get one that
+        is to be alone.
+        """
+        with self._lock:
+            self._suspects = [each for each in self._suspects if now < each.lapses]
+            may_reap = not self._is_reaping and all(
+                probation(each.delivery, group, now - each.received) <= 0 for each in self._suspects
+            )
+            self._is_reaping = self._is_reaping or may_reap
         try:
-            yield
+            yield may_reap
         finally:
-            self._is_reaping = False
+            if may_reap:
+                self._is_reaping = False
 
     def suspect(self, held: Held) -> None:
         """This one was reaped."""
-        self._suspects.append(held)
+        with self._lock:
+            self._suspects.append(held)
 
     def let_go(self, answered: Collection[Held]) -> None:
         """These are in hand no more."""
-        self._suspects = [each for each in self._suspects if all(each is not one for one in answered)]
+        with self._lock:
+            self._suspects = [each for each in self._suspects if all(each is not one for one in answered)]

@@ -35,7 +35,8 @@ def payload_of(raw: bytes, content_type: str, redaction: Redaction) -> Payload:
             return _decoded(msgspec.json.decode(raw), redaction)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         pass  # it says that it is what it is not: shown as whatever it is
-    return _undecoded(raw, redaction)
+    # What calls itself text is masked as text, also where a byte of it is none: in hexadecimal a secret can be read.
+    return _undecoded(raw, redaction, named_text=kind.endswith("json") or kind.startswith("text/"))
 
 
 def _decoded(value: Any, redaction: Redaction) -> Payload:
@@ -51,13 +52,15 @@ def _decoded(value: Any, redaction: Redaction) -> Payload:
     return Payload("json", masked, text, truncated=False)
 
 
-def _undecoded(raw: bytes, redaction: Redaction) -> Payload:
+def _undecoded(raw: bytes, redaction: Redaction, *, named_text: bool) -> Payload:
     try:
-        text = raw.decode()
+        text = raw.decode(errors="replace" if named_text else "strict")
     except UnicodeDecodeError:
-        text = None
-    if text is None or "\x00" in text:
         return _binary(raw)
+    if "\x00" in text:
+        if not named_text:
+            return _binary(raw)
+        text = text.replace("\x00", "\ufffd")
     # Masked with what comes next: what a cut has torn apart is not known as a secret any more.
     return Payload("text", redaction.text(text[: LONGEST + _BEYOND])[:LONGEST], None, truncated=len(text) > LONGEST)
 

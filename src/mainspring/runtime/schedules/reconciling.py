@@ -91,10 +91,16 @@ def _timed_anew(row: Schedule, now: datetime, code: Code | None = None) -> Sched
     if row.next_at is None or row.next_at <= now or row.paused_at is not None or row.retired_at is not None:
         return row
     try:
-        expected = read_plan(row.layers, code).next(row.base_at)
+        plan = read_plan(row.layers, code)
+        expected = plan.next(row.base_at)
+        if expected is not None and expected <= now:
+            # That one has passed and is not made up for, but what comes before the stored time is not passed over.
+            expected = plan.next(now)
+            if expected is None or expected > row.next_at:
+                return row
     except CannotPlan:
         return row
-    if expected is None or expected == row.next_at or expected <= now:
+    if expected is None or expected == row.next_at:
         return row
     _logger.warning("%s: the next occurrence is %s by now, it was %s", row.name, expected, row.next_at)
     return replace(row, next_at=expected)

@@ -46,3 +46,13 @@ async def test_the_same_database_is_taken(monkeypatch: pytest.MonkeyPatch, opene
 async def test_without_a_name_the_database_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDATABASE", "shop")
     assert await Source("postgresql://ann@h", lambda: "postgresql://bob@h").url() == "postgresql://bob@h"
+
+
+async def test_it_is_asked_for_every_connection_and_no_error_repeats_what_it_has_said_lately() -> None:
+    urls = iter([f"postgresql://ann:{password}@h/shop" for password in ("monday", "tuesday", "wednesday")])
+    source = Source("postgresql://ann:sunday@h/shop", lambda: next(urls))
+
+    told = [await source.url(), source.url_in_thread(), await source.url()]
+
+    assert told == [f"postgresql://ann:{password}@h/shop" for password in ("monday", "tuesday", "wednesday")]
+    assert {"tuesday", "wednesday"} <= set(source.secrets)

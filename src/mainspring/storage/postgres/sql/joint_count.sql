@@ -6,7 +6,7 @@ WITH head AS MATERIALIZED (
     ORDER BY e.join_id
 ),
 -- Two may count for one join at a time, and another session may have it locked for long: its ends are passed over, and stay (invariant
--- 35). The lock, taken in the order of ids, shows the second what the first has written.
+-- 28). The lock, taken in the order of ids, shows the second what the first has written.
 free AS MATERIALIZED (
     SELECT j.id
     FROM head

@@ -48,6 +48,7 @@ taken AS MATERIALIZED (
               AND held_by IS NOT NULL
               AND due_at <= coalesce($4::timestamptz, statement_timestamp())
               AND ($5 OR (deaths = 0 AND NOT suspect))
+              AND NOT (seq = ANY ($6::bigint[]) AND held_by = $2)
             ORDER BY due_at, seq
             LIMIT 1
             FOR UPDATE SKIP LOCKED

@@ -1,0 +1,15 @@
+"""All mutants, from the table of each room."""
+
+from __future__ import annotations
+
+from mutants import delivery, limits, people, primitives, robustness, schedules
+from mutants.mutant import Mutant
+
+MUTANTS: list[Mutant] = [
+    *delivery.MUTANTS,
+    *limits.MUTANTS,
+    *schedules.MUTANTS,
+    *primitives.MUTANTS,
+    *robustness.MUTANTS,
+    *people.MUTANTS,
+]

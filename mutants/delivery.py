@@ -1,0 +1,261 @@
+"""Publishing, claiming, settling, extending, reaping and cancelling."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_POSTGRES = "storage/postgres/sql/"
+_SQLITE = "storage/sqlite/sql/"
+_CLAIM = "tests/contract/test_claim.py"
+_HOLDERS = "tests/contract/test_holders.py"
+_STRANGERS = "tests/integration/postgres/test_strangers.py"
+
+MUTANTS: list[Mutant] = [
+    # Publishing and routing.
+    Mutant(
+        "a delayed message is due at once",
+        file="storage/postgres/migrations/0021_two_phase.sql",
+        was="SELECT id, unnest(groups), $4, greatest(asked, published_at), asked",
+        becomes="SELECT id, unnest(groups), $4, published_at, asked",
+        caught_by="tests/contract/test_publish.py",
+    ),
+    Mutant(
+        "a batch is routed by the beginning of a pattern alone",
+        file=_POSTGRES + "publish.sql",
+        was=" AND k.topic ~ s.matcher",
+        becomes="",
+        caught_by="tests/contract/test_one_and_many.py::test_they_go_to_the_same_groups",
+    ),
+    Mutant(
+        "a known id with another payload passes for a repetition on PostgreSQL",
+        file=_POSTGRES + "publish_known.sql",
+        was=" OR sha256(known.payload) <> draft.digest",
+        becomes="",
+        caught_by="tests/contract/test_conflicts.py",
+    ),
+    Mutant(
+        "a known id with another payload passes for a repetition on SQLite",
+        file=_SQLITE + "publish_known.sql",
+        was=" OR known.payload <> draft.payload",
+        becomes="",
+        caught_by="tests/contract/test_conflicts.py",
+    ),
+    Mutant(
+        "a parked message is due when it is routed, however late it was asked for",
+        file=_POSTGRES + "reroute.sql",
+        was="greatest(taken.due_at, coalesce($3::timestamptz, statement_timestamp()))",
+        becomes="coalesce($3::timestamptz, statement_timestamp())",
+        caught_by="tests/contract/test_routing.py::test_a_parked_message_keeps_a_due_time_that_is_still_to_come",
+    ),
+    # Claiming and taking.
+    Mutant(
+        "an attempt is not counted on PostgreSQL",
+        file=_POSTGRES + "claim.sql",
+        was="attempt = d.attempt + 1",
+        becomes="attempt = d.attempt",
+        caught_by=_CLAIM,
+    ),
+    Mutant(
+        "an attempt is not counted on SQLite",
+        file=_SQLITE + "claim_hold.sql",
+        was="attempt = attempt + 1",
+        becomes="attempt = attempt",
+        caught_by=_CLAIM,
+    ),
+    Mutant(
+        "what is not due yet is claimed",
+        file=_POSTGRES + "claim.sql",
+        was="              AND d.due_at <= coalesce($8::timestamptz, statement_timestamp())\n",
+        becomes="",
+        caught_by=_CLAIM,
+    ),
+    Mutant(
+        "what is less urgent is claimed with the first level",
+        file=_SQLITE + "claim_scan.sql",
+        was="d.priority = ?2",
+        becomes="d.priority >= ?2",
+        caught_by=_CLAIM,
+    ),
+    Mutant(
+        "what another holds is taken by its name",
+        file=_POSTGRES + "take.sql",
+        was=" AND num_nulls(held_by) = 1",
+        becomes="",
+        caught_by="tests/contract/test_take.py",
+    ),
+    # Settling: who may, and what is said to those who may not.
+    Mutant(
+        "a plain success of another holder settles",
+        file=_POSTGRES + "settle_done.sql",
+        was="      AND coalesce(d.held_by, '') = $4\n",
+        becomes="",
+        caught_by=_HOLDERS + "::test_nobody_but_its_holder_settles_a_claim",
+    ),
+    Mutant(
+        "a plain success of another epoch settles",
+        file=_POSTGRES + "settle_done.sql",
+        was="      AND d.epoch = ($2::integer[])[width_bucket(d.seq, $1::bigint[])]\n",
+        becomes="",
+        caught_by="tests/contract/test_fence.py::test_a_claim_of_a_future_epoch_is_lost",
+    ),
+    Mutant(
+        "a plain success settles another message under its numbers",
+        file=_POSTGRES + "settle_done.sql",
+        was="      AND d.message_id = ($3::uuid[])[width_bucket(d.seq, $1::bigint[])]\n",
+        becomes="",
+        caught_by=_HOLDERS + "::test_a_claim_settles_no_other_message_under_its_numbers",
+    ),
+    Mutant(
+        "a verdict of another holder settles on PostgreSQL",
+        file=_POSTGRES + "settle.sql",
+        was="AND d.held_by = $14, false) AS is_ours",
+        becomes="AND d.held_by IS NOT NULL, false) AS is_ours",
+        caught_by=_HOLDERS + "::test_nobody_but_its_holder_settles_a_claim",
+    ),
+    Mutant(
+        "a verdict of another holder settles on SQLite",
+        file="storage/sqlite/verdicts.py",
+        was=" or row[_HELD] not in (owner, None)",
+        becomes="",
+        caught_by=_HOLDERS + "::test_nobody_but_its_holder_settles_a_claim",
+    ),
+    Mutant(
+        "a verdict settles another message under its numbers",
+        file="storage/sqlite/verdicts.py",
+        was=" or row[_MESSAGE] != claim.message_id.bytes",
+        becomes="",
+        caught_by=_HOLDERS + "::test_what_was_handed_back_under_its_numbers_is_not_taken_for_ones_own",
+    ),
+    Mutant(
+        "two claims under the same numbers are settled as one",
+        file="storage/postgres/mailbox.py",
+        was="if len({each.claim.id for each in settlements}) == len(settlements):",
+        becomes="if settlements:",
+        caught_by=_HOLDERS + "::test_two_messages_under_the_same_numbers_in_one_batch_do_not_mix",
+    ),
+    Mutant(
+        "who was asked to stop and hands back runs again",
+        file=_POSTGRES + "settle.sql",
+        was="found.name IN ('retry', 'snooze', 'release')",
+        becomes="found.name IN ('retry', 'snooze')",
+        caught_by="tests/contract/test_cancel.py::test_what_was_asked_to_be_cancelled_never_runs_again",
+    ),
+    Mutant(
+        "a plain success on a locked row is said to be lost",
+        file=_POSTGRES + "settle_done.sql",
+        was="ELSE 'busy'",
+        becomes="ELSE 'lost'",
+        caught_by=_STRANGERS + "::test_every_other_verdict_is_written",
+    ),
+    Mutant(
+        "a verdict on a locked row is said to be written already",
+        file=_POSTGRES + "settle.sql",
+        was="ELSE 'busy'",
+        becomes="ELSE 'gone'",
+        caught_by=_STRANGERS + "::test_every_other_verdict_is_written",
+    ),
+    Mutant(
+        "a verdict on a locked row is forgotten by its worker",
+        file="runtime/settler.py",
+        was="                self._put_aside(origin, settlement)\n",
+        becomes="                self._hands.drop(settlement.claim)\n                origin.settled()\n",
+        caught_by="tests/runtime/test_busy_rows.py"
+        "::test_a_worker_stops_although_a_row_stays_locked_and_says_what_was_not_written",
+    ),
+    # Extending.
+    Mutant(
+        "a claim of another holder is extended on PostgreSQL",
+        file=_POSTGRES + "extend.sql",
+        was="          AND coalesce(held_by, '') = $4\n",
+        becomes="",
+        caught_by=_HOLDERS + "::test_nobody_but_its_holder_extends_a_claim",
+    ),
+    Mutant(
+        "a claim of another holder is extended on SQLite",
+        file=_SQLITE + "extend_read.sql",
+        was="WHERE d.held_by = ?2",
+        becomes="WHERE d.held_by = ?2 OR d.held_by IS NOT NULL",
+        caught_by=_HOLDERS + "::test_nobody_but_its_holder_extends_a_claim",
+    ),
+    Mutant(
+        "a stale claim beside one under the same numbers is not told that it is lost",
+        file=_POSTGRES + "extend.sql",
+        was="SELECT held.seq, held.epoch, held.message_id FROM held",
+        becomes="SELECT held.seq, held.epoch, claim.message_id FROM held",
+        caught_by=_HOLDERS + "::test_a_claim_is_extended_beside_one_that_is_stale_under_the_same_numbers",
+    ),
+    Mutant(
+        "a claim whose row is locked is said to be lost",
+        file=_POSTGRES + "extend.sql",
+        was="SELECT 'busy'",
+        becomes="SELECT 'lost'",
+        caught_by="tests/integration/postgres/test_claiming.py"
+        "::test_a_heartbeat_passes_over_a_row_in_other_hands_and_says_busy",
+    ),
+    Mutant(
+        "the progress of a run is reported by another holder",
+        file=_POSTGRES + "report.sql",
+        was="  AND held.held_by = $5\n",
+        becomes="  AND $5::text IS NOT NULL\n",
+        caught_by=_HOLDERS + "::test_nobody_but_its_holder_reports_progress",
+    ),
+    # Reaping.
+    Mutant(
+        "a claim that was extended since it was seen is reaped",
+        file=_POSTGRES + "reap.sql",
+        was="num_nulls(held_by) = 0\n              AND due_at <= coalesce($4::timestamptz, statement_timestamp())\n",
+        becomes="num_nulls(held_by) = 0\n",
+        caught_by="tests/integration/postgres/test_claiming.py"
+        "::test_a_claim_that_is_extended_after_a_reaper_has_looked_is_not_reaped",
+    ),
+    # Cancelling, and what people do to deliveries.
+    Mutant(
+        "a parked message on its way to its groups gets away from its cancelling",
+        file=_POSTGRES + "cancel.sql",
+        was="(SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting)",
+        becomes="false",
+        caught_by="tests/integration/postgres/test_cancelling.py",
+    ),
+    Mutant(
+        "a running delivery is removed under its holder when it is cancelled",
+        file="storage/sqlite/withdrawing.py",
+        was="free = [(seq, raw) for seq, raw, is_held, _ in found if not is_held]",
+        becomes="free = [(seq, raw) for seq, raw, is_held, _ in found]",
+        caught_by="tests/contract/test_cancel.py",
+    ),
+    Mutant(
+        "the claim of a running delivery is cut short by hastening it",
+        file=_SQLITE + "hasten.sql",
+        was="WHERE d.held_by IS NULL AND ",
+        becomes="WHERE ",
+        caught_by="tests/contract/test_picked.py",
+    ),
+    Mutant(
+        "a revived dead letter stays dead too",
+        file=_POSTGRES + "unbury.sql",
+        was="DELETE FROM mainspring.dead WHERE seq = ANY (ARRAY(SELECT chosen.seq FROM chosen))",
+        becomes="DELETE FROM mainspring.dead WHERE NOT $13 AND seq = ANY (ARRAY(SELECT chosen.seq FROM chosen))",
+        caught_by="tests/contract/test_dead_letters.py",
+    ),
+    Mutant(
+        "a revived dead letter is lost",
+        file="storage/sqlite/controls.py",
+        was='            yield self._sql("dead_revive", seqs, at)\n',
+        becomes="",
+        caught_by="tests/contract/test_dead_letters.py",
+    ),
+    Mutant(
+        "a revived dead letter can be settled under the claim it died with",
+        file=_POSTGRES + "unbury.sql",
+        was="        epoch + 1\n",
+        becomes="        epoch\n",
+        caught_by="tests/contract/test_fence.py::test_the_epoch_of_a_buried_delivery_is_fenced_by_its_revival",
+    ),
+    Mutant(
+        "a dead letter that was replaced stays",
+        file=_SQLITE + "dead_take.sql",
+        was="DELETE FROM mainspring_dead WHERE message_id = ?1 AND group_name = ?2 RETURNING 1",
+        becomes="SELECT 1 FROM mainspring_dead WHERE message_id = ?1 AND group_name = ?2",
+        caught_by="tests/contract/test_dead_letters.py",
+    ),
+]

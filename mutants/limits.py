@@ -1,0 +1,267 @@
+"""Order by key, limits, uniqueness, fan-out, joins and work queues."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+# Order and limits
+LIMITS = [
+    Mutant(
+        "what its holder has just handed back is taken over as a suspect",
+        file="storage/postgres/sql/limited_hold.sql",
+        was="          AND num_nulls(held_by) = CASE WHEN $3 THEN 0 ELSE 1 END\n",
+        becomes="",
+        caught_by="tests/integration/postgres/test_limits.py::test_what_its_holder_has_just_handed_back_is_no_suspect",
+    ),
+    Mutant(
+        "a claim that was just extended is taken over",
+        file="storage/postgres/sql/limited_hold.sql",
+        was="          AND due_at <= coalesce($10::timestamptz, statement_timestamp())\n",
+        becomes="",
+        caught_by="tests/integration/postgres/test_limits.py"
+        "::test_a_claim_that_its_holder_has_just_extended_is_not_taken_over",
+    ),
+    Mutant(
+        "two claim at once under the limits of one group",
+        file="storage/postgres/sql/limited_turn.sql",
+        was="ON CONFLICT (group_name) DO UPDATE SET turn = l.turn + 1\n",
+        becomes="ON CONFLICT (group_name) DO NOTHING\n",
+        caught_by="tests/integration/postgres/test_limits.py"
+        "::test_in_a_snapshot_that_is_too_old_a_turn_fails_instead_of_counting_wrongly",
+    ),
+    Mutant(
+        "the limit of a group counts only what one call takes",
+        file="storage/limiting.py",
+        was="limits.global_concurrency - sum(held.values()))",
+        becomes="limits.global_concurrency)",
+        caught_by="tests/contract/test_limits.py::test_so_many_of_a_group_at_once_whatever_their_keys",
+    ),
+    Mutant(
+        "a rate has room again before its window is over",
+        file="storage/postgres/sql/limited_hold.sql",
+        was="/ counted.slot * counted.slot + counted.slot + counted.per",
+        becomes="/ counted.slot * counted.slot + counted.per",
+        caught_by="tests/contract/test_limits.py::test_what_a_rate_has_spent_comes_back_a_slot_after_its_window",
+    ),
+    Mutant(
+        "a rate does not count what is taken over",
+        file="storage/postgres/sql/limited_hold.sql",
+        was="    WHERE $6::bigint IS NOT NULL\n",
+        becomes="    WHERE $6::bigint IS NOT NULL AND NOT $3\n",
+        caught_by="tests/contract/test_limits.py::test_a_rate_counts_what_is_reaped",
+    ),
+    Mutant(
+        "of the claims within one slot of a rate only the last are counted",
+        file="storage/sqlite/sql/limited_spend.sql",
+        was="SET claims = claims + excluded.claims",
+        becomes="SET claims = excluded.claims",
+        caught_by="tests/contract/test_limits.py::test_claimed_by_many_at_once_no_limit_is_exceeded",
+    ),
+    Mutant(
+        "while the first of a key cannot be had its second goes",
+        file="storage/limiting.py",
+        was="                if self._limits.ordered:\n                    self._out_of_reach.add(key)\n",
+        becomes="",
+        caught_by="tests/integration/postgres/test_limits.py"
+        "::test_while_another_has_just_claimed_the_first_of_a_key_its_second_is_not_taken",
+    ),
+    Mutant(
+        "a message that was put off is overtaken by the next of its key",
+        file="storage/postgres/sql/limited_heads.sql",
+        was="OR ($3 AND NOT ($4 AND d.attempt > 0))",
+        becomes="OR ($3 AND NOT $4)",
+        caught_by="tests/contract/test_limits.py::test_skipping_waits_for_a_snooze_which_is_no_failure",
+    ),
+    Mutant(
+        "under an order a key goes by what is due instead of by what was published",
+        file="storage/sqlite/sql/limited_heads.sql",
+        was="        ORDER BY seq\n        LIMIT ?5\n",
+        becomes="        ORDER BY due_at, seq\n        LIMIT ?5\n",
+        caught_by="tests/contract/test_limits.py::test_a_cancelled_head_is_out_of_the_way_and_a_delayed_one_is_not",
+    ),
+    Mutant(
+        "what has no key is not found behind two thousand that have to wait",
+        file="storage/sql/limited.py",
+        was="        if after is None:\n",
+        becomes="        if after is not None:\n",
+        caught_by="tests/contract/test_limits.py::test_what_has_no_key_is_found_behind_however_many_that_have_to_wait",
+    ),
+]
+
+# Uniqueness
+LIKENESS = [
+    Mutant(
+        "of two that are alike and published at once both are stored",
+        file="storage/postgres/migrations/0011_unique.sql",
+        was="""\
+    INSERT INTO mainspring.likeness AS l (published_at, until, message_id, hash)
+    VALUES (moment, moment + $6, $2, $1)
+    ON CONFLICT (hash) DO UPDATE SET until = greatest(l.until, l.published_at + $6)
+    RETURNING l.* INTO known;
+""",
+        becomes="""\
+    SELECT l.* INTO known FROM mainspring.likeness AS l WHERE l.hash = $1;
+    IF NOT FOUND THEN
+        INSERT INTO mainspring.likeness AS l (published_at, until, message_id, hash)
+        VALUES (moment, moment + $6, $2, $1)
+        ON CONFLICT (hash) DO UPDATE SET message_id = excluded.message_id
+        RETURNING l.* INTO known;
+    END IF;
+""",
+        caught_by="tests/integration/postgres/test_unique.py::test_who_comes_second_waits_for_how_the_first_one_ends",
+    ),
+    Mutant(
+        "a window of uniqueness ends later than it says",
+        file="storage/sqlite/unique.py",
+        was="return published > before(at, likeness.window)",
+        becomes="return published >= before(at, likeness.window)",
+        caught_by="tests/contract/test_unique.py::test_a_window_counts_from_when_the_first_was_stored",
+    ),
+    Mutant(
+        "what is replaced stays beside what replaces it",
+        file="storage/sqlite/unique.py",
+        was='    if earlier is not None and likeness.keep == "last":\n',
+        becomes='    if earlier is None and likeness.keep == "last":\n',
+        caught_by="tests/contract/test_unique.py::test_each_of_many_is_replaced_by_the_next",
+    ),
+    Mutant(
+        "what a worker has just taken is replaced while it runs",
+        file="storage/postgres/sql/likeness_replace.sql",
+        was="        WHERE seq = seen.seq AND epoch = 0\n",
+        becomes="        WHERE seq = seen.seq\n",
+        caught_by="tests/integration/postgres/test_unique.py::test_what_a_worker_has_just_taken_is_not_replaced",
+    ),
+]
+
+# Joins
+JOINS = [
+    Mutant(
+        "the end of a member is counted again by every look",
+        file="storage/postgres/sql/joint_count.sql",
+        was="            WHERE taken.join_id IN (SELECT seen.id FROM seen)\n               OR NOT EXISTS",
+        becomes="            WHERE NOT EXISTS",
+        caught_by="tests/contract/test_joins.py::test_what_follows_is_published_when_the_last_member_is_done",
+    ),
+    Mutant(
+        "two that recount a join at once count a member twice",
+        file="storage/postgres/sql/joint_recount.sql",
+        was="WHERE id = gone.id AND pending = gone.pending FOR UPDATE SKIP LOCKED",
+        becomes="WHERE id = gone.id FOR UPDATE SKIP LOCKED",
+        caught_by="tests/integration/postgres/test_recounting.py::test_who_saw_before_another_recounted_writes_nothing",
+    ),
+    Mutant(
+        "a member that failed counts as done",
+        file="storage/postgres/sql/settle.sql",
+        was="count(*) FILTER (WHERE becomes = 'done'), count(*) FILTER (WHERE becomes <> 'done')",
+        becomes="count(*), 0",
+        caught_by="tests/contract/test_joins.py::test_one_that_failed_makes_it_fail_when_all_have_ended",
+    ),
+    Mutant(
+        "what follows a join is published again by every look",
+        file="storage/sqlite/fan_in.py",
+        was='        yield sql("joint_delete", raw)\n',
+        becomes="",
+        caught_by="tests/contract/test_joins.py::test_it_is_published_once",
+    ),
+]
+
+# Fan-out
+FANOUTS = [
+    Mutant(
+        "a cursor goes past what was planned",
+        file="storage/postgres/sql/fanout_advance.sql",
+        was="  AND c.planned >= $4\n",
+        becomes="",
+        caught_by="tests/contract/test_fanouts.py::test_a_cursor_goes_no_further_than_what_was_planned",
+    ),
+    Mutant(
+        "a cursor goes back when an earlier window comes late",
+        file="storage/sqlite/sql/fanout_advance.sql",
+        was="completed < ?4",
+        becomes="completed <> ?4",
+        caught_by="tests/contract/test_fanouts.py::test_a_cursor_only_goes_on",
+    ),
+    Mutant(
+        "a header from outside advances a cursor",
+        file="model/fanout.py",
+        was=" or str(slice_id(name)) not in (str(delivery.message_id), headers.get(REPLACES_HEADER)):",
+        becomes=":",
+        caught_by="tests/integration/app/test_reserved_headers.py"
+        "::test_a_message_that_names_a_slice_which_failed_does_not_complete_it",
+    ),
+    Mutant(
+        "a coordinator plans on under an earlier epoch of its lease",
+        file="storage/sqlite/fanouts.py",
+        was="if not held or held[0][:2] != batch.hold[1:]:",
+        becomes="if not held:",
+        caught_by="tests/contract/test_fanouts.py::test_who_has_lost_the_lease_plans_nothing",
+    ),
+    Mutant(
+        "a slice that is put off advances its cursor",
+        file="app/advancing.py",
+        was=" or not isinstance(judgement.of_result(result), Done):",
+        becomes=":",
+        caught_by="tests/unit/testing/test_fanouts.py::test_only_success_advances_a_cursor",
+    ),
+    Mutant(
+        "a slice that is put off in its transaction advances its cursor",
+        file="app/transactional/within.py",
+        was="                if isinstance(settlement.verdict, Done):\n                    yield",
+        becomes="                if settlement.verdict is not None:\n                    yield",
+        caught_by="tests/integration/app/test_fanouts.py"
+        "::test_a_slice_that_is_put_off_in_its_transaction_leaves_its_cursor",
+    ),
+    Mutant(
+        "a slice that ran out of time advances its cursor",
+        file="app/advancing.py",
+        was=" or run.stop_reason in _FAILED or",
+        becomes=" or",
+        caught_by="tests/integration/app/test_fanouts.py"
+        "::test_a_slice_that_ends_well_after_its_time_was_over_leaves_its_cursor",
+    ),
+]
+
+# Work queues
+QUEUES = [
+    Mutant(
+        "a queue acknowledges what another has claimed since",
+        file="app/queues/answers.py",
+        was="        if item.claim in answer.lost:\n            lost.append(item)\n        elif",
+        becomes="        if",
+        caught_by="tests/unit/app/test_queue_fences.py"
+        "::test_a_lost_claim_settles_nothing_and_its_neighbours_are_settled",
+    ),
+    Mutant(
+        "a queue takes what another has settled for its own",
+        file="app/queues/answers.py",
+        was="ours = held(item).unheard and not joined",
+        becomes="ours = not joined",
+        caught_by="tests/unit/app/test_queue_fences.py::test_who_comes_late_is_told_even_if_the_other_has_finished",
+    ),
+    Mutant(
+        "items that were claimed under several names are settled under one",
+        file="app/queues/owners.py",
+        was="found.setdefault(owners[each.claim], [])",
+        becomes="found.setdefault(next(iter(owners.values())), [])",
+        caught_by="tests/integration/app/test_queues.py"
+        "::test_items_that_were_claimed_under_several_names_are_kept_and_settled_by_one_call",
+    ),
+    Mutant(
+        "items that were claimed under several names are extended under one",
+        file="app/queues/owners.py",
+        was="found.setdefault(held(item).owner, [])",
+        becomes="found.setdefault(held(items[0]).owner, [])",
+        caught_by="tests/integration/app/test_queues.py"
+        "::test_items_that_were_claimed_under_several_names_are_kept_and_settled_by_one_call",
+    ),
+    Mutant(
+        "a process that ends does not hand back what was claimed for a cancelled call",
+        file="app/unheard.py",
+        was="        if self._under_way:\n            await asyncio.wait(self._under_way)\n",
+        becomes="        return\n",
+        caught_by="tests/unit/app/test_queue_waiting.py"
+        "::test_what_was_claimed_for_somebody_who_is_cancelled_is_handed_back_before_the_app_is_closed",
+    ),
+]
+
+MUTANTS: list[Mutant] = [*LIMITS, *LIKENESS, *JOINS, *FANOUTS, *QUEUES]

@@ -1,0 +1,308 @@
+"""Inbox, leases, callers' transactions, transactional consumers and wake-ups."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_HOLDERS = "tests/contract/test_holders.py"
+_AWAITED_BLOCK = (
+    "tests/integration/app/test_inbox.py::test_what_an_awaited_block_says_in_a_transaction_counts_if_that_commits"
+)
+_COMMITTED = "tests/integration/testing/test_committed.py"
+_LEASES = "tests/integration/app/test_leases.py"
+_HANDLES = "tests/integration/handles"
+_TRANSACTIONAL = "tests/integration/transactional"
+
+INBOX: list[Mutant] = [
+    Mutant(
+        "an inbox mark does not ask who was let in",
+        file="storage/postgres/sql/inbox_mark.sql",
+        was="coalesce((extract(epoch FROM changed_at) * 1000000)::bigint = $8::bigint, true)",
+        becomes="coalesce($8::bigint, 0) IS NOT NULL",
+        caught_by=f"{_HOLDERS}::test_nobody_but_who_was_let_in_says_what_became_of_a_message",
+    ),
+    Mutant(
+        "an inbox mark of an earlier attempt overrules a later one",
+        file="storage/sqlite/sql/inbox_mark.sql",
+        was="AND attempts = ?4",
+        becomes="AND attempts >= ?4",
+        caught_by="tests/contract/test_inbox.py::test_who_was_frozen_cannot_overrule_who_came_later",
+    ),
+    Mutant(
+        "an inbox mark counts before its transaction has committed",
+        file="app/inbox.py",
+        was="""\
+            heard = await self._transactions.run(tx, self._marking(said), f"inbox.{call}")
+            self._unsaid.joined(said)""",
+        becomes="""\
+            heard = await self._transactions.run(tx, self._marking(said), f"inbox.{call}")
+            self._unsaid.heard(said)""",
+        caught_by=_AWAITED_BLOCK,
+    ),
+    Mutant(
+        "an inbox mark is written outside its transaction",
+        file="app/inbox.py",
+        was="        if tx is not None:\n            heard = await",
+        becomes="        if False:\n            heard = await",
+        caught_by=_AWAITED_BLOCK,
+    ),
+    Mutant(
+        "a message of the inbox is let in again too early",
+        file="storage/postgres/migrations/0008_inbox.sql",
+        was="known.changed_at <= moment - $6",
+        becomes="known.changed_at <= moment - $6 + interval '1 microsecond'",
+        caught_by="tests/contract/test_inbox.py::test_who_has_been_at_it_for_too_long_is_followed_by_another",
+    ),
+    Mutant(
+        "a message of the inbox is let in again too late",
+        file="model/inbox.py",
+        was="known.changed_at <= now - retry_after",
+        becomes="known.changed_at < now - retry_after",
+        caught_by="tests/contract/test_inbox.py::test_who_has_been_at_it_for_too_long_is_followed_by_another",
+    ),
+    Mutant(
+        "a message that is let in again goes under the time of its first admission",
+        file="storage/postgres/inbox.py",
+        was="admitted_at=_instant(at)",
+        becomes="admitted_at=_instant(since)",
+        caught_by=f"{_HOLDERS}::test_who_is_let_in_again_is_known_by_its_own_time",
+    ),
+]
+
+LEASES: list[Mutant] = [
+    Mutant(
+        "a lease is renewed after it was lost",
+        file="storage/postgres/sql/lease_renew.sql",
+        was="AND holder = hold.holder AND expires_at > clock.now",
+        becomes="AND holder = hold.holder",
+        caught_by="tests/contract/test_leases.py::test_a_lease_that_ran_out_is_lost_even_if_nobody_took_it",
+    ),
+    Mutant(
+        "a hold of another is taken for renewed",
+        file="storage/postgres/sql/lease_renew.sql",
+        was="(hold.name, hold.epoch, hold.holder) NOT IN (SELECT held.name, held.epoch, held.holder FROM held)",
+        becomes="(hold.name, hold.epoch) NOT IN (SELECT held.name, held.epoch FROM held)",
+        caught_by=f"{_HOLDERS}::test_two_holds_of_one_epoch_are_told_apart_in_one_batch",
+    ),
+    Mutant(
+        "a lease is confirmed to one who does not hold it",
+        file="storage/sqlite/leases.py",
+        was="held[0][:2] == (epoch, holder)",
+        becomes="held[0][0] == epoch",
+        caught_by=f"{_HOLDERS}::test_nobody_but_its_holder_renews_confirms_or_releases_a_lease",
+    ),
+    Mutant(
+        "a lease is released by another holder",
+        file="storage/postgres/sql/lease_release.sql",
+        was="AND holder = $3",
+        becomes="AND $3::text IS NOT NULL",
+        caught_by=f"{_HOLDERS}::test_nobody_but_its_holder_renews_confirms_or_releases_a_lease",
+    ),
+    Mutant(
+        "a fan-out is planned under the lease of another",
+        file="storage/sqlite/fanouts.py",
+        was="held[0][:2] != batch.hold[1:]",
+        becomes="held[0][0] != batch.hold.epoch",
+        caught_by=f"{_HOLDERS}::test_nothing_is_planned_under_the_lease_of_another",
+    ),
+    Mutant(
+        "a confirmed lease goes to the next holder before the commit",
+        file="storage/postgres/sql/lease_confirm.sql",
+        was="FOR KEY SHARE",
+        becomes="-- without a lock",
+        caught_by="tests/integration/postgres/test_leases.py"
+        "::test_while_a_transaction_has_confirmed_it_nobody_else_acquires_it",
+    ),
+    Mutant(
+        "the epoch of a lease does not grow",
+        file="storage/postgres/sql/lease_acquire.sql",
+        was="ELSE greatest(mainspring.next_lease_epoch(), l.epoch + 1)",
+        becomes="ELSE l.epoch",
+        caught_by="tests/contract/test_leases.py::test_a_lease_that_ran_out_is_acquired_under_a_greater_epoch",
+    ),
+    Mutant(
+        "the epoch of a lease begins again where its row was removed",
+        file="storage/sqlite/sql/lease_count.sql",
+        was="SET last = last + 1",
+        becomes="SET last = 1",
+        caught_by="tests/contract/test_leases.py::test_the_epoch_grows_even_where_the_row_was_removed_in_between",
+    ),
+    Mutant(
+        "the epoch of a lease goes back with a promoted standby",
+        file="storage/postgres/migrations/0018_failover.sql",
+        was="RETURN ((timeline - 1) << 32) + nextval",
+        becomes="RETURN nextval",
+        caught_by="tests/faults/test_failover.py",
+    ),
+    Mutant(
+        "an acquired lease lasts longer here than in the database",
+        file="app/leases.py",
+        was="asked.ttl, sent, self._clock)",
+        becomes="asked.ttl, self._clock.elapsed(), self._clock)",
+        caught_by=f"{_LEASES}::test_its_time_counts_from_the_request_however_long_the_reply_takes",
+    ),
+    Mutant(
+        "a renewed lease lasts longer here than in the database",
+        file="runtime/lease_keeper.py",
+        was="each.renewed(sent)",
+        becomes="each.renewed(self._clock.elapsed())",
+        caught_by="tests/unit/runtime/test_lease_keeper.py"
+        "::test_a_renewal_counts_from_when_it_was_sent_however_long_the_reply_takes",
+    ),
+]
+
+TRANSACTIONS: list[Mutant] = [
+    Mutant(
+        "a publish in a caller's transaction commits it",
+        file="storage/sqlite/joined.py",
+        was="            return rows(self._cursor, statement)\n        except sqlite3.ProgrammingError",
+        becomes="""\
+            answer = rows(self._cursor, statement)
+            self._cursor.connection.commit()
+            return answer
+        except sqlite3.ProgrammingError""",
+        caught_by="tests/integration/sqlite/test_joined.py::test_rolled_back_with_the_callers_own_writes",
+    ),
+    Mutant(
+        "a publish in a session goes over another connection",
+        file="storage/joined/sqlalchemy.py",
+        was="self._handle.connection()",
+        becomes="self._handle.get_bind().connect()",
+        caught_by=f"{_HANDLES}/test_matrix.py::test_nothing_is_seen_before_the_commit",
+    ),
+    Mutant(
+        "a connection that commits every statement is joined",
+        file="storage/postgres/joined_psycopg.py",
+        was="if connection.autocommit and status == TransactionStatus.IDLE:",
+        becomes="if connection.autocommit and status == TransactionStatus.UNKNOWN:",
+        caught_by=f"{_HANDLES}/test_autocommit.py",
+    ),
+    Mutant(
+        "what a caller's connection makes of values reaches our answers",
+        file="storage/postgres/joined_psycopg.py",
+        was="cursor = _Cursor(self._connection, row_factory=tuple_row)",
+        becomes="cursor = psycopg.RawCursor(self._connection, row_factory=tuple_row)",
+        caught_by=f"{_HANDLES}/test_codecs.py",
+    ),
+    Mutant(
+        "a publish that is rolled back wakes workers",
+        file="storage/joined/django.py",
+        was="handle.on_commit(self._committed, robust=True)",
+        becomes="self._committed()",
+        caught_by=f"{_HANDLES}/test_after_commit.py::test_a_rollback_and_a_commit_of_nothing_are_not_told",
+    ),
+    Mutant(
+        "a note of a transaction that was rolled back is told at the next commit",
+        file="storage/joined/commits.py",
+        was="meant = transaction is not None and transaction.is_active",
+        becomes="meant = True",
+        caught_by=f"{_HANDLES}/test_after_commit.py::test_a_rollback_and_a_commit_of_nothing_are_not_told",
+    ),
+    Mutant(
+        "a commit that publishes wakes no worker",
+        file="storage/joined/sqlalchemy.py",
+        was="            note(connection, self._committed)\n",
+        becomes="",
+        caught_by=f"{_HANDLES}/test_after_commit.py::test_a_commit_is_told_once_and_when_everybody_can_see_it",
+    ),
+    Mutant(
+        "a test runs what was committed before it",
+        file="app/testing/own.py",
+        was="return [view for view in views if view.message_id in ours]",
+        becomes="return list(views) if ours is not None else []",
+        caught_by=f"{_COMMITTED}::test_what_was_committed_before_is_neither_run_nor_shown",
+    ),
+    Mutant(
+        "a test runs what others commit beside it",
+        file="storage/postgres/sql/own.sql",
+        was="= 'in progress'",
+        becomes="<> 'aborted'",
+        caught_by=f"{_COMMITTED}::test_what_others_commit_while_the_test_runs_is_not_run_either",
+    ),
+]
+
+HANDLERS: list[Mutant] = [
+    Mutant(
+        "a handler's effects are committed although its claim is lost",
+        file="app/transactional/within.py",
+        was="    if ours:\n        return",
+        becomes="    if ours is not None:\n        return",
+        caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_has_lost_its_claim_is_undone",
+    ),
+    Mutant(
+        "a handler's effects are committed although another has settled its message",
+        file="storage/postgres/mailbox.py",
+        was="return not (answer.lost or answer.gone or answer.busy)",
+        becomes="return not (answer.lost or answer.busy)",
+        caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_finds_its_message_settled_by_another_is_undone",
+    ),
+    Mutant(
+        "a handler that raises is committed",
+        file="storage/sqlite/lending.py",
+        was='await loan.end("ROLLBACK")',
+        becomes='await loan.end("COMMIT")',
+        caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_gives_up_leaves_no_effect",
+    ),
+    Mutant(
+        "what a handler publishes leaves its transaction",
+        file="app/context.py",
+        was='        options["tx"] = run.tx\n',
+        becomes="",
+        caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_gives_up_leaves_no_effect",
+    ),
+    Mutant(
+        "a settle changes how long its caller's session waits for locks",
+        file="storage/postgres/sql/settle_wait.sql",
+        was="SELECT set_config('lock_timeout', bounded.was, true)",
+        becomes="SELECT set_config('lock_timeout', bounded.now, true)",
+        caught_by="tests/integration/postgres/test_claiming.py"
+        "::test_a_handlers_verdict_waits_for_seconds_at_the_most_and_leaves_no_setting_behind",
+    ),
+    Mutant(
+        "a message that failed in its batch is settled as done",
+        file="runtime/batch_executor.py",
+        was="        if isinstance(answer, BaseException):\n            return self._broken(run, answer)",
+        becomes="        if isinstance(answer, BaseException):\n            answer = None",
+        caught_by="tests/runtime/test_batches.py",
+    ),
+    Mutant(
+        "a message that failed in the transaction of its batch is settled as done",
+        file="app/transactional/settlements.py",
+        was="return judgement.of_error(answer, run.delivery, run.handler.retry, took)",
+        becomes="return judgement.of_result(None)",
+        caught_by=f"{_TRANSACTIONAL}/test_batches.py",
+    ),
+]
+
+BELLS: list[Mutant] = [
+    Mutant(
+        "an idle worker does not arm the bell",
+        file="runtime/wakeup.py",
+        was="            await self._doorbell.arm(groups)\n",
+        becomes="",
+        caught_by="tests/runtime/test_wakeup.py",
+    ),
+    Mutant(
+        "an idle worker does not look again after it has armed the bell",
+        file="runtime/wakeup.py",
+        was="            return 0.0, True",
+        becomes="            return await self._until_next(now, groups), True",
+        caught_by="tests/runtime/test_wakeup.py",
+    ),
+    Mutant(
+        "a bell that was disarmed is never armed again",
+        file="storage/postgres/sql/bell_arm.sql",
+        was="DO UPDATE SET armed_until = excluded.armed_until",
+        becomes="DO NOTHING",
+        caught_by="tests/integration/postgres/test_strangers.py::test_bells_are_armed_and_disarmed_while_one_is_locked",
+    ),
+    Mutant(
+        "a bell rung in a transaction keeps it from being prepared",
+        file="storage/postgres/migrations/0021_two_phase.sql",
+        was="current_setting('max_prepared_transactions')::integer > 0",
+        becomes="false",
+        caught_by="tests/integration/postgres/test_two_phase.py",
+    ),
+]
+
+MUTANTS: list[Mutant] = [*INBOX, *LEASES, *TRANSACTIONS, *HANDLERS, *BELLS]
