@@ -42,7 +42,7 @@ class Background:
         _backgrounds.add(self)
 
     def run(self, work: Work[T], call: str, instead: str) -> T:
-        """Await the work on the background loop and return its answer; a coroutine is told what to write ``instead``."""
+        """Await the work on the background loop and return its answer. On a loop, raise Misuse: write ``instead``."""
         if in_loop():
             raise Misuse(f"{call} would block the event loop it is called on: write {instead}")
         if (stand_in := self._door.stand_in) is not None:
