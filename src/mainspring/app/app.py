@@ -85,7 +85,7 @@ class Mainspring(Joining, Numbers, Rooms):
         self._workers: list[Worker] = []
         # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
         self._wake = functools.partial(runner.wake, self._workers)
-        storage, scripts = open_storage(self._address, self._options)
+        storage, joined = open_storage(self._address, self._options)
         tracing = Tracing(self._options.tracing)
         self._chain = PublishChain(self._middleware, tracing)
         build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
@@ -93,7 +93,7 @@ class Mainspring(Joining, Numbers, Rooms):
         self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         limit, orders = self._options.payload_limit, self._consumers.orders
         self._envelope = Envelope(self._catalogue, limit, self._clock, orders)
-        self._transactions = Transactions(self._address.engine, scripts, self._committed)
+        self._transactions = Transactions(self._address.engine, joined, self._door, self._committed)
         self._count(self._door, self._back, self._transactions)
         background = Background(self._back)
         twin = self._behind()
