@@ -145,7 +145,7 @@ class Inbox:
         """One message; None when it has not come, or was forgotten."""
         key = self.callers.key(message_id, source, group)
         storage = await self._door.storage("app.inbox.get()")
-        wanted = InboxFilter("", key.group, key.source, key.message_id, limit=1)
+        wanted = InboxFilter(key.group, key.source, key.message_id, limit=1)
         return next(iter(await storage.inbox.browse(wanted)), None)
 
     async def list(

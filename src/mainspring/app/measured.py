@@ -40,7 +40,7 @@ class Measured:
         """See ``Mainspring.paces``."""
         back = length(over, "over", least=_SHORTEST, most=_LONGEST)
         storage = await self._door.storage("app.paces()")
-        return by_group(await storage.measures.paces(back, ""), back)
+        return by_group(await storage.measures.paces(back), back)
 
     async def metrics(self) -> str:
         """See ``Mainspring.metrics``."""

@@ -191,9 +191,9 @@ FROM generate_series(1, 50000) AS n
 @pytest.mark.parametrize(
     ("statement", "arguments", "index"),
     [
-        ("inbox_browse", "'', NULL, NULL, NULL, NULL, NULL, 50, NULL", {"inbox_processing", "inbox_over"}),
-        ("inbox_browse", "'', NULL, NULL, NULL, interval '13 hours', NULL, 50, NULL", {"inbox_processing"}),
-        ("inbox_find", "'', NULL, NULL, NULL, NULL, NULL, 50, NULL, 'evt_7'", {"inbox_pkey"}),
+        ("inbox_browse", "NULL, NULL, NULL, NULL, NULL, 50, NULL", {"inbox_processing", "inbox_over"}),
+        ("inbox_browse", "NULL, NULL, NULL, interval '13 hours', NULL, 50, NULL", {"inbox_processing"}),
+        ("inbox_find", "NULL, NULL, NULL, NULL, NULL, 50, NULL, 'evt_7'", {"inbox_pkey"}),
         ("inbox_mark", "'shop', 'stripe', 'evt_100', 1, 'done', NULL, NULL, NULL", {"inbox_pkey"}),
         ("prune_inbox", "interval '13 hours', 50, NULL", {"inbox_over", "inbox_pkey"}),
     ],

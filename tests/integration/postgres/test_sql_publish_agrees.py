@@ -169,7 +169,6 @@ async def test_what_python_refuses_sql_refuses_and_what_both_accept_is_stored_al
 ) -> None:
     await declare(storage, "mail", "orders.placed", "orders.*")
     await declare(storage, "analytics", "orders.#")
-    await declare(storage, "staging/mail", "staging/orders.*")
     seen = {"refused": 0, "delivered": 0, "parked": 0}
 
     with psycopg.connect(postgres_url) as client:

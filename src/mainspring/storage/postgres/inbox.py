@@ -43,7 +43,7 @@ class PostgresInbox(PostgresOperations):
 
     @operation("read")
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
-        asked = (filter.prefix, filter.group, filter.source, filter.status, filter.stuck, filter.before)
+        asked = (filter.group, filter.source, filter.status, filter.stuck, filter.before)
         if filter.message_id is None:
             rows = yield Statement(self._sql("inbox_browse"), (*asked, filter.limit, self.now))
         else:

@@ -32,8 +32,8 @@ class PostgresLedger(PostgresOperations):
     """``Ledger`` on PostgreSQL. Rows become views by position."""
 
     @operation("read")
-    def tally(self, cap: int = 100_000, prefix: str | None = None) -> Script[Tally]:
-        rows = yield Statement(self._sql("tally"), (cap, self.now, prefix))
+    def tally(self, cap: int = 100_000) -> Script[Tally]:
+        rows = yield Statement(self._sql("tally"), (cap, self.now))
         moment, parked, expired_parked = rows[0][:3]
         groups = tuple(Counts(*row[3:]) for row in rows if row[3] is not None)
         return Tally(moment, groups, parked, expired_parked)
@@ -53,10 +53,8 @@ class PostgresLedger(PostgresOperations):
         return browse(shelf(Clerk(self._names, self.now), filter), filter)
 
     @operation("read")
-    def causes(
-        self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN
-    ) -> Script[Causes]:
-        return causes(Coroner(self._names), prefix, group, cap, limit, scan)
+    def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
+        return causes(Coroner(self._names), group, cap, limit, scan)
 
     @operation("read")
     def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
@@ -84,8 +82,8 @@ class PostgresLedger(PostgresOperations):
         return [RunView(*row) for row in rows]
 
     @operation("read")
-    def failures(self, prefix: str | None, limit: int) -> Script[list[RunView]]:
-        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (prefix, limit)))]
+    def failures(self, limit: int) -> Script[list[RunView]]:
+        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (limit,)))]
 
     @operation("read")
     def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:

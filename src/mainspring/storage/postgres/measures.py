@@ -32,8 +32,8 @@ class PostgresMeasures(PostgresOperations):
         return Sums(rows[0][0], _counts(rows))
 
     @operation("read")
-    def paces(self, back: timedelta, prefix: str) -> Script[Sums[str]]:
-        rows = yield Statement(self._sql("measure_paces"), (_SHORTEST, back, prefix, self.now))
+    def paces(self, back: timedelta) -> Script[Sums[str]]:
+        rows = yield Statement(self._sql("measure_paces"), (_SHORTEST, back, self.now))
         return Sums(rows[0][0], _counts(rows))
 
 

@@ -20,7 +20,7 @@ LAST = 2**63 - 1
 _STEP = 500
 _STRIDE = 50_000
 _READ = 10_000
-"""So many of those that may match are read for one page: each has a message, and may be of another namespace."""
+"""So many of those that may match are read for one page: each has a message to be searched."""
 
 
 class Shelf(Protocol):

@@ -69,7 +69,7 @@ class SqliteInbox(SqliteOperations):
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
         at = yield from self._sql.read_clock()
         stuck = None if filter.stuck is None else before(at, filter.stuck)
-        asked = (filter.prefix, filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before))
+        asked = (filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before))
         if filter.message_id is None:
             rows = yield self._sql("inbox_browse", *asked, filter.limit)
         else:

@@ -41,7 +41,7 @@ class SqliteLedger(SqliteOperations):
     """``Ledger`` on SQLite."""
 
     @operation("read")
-    def tally(self, cap: int = 100_000, prefix: str | None = None) -> Script[Tally]:
+    def tally(self, cap: int = 100_000) -> Script[Tally]:
         sql = self._sql
         at = yield from sql.read_clock()
         groups_named = yield sql("tally_names")
@@ -63,7 +63,7 @@ class SqliteLedger(SqliteOperations):
                     failed=failed,
                 )
             )
-        ((parked, expired),) = yield sql("tally_parked", cap, prefix)
+        ((parked, expired),) = yield sql("tally_parked", cap)
         return Tally(instant(at), tuple(groups), parked, expired)
 
     @operation("settle")
@@ -84,10 +84,8 @@ class SqliteLedger(SqliteOperations):
         return (yield from browse(shelf(Clerk(self._sql, at), filter), filter))
 
     @operation("read")
-    def causes(
-        self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN
-    ) -> Script[Causes]:
-        return causes(Coroner(self._sql), prefix, group, cap, limit, scan)
+    def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
+        return causes(Coroner(self._sql), group, cap, limit, scan)
 
     @operation("read")
     def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
@@ -137,8 +135,8 @@ class SqliteLedger(SqliteOperations):
         return [_run(row) for row in rows]
 
     @operation("read")
-    def failures(self, prefix: str | None, limit: int) -> Script[list[RunView]]:
-        return [_run(row) for row in (yield self._sql("runs_failed", prefix, limit))]
+    def failures(self, limit: int) -> Script[list[RunView]]:
+        return [_run(row) for row in (yield self._sql("runs_failed", limit))]
 
     @operation("read")
     def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:

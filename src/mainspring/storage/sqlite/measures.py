@@ -26,9 +26,9 @@ class SqliteMeasures(SqliteOperations):
         return Sums(instant(at), tuple((instant(of), what, bin, count) for of, what, bin, count in rows))
 
     @operation("read")
-    def paces(self, back: timedelta, prefix: str) -> Script[Sums[str]]:
+    def paces(self, back: timedelta) -> Script[Sums[str]]:
         at = yield from self._sql.read_clock()
-        rows = yield self._sql("measure_paces", _SHORTEST, before(_slot(at, _SHORTEST), back), prefix)
+        rows = yield self._sql("measure_paces", _SHORTEST, before(_slot(at, _SHORTEST), back))
         return Sums(instant(at), tuple((group, what, bin, count) for group, what, bin, count in rows))
 
 
