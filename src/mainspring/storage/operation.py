@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from mainspring.storage.script import Script
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Room = TypeVar("Room", bound="Operations")
 
 Lane = Literal["claim", "limited", "settle", "write", "read"]
@@ -68,22 +69,34 @@ class Operations:
         return self._clock.now
 
 
-class Operation(Generic[P, R]):
+class Operation(Protocol[P, R_co]):
     """An operation of one room: awaited, it runs on its lane; ``script`` makes the script and runs nothing.
 
     The script is for a transaction of the caller's, for a script that it is a part of, or for a test that counts round
     trips.
     """
 
-    def __init__(self, script: Callable[P, Script[R]], gateway: Gateway, lane: Lane) -> None:
-        self.script: Callable[P, Script[R]] = script
-        self._run = gateway.run
-        self._lane = lane
-        update_wrapper(self, script)
+    @property
+    def script(self) -> Callable[P, Script[R_co]]:
+        """Make the script."""
+        ...
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Run it on its lane. It is the gateway's own coroutine, so that a hot path awaits nothing in between."""
-        return self._run(self.script(*args, **kwargs), self._lane)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
+        """Run it on its lane."""
+        ...
+
+
+def bound(script: Callable[P, Script[R]], gateway: Gateway, lane: Lane) -> Operation[P, R]:
+    """The operation whose script this makes, on a lane of this gateway."""
+    run = gateway.run
+
+    # A function and the gateway's own coroutine: nothing in between has to be looked up or awaited on a hot path.
+    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        return run(script(*args, **kwargs), lane)
+
+    update_wrapper(call, script)
+    vars(call)["script"] = script
+    return cast("Operation[P, R]", call)
 
 
 class Definition(Generic[Room, P, R]):
@@ -106,9 +119,10 @@ class Definition(Generic[Room, P, R]):
         """Bind it to the room once: from then on the room's own attribute is found first."""
         if room is None:
             return self
-        bound = Operation[P, R](MethodType(self._written, room), room._gateway, self._lane)  # noqa: SLF001 - of one file
-        vars(room)[self._name] = bound
-        return bound
+        written: Callable[P, Script[R]] = MethodType(self._written, room)
+        own = bound(written, room._gateway, self._lane)  # noqa: SLF001 - of one file
+        vars(room)[self._name] = own
+        return own
 
 
 def operation(

@@ -15,7 +15,7 @@ from mainspring.model.message import Draft, Published, Receipt, Settled
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Storage, Timetable
-from mainspring.storage.operation import Nowhere, Operation
+from mainspring.storage.operation import Nowhere, Operation, bound
 from mainspring.storage.script import Row, Script, Statement, run
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class _Scripted:
         self._room = room
 
     def __getattr__(self, name: str) -> Operation[..., Any]:
-        return Operation(partial(_at_once, getattr(self._room, name)), Nowhere(), "write")
+        return bound(partial(_at_once, getattr(self._room, name)), Nowhere(), "write")
 
 
 class _Mailbox:
