@@ -17,5 +17,5 @@ class Counts(Protocol):
     published: Count
 
 
-def nobody(_drafts: Iterable[Draft]) -> None:
-    """Nobody counts."""
+def uncounted(_drafts: Iterable[Draft]) -> None:
+    """Counts nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
 from mainspring.app.blocking import enlisted, is_blocking
-from mainspring.app.counted import Count, nobody
+from mainspring.app.counted import Count, uncounted
 from mainspring.app.handles import Kind, recognise
 from mainspring.app.storages import Engine, Joined, Rooms
 from mainspring.model.errors import BadHandle
@@ -22,8 +22,8 @@ T = TypeVar("T")
 _logger = logging.getLogger("mainspring.app")
 
 
-def _nobody() -> None:
-    """Nobody is to hear of a commit."""
+def _unheard() -> None:
+    """A commit that nothing has to hear of."""
 
 
 class Joins(Protocol):
@@ -56,13 +56,13 @@ class Transactions:
         engine: Engine,
         joined: Joined | None,
         clock: Clocked | None = None,
-        committed: Callable[[], None] = _nobody,
+        committed: Callable[[], None] = _unheard,
     ) -> None:
         self._engine = engine
         self._joined = joined
         self._rooms = None if joined is None else joined(None, clock)
         self._committed = committed
-        self.published: Count = nobody
+        self.published: Count = uncounted
         self._stand_in: Joins | None = None
 
     def replace(self, stand_in: Joins | None) -> Joins | None:
@@ -90,14 +90,14 @@ class Transactions:
         return self._joined
 
     def stored(self, drafts: Sequence[Draft], published: Published) -> None:
-        """Count the drafts that were stored, as a script says on its way. Whether the caller commits is not known."""
+        """Count the drafts that were stored; called by the script that stores them. A later rollback is not seen."""
         if self._stand_in is not None:
             self._stand_in.stored(drafts, published)
         else:
             self.published(each for each in drafts if each.id in published.stored)
 
     def entered(self, occurrences: Sequence[Occurrence], published: Published) -> None:
-        """Let a test note the occurrences that were stored; nothing else counts them."""
+        """Let a test note the occurrences that were stored. Messages of schedules are not counted as published."""
         if self._stand_in is not None:
             self._stand_in.stored([each.draft for each in occurrences], published)
 

@@ -33,7 +33,7 @@ class _NotedTimetable:
             return move
 
         look = await self._timetable.look(app, listed, limit, leave)
-        # Nobody else is there to be faster: what was decided was stored, unless its id is another message's.
+        # There is no other process to be faster: what was decided was stored, unless its id is another message's.
         drafts += look.continuations
         known = {each.draft.id: each.topic for each in look.conflicts}
         conflicts = {place: known[each.id] for place, each in enumerate(drafts) if each.id in known}

@@ -121,15 +121,14 @@ class PostgresMailbox(PostgresOperations):
 
     @operation("settle")
     def settle(self, settlements: Sequence[Settlement], owner: str, *, waits: bool = False) -> Script[Settled]:
-        return (yield from self._settle_waiting(settlements, owner, None, waits=waits))
+        return self._settle_waiting(settlements, owner, None, waits=waits)
 
     def _settle_waiting(
         self, settlements: Sequence[Settlement], owner: str, patience: str | None, *, waits: bool
     ) -> Script[Settled]:
         if waits and len(settlements) > 1:
-            yield from self._wait_for(
-                settlements, patience
-            )  # all of them before any is locked, in the order of their seq
+            # All of them before any is locked, in the order of their seq.
+            yield from self._wait_for(settlements, patience)
         answer = yield from self._settle_apart(settlements, owner)
         if not waits or not answer.busy:
             return answer

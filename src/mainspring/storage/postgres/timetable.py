@@ -56,7 +56,7 @@ class PostgresTimetable(PostgresOperations):
 
     @operation("write")
     def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[Look]:
-        """See ``Timetable.look``. Where there is nothing to do it is one statement that only reads."""
+        """One statement that only reads, where there is nothing to do."""
         left = set(leave)
         glance = yield from self._peek(app, left)
         is_due = glance.next_in is not None and glance.next_in <= timedelta() and not glance.frozen

@@ -96,7 +96,7 @@ class PostgresUpkeep(PostgresOperations):
         chore: Chore | None = None,
         after: str | None = None,
     ) -> Script[Pruned]:
-        """See ``Upkeep.prune``. Each statement is a transaction by itself: locks are held for one of them only."""
+        """Each statement is a transaction by itself: locks are held for one of them only."""
         pruning = PostgresPruning(self._names, retention, limit, self.now, topic)
         return pruned(topic, chore, after, limit, pruning.chores)
 

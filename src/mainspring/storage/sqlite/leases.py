@@ -18,7 +18,7 @@ class SqliteLeases(SqliteOperations):
 
     @operation("write")
     def acquire(self, name: str, holder: str, ttl: timedelta) -> Script[Granted | None]:
-        """See ``Leases.acquire``. Who is refused has only read, so that waiting costs the holder nothing."""
+        """A caller that is refused has only read, so that waiting costs the holder nothing."""
         sql = self._sql
         at = yield from sql.read_clock()
         held = yield sql("lease_held", name, at)
@@ -36,7 +36,7 @@ class SqliteLeases(SqliteOperations):
 
     @operation("write")
     def renew(self, renewals: Sequence[Renewal]) -> Script[Renewed]:
-        """See ``Leases.renew``. All of them are one transaction."""
+        """All of them are one transaction."""
         sql = self._sql
         at = yield from sql.turn_clock()
         lost = set()
@@ -52,7 +52,7 @@ class SqliteLeases(SqliteOperations):
 
     @operation("write")
     def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
-        """See ``Leases.confirm``. The clock's statement takes the write lock, which the transaction keeps."""
+        """The clock's statement takes the write lock, which the transaction keeps."""
         at = yield from self._sql.turn_clock()
         held = yield self._sql("lease_held", name, at)
         return bool(held) and held[0][:2] == (epoch, holder)

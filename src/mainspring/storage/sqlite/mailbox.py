@@ -140,7 +140,7 @@ class SqliteMailbox(SqliteOperations):
 
     @operation("settle")
     def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta) -> Script[Extended]:
-        """See ``Mailbox.extend``. Nothing is ever busy here: there is one write lock, and this holds it."""
+        """Nothing is ever busy here: there is one write lock, and this holds it."""
         if not claims:
             return Extended()
         sql = self._sql
