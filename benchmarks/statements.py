@@ -14,10 +14,12 @@ from django.db import connections
 
 from mainspring.model.message import Draft
 from mainspring.storage.joined.spelling import named
-from mainspring.storage.postgres.scripts import scripts as of_postgres
+from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Statement
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.scripts import scripts as of_sqlite
+from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from tests.integration.handles.alchemists import Alchemist, AsyncAlchemist
 from tests.integration.handles.callers import Caller, Database
 from tests.integration.handles.djangos import Django
@@ -33,9 +35,9 @@ def recorded(database: Database, schema: str) -> tuple[Statement, ...]:
     """What our script yields for one message to one group, with a mark for the id and one for the payload."""
     draft = Draft(_ID, "bench.placed", _PAYLOAD)
     if database == "PostgreSQL":
-        return (next(of_postgres(schema).mailbox.publish([draft], None)),)
+        return (next(PostgresMailbox(Names(schema), Nowhere(), HandSet()).publish.script([draft])),)
     at = time.time_ns() // 1000
-    script = of_sqlite(Dialect(schema, lambda: at)).mailbox.publish([draft], None)
+    script = SqliteMailbox(Dialect(schema, lambda: at), Nowhere()).publish.script([draft])
     return next(script), script.send([(at, at, 1)])
 
 

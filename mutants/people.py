@@ -421,9 +421,9 @@ HEALTH: list[Mutant] = [
     ),
     Mutant(
         "a message that was there already is counted as published in a transaction",
-        file="app/counted.py",
-        was="        self._count(each for each in drafts if each.id in published.stored)",
-        becomes="        self._count(drafts)",
+        file="app/transactions.py",
+        was="            self.published(each for each in drafts if each.id in published.stored)",
+        becomes="            self.published(drafts)",
         caught_by="tests/integration/app/test_metrics.py",
     ),
     Mutant(

@@ -68,7 +68,7 @@ async def test_messages_are_cancelled_by_topic_and_key(storage: Storage) -> None
         draft("payments.timeout", group="mailer", key="order:43"),
         draft("payments.timeout", group="mailer"),
         draft("payments.timeout.late", group="mailer", key="order:42"),
-        draft("staging/payments.timeout", group="mailer", key="order:42"),
+        draft("staging.payments.timeout", group="mailer", key="order:42"),
     ]
     await publish(storage, *meant, *others)
 

@@ -25,7 +25,7 @@ from tests.contract.acting import (
 async def test_a_message_is_found_as_it_was_published(storage: Storage) -> None:
     cause = uuid4()
     message = draft(
-        "staging/orders.placed",
+        "staging.orders.placed",
         payload=b"\x00\x01",
         content_type="application/x",
         headers={"a": "b"},
@@ -38,7 +38,7 @@ async def test_a_message_is_found_as_it_was_published(storage: Storage) -> None:
 
     view = await found(storage, message.id)
 
-    assert (view.id, view.topic, view.key) == (message.id, "staging/orders.placed", "k")
+    assert (view.id, view.topic, view.key) == (message.id, "staging.orders.placed", "k")
     assert (view.payload, view.content_type, view.headers) == (b"\x00\x01", "application/x", {"a": "b"})
     assert (view.correlation_id, view.causation_id) == ("c", cause)
     assert (view.published_at, view.expires_at) == (NOON, NOON + HOUR)

@@ -297,13 +297,13 @@ async def test_only_what_somebody_is_at_is_ever_stuck(storage: Storage) -> None:
     assert await listed(storage, InboxFilter(stuck=MINUTE)) == ["evt_3", "evt_1"]
 
 
-async def test_one_namespace_is_listed_at_a_time(storage: Storage) -> None:
-    for group in ("shop", "live/shop", "lively/shop", "live/a/b"):
-        await admit(storage, InboxKey(group, "stripe", group))
+async def test_groups_are_listed_together_or_one_alone(storage: Storage) -> None:
+    for group in ("shop", "shop-2", "sho"):
+        await admit(storage, InboxKey(group, "stripe", f"of {group}"))
 
-    assert await listed(storage) == ["shop"]
-    assert await listed(storage, InboxFilter(prefix="live/")) == ["live/shop"]
-    assert await listed(storage, InboxFilter(prefix="live/", message_id="shop")) == []
+    assert await listed(storage) == ["of sho", "of shop", "of shop-2"]
+    assert await listed(storage, InboxFilter(group="shop")) == ["of shop"]
+    assert await listed(storage, InboxFilter(group="shop", message_id="of shop-2")) == []
 
 
 async def test_the_longest_names_there_may_be_are_told_apart(storage: Storage) -> None:

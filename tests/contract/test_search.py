@@ -127,15 +127,14 @@ async def test_deliveries_are_found_by_who_has_them(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("state", EVERY)
-async def test_a_namespace_is_a_prefix_without_a_slash_after_it(storage: Storage, state: State) -> None:
-    plain = await put(storage, state, b"", "orders.placed")
-    live = await put(storage, state, b"", "live/orders.placed")
-    deep = await put(storage, state, b"", "live/er/orders.placed")
+async def test_a_topic_is_found_by_its_whole_name(storage: Storage, state: State) -> None:
+    plain = await put(storage, state, b"", "orders")
+    placed = await put(storage, state, b"", "orders.placed")
 
-    assert await matching(storage, Filter(state)) == [deep, live, plain]
-    assert await matching(storage, Filter(state, prefix="")) == [plain]
-    assert await matching(storage, Filter(state, prefix="live/")) == [live]
-    assert await matching(storage, Filter(state, prefix="liv")) == []
+    assert await matching(storage, Filter(state)) == [placed, plain]
+    assert await matching(storage, Filter(state, topic="orders")) == [plain]
+    assert await matching(storage, Filter(state, topic="orders.placed")) == [placed]
+    assert await matching(storage, Filter(state, topic="order")) == []
 
 
 @pytest.mark.parametrize("state", EVERY)
@@ -147,7 +146,7 @@ async def test_a_namespace_is_a_prefix_without_a_slash_after_it(storage: Storage
         ({"key": "k"}, 6),
         ({"text": "even"}, 5),
         ({"since": NOON}, 9),
-        ({"prefix": ""}, 9),
+        ({"until": NOON + HOUR}, 9),
     ],
 )
 async def test_however_little_a_page_may_look_at_the_pages_together_have_everything_once(
@@ -245,7 +244,7 @@ async def test_however_many_groups_there_are_none_is_left_out(storage: Storage) 
 async def test_what_has_failed_and_waits_for_its_next_attempt_is_retrying(storage: Storage) -> None:
     fresh, later = draft(group="mailer"), draft(group="mailer", delay=HOUR)
     await publish(storage, fresh, later)
-    at_once, after = [await hold_one(storage, "other", draft("live/orders", group="other")) for _ in range(2)]
+    at_once, after = [await hold_one(storage, "other", draft("orders", group="other")) for _ in range(2)]
     await settle(storage, at_once, Retry(timedelta(0), failure()))
     await settle(storage, after, Retry(HOUR, failure()))
     snoozed, released, running, buried = [
@@ -263,8 +262,8 @@ async def test_what_has_failed_and_waits_for_its_next_attempt_is_retrying(storag
     assert running.message_id not in await matching(storage, wanted)
     assert await matching(storage, replace(wanted, group="mailer")) == []
     assert len(await matching(storage, replace(wanted, group="other"))) == 2
-    assert len(await matching(storage, replace(wanted, topic="live/orders", prefix="live/"))) == 2
-    assert await matching(storage, replace(wanted, prefix="")) == []
+    assert len(await matching(storage, replace(wanted, topic="orders"))) == 2
+    assert await matching(storage, replace(wanted, topic="orders.placed")) == []
     assert await matching(storage, replace(wanted, text="x")) == []
     for impossible in ({"held_by": "node-1"}, {"error": "boom"}, {"fingerprint": "0"}):
         assert await storage.ledger.browse(replace(wanted, **impossible)) == Page()  # type: ignore[arg-type]

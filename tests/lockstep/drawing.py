@@ -146,7 +146,6 @@ filters = st.builds(
     limit=st.sampled_from([1, 3, 50]),
     text=st.none() | st.none() | st.sampled_from(["a", "\x00"]),
     held_by=st.none() | st.none() | st.sampled_from(["node-1", "node-2"]),
-    prefix=st.none() | st.just(""),
     scan=st.sampled_from([1, 2, 5, 1000]),
 )
 lengths = st.none() | st.sampled_from([timedelta(), HOUR, 7 * DAY])

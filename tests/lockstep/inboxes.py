@@ -15,7 +15,7 @@ from tests.lockstep.twins import Twins
 
 KEYS = [
     InboxKey(group, source, message_id)
-    for group in ("shop", "live/shop")
+    for group in ("shop", "mail")
     for source in ("stripe", "it's")
     for message_id in ("evt_1", "evt_ß")
 ]
@@ -29,8 +29,7 @@ passing = st.sampled_from([drawing.TICK, drawing.SECOND, 20 * drawing.MINUTE, dr
 statuses: st.SearchStrategy[InboxStatus | None] = st.sampled_from((None, "seen", "processing", "done", "dead"))
 filters = st.builds(
     InboxFilter,
-    prefix=st.sampled_from(["", "live/"]),
-    group=st.none() | st.sampled_from(["shop", "live/shop"]),
+    group=st.none() | st.sampled_from(["shop", "mail"]),
     source=st.none() | st.just("it's"),
     message_id=st.none() | st.just("evt_ß"),
     status=statuses,
@@ -94,6 +93,5 @@ class Inboxes(Twins):
 async def _everything(storage: Storage) -> dict[str, Any]:
     return {
         "own": await storage.inbox.browse(InboxFilter(limit=100)),
-        "live": await storage.inbox.browse(InboxFilter(prefix="live/", limit=100)),
         "audit": alike.audit(await storage.ledger.audit(None, 1000)),
     }

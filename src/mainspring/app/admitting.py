@@ -125,7 +125,6 @@ class Callers:
         if before is not None and before.tzinfo is None:
             raise BadOption(f"before={before!r} has no time zone: write tzinfo=UTC, or the zone it is meant in")
         return InboxFilter(
-            "",
             self.group(group),
             None if source is None else check_name(source, "source"),
             None if message_id is None else read_message_id(message_id),

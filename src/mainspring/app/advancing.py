@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from mainspring.app.context import Context
 from mainspring.app.door import Door
 from mainspring.app.middleware.chain import Middleware, Next
@@ -40,9 +38,9 @@ class Advancing(Middleware):
             await storage.fanouts.advance(*which)
         return result
 
-    def script(self, delivery: Delivery, now: datetime | None) -> Script[bool]:
+    def script(self, delivery: Delivery) -> Script[bool]:
         """The same in the transaction of the handler, which is about to be settled."""
         which = slice_of(delivery)
         if which is None:
             return False
-        return (yield from self._transactions.dialect.fanouts.advance(*which, now))
+        return (yield from self._transactions.rooms.fanouts.advance.script(*which))

@@ -34,7 +34,7 @@ _NOTED: Mapping[Action, tuple[str, str]] = {
     "run_now": ("hasten", "due now"),
 }
 """What the audit calls it, and what has become of each."""
-_UNSPOKEN = ("before", "limit", "prefix", "scan", "weight")
+_UNSPOKEN = ("before", "limit", "scan", "weight")
 _SEARCHED = ("text", "error")
 
 

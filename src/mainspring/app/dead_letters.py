@@ -60,7 +60,7 @@ class DeadLetters:
         whole(cap, "cap", least=1, most=_CAP)
         check_pages(None, limit)
         storage = await self._door.storage("app.dead.causes()")
-        return await storage.ledger.causes(None, group, cap, limit)
+        return await storage.ledger.causes(group, cap, limit)
 
     async def show(self, message_id: UUID | str) -> MessageView | None:
         """The message with every error that was recorded; None when it has no dead letter."""

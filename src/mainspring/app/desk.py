@@ -123,7 +123,7 @@ class Messages:
         """The latest kept runs that failed, for good or not, the last to end first."""
         check_pages(None, limit)
         storage = await self._door.storage("app.messages.failures()")
-        return await storage.ledger.failures(None, limit)
+        return await storage.ledger.failures(limit)
 
     async def cancel(self, message_id: UUID | str, *, reason: str = REASON) -> Cancelled:
         """Cancel every delivery of one message."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from mainspring.app.counted import Count, nobody
+from mainspring.app.counted import Count, uncounted
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
 from mainspring.model.join import Join
@@ -103,7 +103,7 @@ class Door:
         self._inside = 0
         self._abandoned: list[Opening] = []
         self._stand_in: StandIn | None = None
-        self.published: Count = nobody
+        self.published: Count = uncounted
         """Counts what is published from here on."""
         self.greetings: list[Callable[[], None]] = []
         """Called before the database is opened."""

@@ -113,7 +113,7 @@ class Gate:
         if tx is None:
             return await (await self._door.storage(call)).ledger.pending(limits)
         # On the caller's connection: it may be the only one there is, and sees what was published on it already.
-        return await self._transactions.run(tx, self._transactions.scripts().pending(limits, self._door.now))
+        return await self._transactions.run(tx, self._transactions.rooms.mailbox.pending.script(limits))
 
     def _refuse(self, wanted: Mapping[str, int], full: Mapping[str, int], waited: timedelta | None = None) -> None:
         for group, waiting in full.items():

@@ -122,7 +122,7 @@ async def _looked(storage: Storage, limits: HealthLimits) -> list[Check]:
     overdue = await _overdue(storage.ledger, tally, counts, limits)
     roster = await storage.ledger.roster()
     silent = await silenced(storage, roster.now, limits.silenced_after)
-    stuck = InboxFilter("", stuck=limits.stuck_after, limit=_PAGE)
+    stuck = InboxFilter(stuck=limits.stuck_after, limit=_PAGE)
     return [
         *_clock(await storage.schema.ahead()),
         _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),

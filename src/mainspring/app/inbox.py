@@ -145,7 +145,7 @@ class Inbox:
         """One message; None when it has not come, or was forgotten."""
         key = self.callers.key(message_id, source, group)
         storage = await self._door.storage("app.inbox.get()")
-        wanted = InboxFilter("", key.group, key.source, key.message_id, limit=1)
+        wanted = InboxFilter(key.group, key.source, key.message_id, limit=1)
         return next(iter(await storage.inbox.browse(wanted)), None)
 
     async def list(
@@ -224,11 +224,11 @@ class Inbox:
         return await self._unheard.ask(inbox.admit(asked.key, asked.hash, "processing", asked.retry_after), give_back)
 
     def _admitting(self, asked: Asked) -> Script[Admission]:
-        return self._transactions.inbox().admit(asked.key, asked.hash, "done", asked.retry_after, self._door.now)
+        return self._transactions.rooms.inbox.admit.script(asked.key, asked.hash, "done", asked.retry_after)
 
     def _marking(self, said: Said) -> Script[bool]:
         told = (said.key, said.attempt, said.fate, said.error, said.admitted_at)
-        return self._transactions.inbox().mark(*told, self._door.now)
+        return self._transactions.rooms.inbox.mark.script(*told)
 
     def _answer(self, admission: Admission) -> Admission:
         if admission.first_mismatch:

@@ -187,7 +187,7 @@ class Leases:
         """See ``Lease.confirm``."""
         lease.raise_if_lost()
         self._transactions.refuse_other(tx, "lease.confirm(tx=…)", "app.leases" if is_blocking() else "app.sync.leases")
-        script = self._transactions.leases().confirm(*held(lease).hold, self._door.now)
+        script = self._transactions.rooms.leases.confirm.script(*held(lease).hold)
         self._confirmed(lease, still=await self._transactions.run(tx, script))
 
     @property

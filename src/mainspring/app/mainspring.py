@@ -100,14 +100,14 @@ class Mainspring:
         self._workers: list[Worker] = []
         # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
         self._wake = functools.partial(runner.wake, self._workers)
-        storage, scripts = open_storage(self._address, self._options)
+        storage, joined = open_storage(self._address, self._options)
         tracing = Tracing(self._options.tracing)
         self._chain = PublishChain(self._middleware, tracing)
         build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
         self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
-        self._transactions = Transactions(self._address.engine, scripts, self._committed)
+        self._transactions = Transactions(self._address.engine, joined, self._door, self._committed)
         self._numbers = Numbers(self._options.name, self._door, functools.partial(leases_held, weakref.ref(self)))
         self._numbers.count(self._door, self._back, self._transactions)
         declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)

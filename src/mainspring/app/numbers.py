@@ -66,7 +66,7 @@ class Numbers:
         """See ``Mainspring.paces``."""
         back = length(over, "over", least=_SHORTEST, most=_LONGEST)
         storage = await door.storage("app.paces()")
-        return by_group(await storage.measures.paces(back, ""), back)
+        return by_group(await storage.measures.paces(back), back)
 
     async def metrics(self, door: Door) -> str:
         """See ``Mainspring.metrics``."""

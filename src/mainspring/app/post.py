@@ -29,6 +29,7 @@ from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
 from mainspring.model.unique import Likeness
 from mainspring.storage.contract import Keyed, Lender
+from mainspring.storage.script import Script
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
@@ -104,8 +105,7 @@ class Post:
                 return await (await self._door.opening("app.publish_many()")).publisher.publish_many(drafts)
             answers: list[Receipt] = []
             for batch in _batches(drafts):
-                script = self._transactions.scripts().publish(batch, self._door.now)
-                answers += receipts(batch, await self._transactions.run(tx, script))
+                answers += receipts(batch, await self._transactions.run(tx, self._publishing(batch)))
             return answers
 
     async def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
@@ -120,11 +120,11 @@ class Post:
             if answer.cancelled:
                 self._door.rouse()  # under an order, others may have waited for it
             return answer
-        return await self._transactions.run(tx, self._transactions.scripts().cancel(meant, reason, self._door.now))
+        return await self._transactions.run(tx, self._transactions.rooms.mailbox.cancel.script(meant, reason))
 
     def lending(self, lender: Lender) -> Lending:
         """What the transactional consumers of a worker need."""
-        return Lending(self._transactions, lender, lambda: self._door.now)
+        return Lending(self._transactions, lender)
 
     def outermost(self) -> tuple[Middleware, ...]:
         """What stands around every attempt, outside of all other middleware; looked for when a worker starts."""
@@ -170,8 +170,7 @@ class Post:
             ready = bundle.of(drafts)
             if tx is None:
                 return await (await self._door.opening(call)).publisher.join(ready.join, ready.members)
-            script = self._transactions.scripts().join(ready.join, ready.members, self._door.now)
-            return await self._transactions.run(tx, script)
+            return await self._transactions.run(tx, self._joining(ready))
 
     async def store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         """Store a draft as publishing does: past the gate of full groups, through middleware."""
@@ -191,10 +190,24 @@ class Post:
                 return await publisher.publish_unique(draft, likeness)
             return await publisher.publish(draft, fresh=options.get("message_id") is None)
         if likeness is not None:
-            alone = self._transactions.scripts().publish_unique(draft, likeness, self._door.now)
-            return await self._transactions.run(tx, alone)
-        script = self._transactions.scripts().publish([draft], self._door.now)
-        return receipts([draft], await self._transactions.run(tx, script))[0]
+            return await self._transactions.run(tx, self._publishing_unique(draft, likeness))
+        return receipts([draft], await self._transactions.run(tx, self._publishing([draft])))[0]
+
+    def _publishing(self, drafts: Sequence[Draft]) -> Script[Published]:
+        published = yield from self._transactions.rooms.mailbox.publish.script(drafts)
+        self._transactions.stored(drafts, published)
+        return published
+
+    def _publishing_unique(self, draft: Draft, likeness: Likeness) -> Script[Receipt]:
+        receipt = yield from self._transactions.rooms.mailbox.publish_unique.script(draft, likeness)
+        if receipt.id == draft.id:
+            self._transactions.stored([draft], Published(frozenset((draft.id,))))
+        return receipt
+
+    def _joining(self, bundle: Bundle) -> Script[Published]:
+        published = yield from self._transactions.rooms.mailbox.join.script(bundle.join, bundle.members)
+        self._transactions.stored(bundle.members, published)
+        return published
 
     def _drafts(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Draft]:
         if options.get("message_id") is not None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from mainspring.app.counted import Count, nobody
+from mainspring.app.counted import Count, uncounted
 from mainspring.app.receipts import receipts
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
 from mainspring.model.join import Join
@@ -52,7 +52,7 @@ class Publisher:
         clock: Clock,
         wake: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        published: Count = nobody,
+        published: Count = uncounted,
     ) -> None:
         self._published = published
         self._storage = storage

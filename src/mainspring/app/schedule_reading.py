@@ -99,4 +99,4 @@ class ScheduleReading:
     async def _read(self, stored: Sequence[str] | None, tx: object, call: str) -> Timesheet:
         if tx is None:
             return await (await self._door.storage(f"app.schedules.{call}()")).timetable.read(stored)
-        return await self._transactions.run(tx, self._transactions.timetable().read(stored, None, self._door.now))
+        return await self._transactions.run(tx, self._transactions.rooms.timetable.read.script(stored))

@@ -14,9 +14,10 @@ from mainspring.app.schedule_view import ScheduleView
 from mainspring.app.timings import RhythmOption, TimingOptions
 from mainspring.app.wishes import Past
 from mainspring.model.errors import BadOption
-from mainspring.model.message import Draft, Receipt
+from mainspring.model.message import Draft, Published, Receipt
 from mainspring.model.schedule import Note, Occurrence, Schedule
 from mainspring.model.views import RunView
+from mainspring.storage.script import Script
 
 if TYPE_CHECKING:
     pass
@@ -171,16 +172,20 @@ class Schedules(ScheduleReading):
         if tx is None:
             await (await self._door.storage(f"app.schedules.{call}()")).timetable.enter(occurrences, note)
         else:
-            script = self._transactions.timetable().enter(occurrences, note, self._door.now)
-            await self._transactions.run(tx, script)
+            await self._transactions.run(tx, self._entering(occurrences, note))
         self._changed()
+
+    def _entering(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
+        published = yield from self._transactions.rooms.timetable.enter.script(occurrences, note)
+        self._transactions.entered(occurrences, published)
+        return published
 
     async def _write(self, change: Change, tx: object, call: str) -> Schedule | None:
         if tx is None:
             storage = await self._door.storage(f"app.schedules.{call}()")
             rows = await storage.timetable.rewrite([change.name], change.how, change.note)
         else:
-            script = self._transactions.timetable().rewrite([change.name], change.how, change.note, self._door.now)
+            script = self._transactions.rooms.timetable.rewrite.script([change.name], change.how, change.note)
             rows = await self._transactions.run(tx, script)
         if isinstance(change.problem, NoSchedule):
             raise self._wishes.unknown(change.problem.name, await self._read(None, tx, call))

@@ -9,21 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from mainspring.app.config import Options
 from mainspring.app.options import closest
 from mainspring.app.url_function import UrlFunction, told
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Storage
+from mainspring.storage.operation import Clocked, Gateway
 from mainspring.storage.script import AsyncConnection, Connection
-from mainspring.storage.sql import Scripts
 from mainspring.timing.clock import Clock
+
+if TYPE_CHECKING:
+    from mainspring.storage.postgres.rooms import PostgresRooms
+    from mainspring.storage.sqlite.rooms import SqliteRooms
 
 Engine = Literal["sqlite", "postgresql", "memory"]
 Driver = Literal["asyncpg", "psycopg"]
-Opened = tuple[Storage, Scripts | None]
-"""A storage nobody has opened yet, and the scripts for callers who bring their own transaction."""
+Rooms: TypeAlias = "PostgresRooms | SqliteRooms"
+"""Every operation of a database that has transactions to join."""
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9]*)(?:\+([A-Za-z0-9_]+))?://(.*)$", re.DOTALL)
 _ENGINES: dict[str, Engine] = {
@@ -34,6 +38,18 @@ _ENGINES: dict[str, Engine] = {
 }
 _DRIVERS: dict[str, Driver] = {"asyncpg": "asyncpg", "psycopg": "psycopg", "psycopg_async": "psycopg"}
 _KNOWN = "sqlite:///shop.db, sqlite:////var/lib/shop.db, postgresql://user@host/shop, memory://"
+
+
+class Joined(Protocol):
+    """Makes the operations for transactions of callers."""
+
+    def __call__(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> Rooms:
+        """By the clock of the storage unless another is given. Without a gateway they are only scripts."""
+        ...
+
+
+Opened = tuple[Storage, Joined | None]
+"""A storage that is not open yet, and what makes the operations for callers that bring their own transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +291,7 @@ def _sqlite(address: Address, options: Options) -> Opened:
     from mainspring.storage.sqlite import SqliteStorage
 
     storage = SqliteStorage(address.target, prefix=options.tables, durable=options.durable)
-    return storage, storage.operations
+    return storage, storage.joined
 
 
 def _postgresql(address: Address, options: Options, ask: Callable[[], str] | None = None) -> Opened:
@@ -284,7 +300,7 @@ def _postgresql(address: Address, options: Options, ask: Callable[[], str] | Non
     storage = PostgresStorage(
         address.target, schema=options.tables, pool_size=options.pool_size, driver=address.driver, ask=ask
     )
-    return storage, storage.operations
+    return storage, storage.joined
 
 
 def _memory(_: Address, _options: Options) -> Opened:

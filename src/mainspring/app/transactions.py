@@ -1,123 +1,41 @@
-"""Joining the caller's own transaction: the dialect's scripts on the caller's handle."""
+"""Joining the caller's own transaction: the scripts of operations on the caller's handle."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
-from uuid import UUID
 
 from mainspring.app.blocking import enlisted, is_blocking
-from mainspring.app.counted import Count, CountedPosting, nobody
+from mainspring.app.counted import Count, uncounted
 from mainspring.app.handles import Kind, recognise
-from mainspring.app.storages import Engine
+from mainspring.app.storages import Engine, Joined, Rooms
 from mainspring.model.errors import BadHandle
-from mainspring.model.inbox import Admission, Entering, Fate, InboxKey
-from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Draft, Published, Receipt, Settled
-from mainspring.model.schedule import Note, Occurrence, Rewrite, Schedule, Timesheet
-from mainspring.model.unique import Likeness
-from mainspring.model.verdict import Settlement
-from mainspring.storage.contract import Keyed
+from mainspring.model.message import Draft, Published
+from mainspring.model.schedule import Occurrence
+from mainspring.storage.operation import Clocked
 from mainspring.storage.refusals import other_database
 from mainspring.storage.script import AsyncConnection, Connection, Script, run, run_async
-from mainspring.storage.sql import Now, Scripts
 
 T = TypeVar("T")
 
 _logger = logging.getLogger("mainspring.app")
 
 
-def _nobody() -> None:
-    """Nobody is to hear of a commit."""
-
-
-class Posting(Protocol):
-    """What a caller's transaction may be given to do."""
-
-    def publish(self, drafts: Sequence[Draft], now: Now) -> Script[Published]:
-        """See ``Mailbox.publish``."""
-        ...
-
-    def publish_unique(self, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
-        """See ``Mailbox.publish_unique``."""
-        ...
-
-    def join(self, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
-        """See ``Mailbox.join``."""
-        ...
-
-    def pending(self, limits: Mapping[str, int], now: Now) -> Script[Mapping[str, int]]:
-        """See ``Ledger.pending``."""
-        ...
-
-    def cancel(self, which: UUID | Keyed, reason: str, now: Now) -> Script[Cancelled]:
-        """See ``Mailbox.cancel``."""
-        ...
-
-    def settle(self, settlements: Sequence[Settlement], owner: str, now: Now) -> Script[Settled]:
-        """See ``Mailbox.settle``."""
-        ...
-
-
-class Planning(Protocol):
-    """What a caller's transaction may do to schedules."""
-
-    def rewrite(self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now) -> Script[list[Schedule | None]]:
-        """See ``Timetable.rewrite``."""
-        ...
-
-    def enter(self, occurrences: Sequence[Occurrence], note: Note, now: Now) -> Script[Published]:
-        """See ``Timetable.enter``."""
-        ...
-
-    def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:
-        """See ``Timetable.read``."""
-        ...
-
-
-class Admitting(Protocol):
-    """What a caller's transaction may do with the inbox."""
-
-    def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, now: Now
-    ) -> Script[Admission]:
-        """See ``Inbox.admit``."""
-        ...
-
-    def mark(
-        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None, now: Now
-    ) -> Script[bool]:
-        """See ``Inbox.mark``."""
-        ...
-
-
-class Confirming(Protocol):
-    """What a caller's transaction may do with leases."""
-
-    def confirm(self, name: str, epoch: int, holder: str, now: Now) -> Script[bool]:
-        """See ``Leases.confirm``."""
-        ...
+def _unheard() -> None:
+    """A commit that nothing has to hear of."""
 
 
 class Joins(Protocol):
     """What runs scripts on handles."""
 
-    def scripts(self) -> Posting:
-        """The scripts to run."""
+    @property
+    def rooms(self) -> Rooms:
+        """The operations whose scripts may be run."""
         ...
 
-    def timetable(self) -> Planning:
-        """Those for schedules."""
-        ...
-
-    def inbox(self) -> Admitting:
-        """Those for the inbox."""
-        ...
-
-    def leases(self) -> Confirming:
-        """Those for leases."""
+    def stored(self, drafts: Sequence[Draft], published: Published) -> None:
+        """Hear what became of drafts."""
         ...
 
     async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
@@ -126,18 +44,25 @@ class Joins(Protocol):
 
 
 class Transactions:
-    """Runs the dialect's scripts on the caller's connection. Never commits, never rolls back.
+    """Runs the scripts of operations on the caller's connection. Never commits, never rolls back.
 
     ``committed`` is called after the caller's commit, once, where that can be seen: through SQLAlchemy and Django. It
     is called on the caller's thread, so it must not wait; what it raises is logged. ``published`` is told of what was
     stored.
     """
 
-    def __init__(self, engine: Engine, scripts: Scripts | None, committed: Callable[[], None] = _nobody) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        joined: Joined | None,
+        clock: Clocked | None = None,
+        committed: Callable[[], None] = _unheard,
+    ) -> None:
         self._engine = engine
-        self._scripts = scripts
+        self._joined = joined
+        self._rooms = None if joined is None else joined(None, clock)
         self._committed = committed
-        self.published: Count = nobody
+        self.published: Count = uncounted
         self._stand_in: Joins | None = None
 
     def replace(self, stand_in: Joins | None) -> Joins | None:
@@ -145,42 +70,42 @@ class Transactions:
         before, self._stand_in = self._stand_in, stand_in
         return before
 
-    def scripts(self) -> Posting:
-        """The scripts of this app's database; memory has none, since it has no transactions to join."""
-        if self._stand_in is not None:
-            return self._stand_in.scripts()
-        return CountedPosting(self.dialect.mailbox, self.published)
+    @property
+    def rooms(self) -> Rooms:
+        """The operations of this app's database: ``rooms.mailbox.publish.script(drafts)`` is what ``run`` takes.
 
-    def timetable(self) -> Planning:
-        """The scripts for schedules."""
+        Memory has none, since it has no transactions to join.
+        """
         if self._stand_in is not None:
-            return self._stand_in.timetable()
-        return self.dialect.timetable
+            return self._stand_in.rooms
+        if self._rooms is None:
+            raise _no_transactions()
+        return self._rooms
 
-    def inbox(self) -> Admitting:
-        """The scripts for the inbox."""
-        if self._stand_in is not None:
-            return self._stand_in.inbox()
-        return self.dialect.inbox
+    @property
+    def joined(self) -> Joined:
+        """What makes such operations over another gateway."""
+        if self._joined is None:
+            raise _no_transactions()
+        return self._joined
 
-    def leases(self) -> Confirming:
-        """The scripts for leases."""
+    def stored(self, drafts: Sequence[Draft], published: Published) -> None:
+        """Count the drafts that were stored; called by the script that stores them. A later rollback is not seen."""
         if self._stand_in is not None:
-            return self._stand_in.leases()
-        return self.dialect.leases
+            self._stand_in.stored(drafts, published)
+        else:
+            self.published(each for each in drafts if each.id in published.stored)
+
+    def entered(self, occurrences: Sequence[Occurrence], published: Published) -> None:
+        """Let a test note the occurrences that were stored. Messages of schedules are not counted as published."""
+        if self._stand_in is not None:
+            self._stand_in.stored([each.draft for each in occurrences], published)
 
     def refuse_other(self, handle: object, call: str, twin: str) -> None:
         """Raise BadHandle, naming the twin, for a handle that blocks where this call does not, and the reverse."""
         if self._stand_in is None and (kind := self.recognised(handle)[0]).blocking is not is_blocking():
             how = "blocks" if kind.blocking else "is asyncio's"
             raise BadHandle(f"{kind.spelled} {how}: {call} joins it on a lease of {twin}")
-
-    @property
-    def dialect(self) -> Scripts:
-        """Every operation of this app's database, for whoever has a connection to run them on."""
-        if self._scripts is None:
-            raise BadHandle("memory:// has no transactions: leave tx out, or use sqlite:/// or postgresql://")
-        return self._scripts
 
     @property
     def engine(self) -> Engine:
@@ -195,6 +120,8 @@ class Transactions:
         """
         if self._stand_in is not None:
             return await self._stand_in.run(handle, script, call)
+        if self._engine == "memory":
+            raise _no_transactions()
         kind, handle = self.recognised(handle)
         if kind.blocking is not is_blocking():
             raise BadHandle(
@@ -229,3 +156,7 @@ class Transactions:
         except Exception:
             # The caller's commit has succeeded, and must not look as if it had not.
             _logger.exception("nobody was woken after a commit; the workers find the messages at their next look")
+
+
+def _no_transactions() -> BadHandle:
+    return BadHandle("memory:// has no transactions: leave tx out, or use sqlite:/// or postgresql://")

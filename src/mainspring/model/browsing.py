@@ -58,8 +58,6 @@ class Filter:
     """The worker that has it; only what is running or lapsed has one."""
     fingerprint: str | None = None
     """The cause of death; only what is dead has one."""
-    prefix: str | None = None
-    """Only topics that begin with this and have no slash after it. None is all of them."""
     scan: int = SCAN
     """At most so many rows are looked at for one page."""
     weight: int = WEIGHT

@@ -81,8 +81,6 @@ class InboxView:
 class InboxFilter:
     """Which messages of the inbox to list; every field given must match. The latest change comes first."""
 
-    prefix: str = ""
-    """Only groups that begin with this and have no slash after it."""
     group: str | None = None
     source: str | None = None
     message_id: str | None = None

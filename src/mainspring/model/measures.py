@@ -60,13 +60,10 @@ class Measure:
 
 
 def with_totals(measures: Iterable[Measure]) -> list[Measure]:
-    """The same, each once, and what they make together under each prefix: so all groups are read as quickly as one.
-
-    What is of all groups is stored under their prefix alone, which is no group's name.
-    """
+    """The same, each once, and what they make together under an empty name: all are read as quickly as one."""
     sums: Counter[tuple[str, What, int]] = Counter()
     for each in measures:
-        for name in (each.group, each.group[: each.group.rfind("/") + 1]):
+        for name in (each.group, ""):
             sums[name, each.what, each.bin] += each.count
     return [Measure(*what, count) for what, count in sorted(sums.items())]
 

@@ -1,4 +1,4 @@
-"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine; neither crosses a slash."""
+"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ def expression(pattern: str) -> str:
 
     ``#`` stands for zero or more segments and only at the end: ``orders.#`` also matches ``orders``.
     """
-    before, slash, dotted = pattern.rpartition("/")
-    segments = dotted.split(".")
+    segments = pattern.split(".")
     rest = segments[-1] == "#"
     if rest:
         segments.pop()
-    written = r"\.".join("[^./]+" if segment == "*" else _literal(segment) for segment in segments)
-    head = _literal(before) + slash
+    written = r"\.".join("[^.]+" if segment == "*" else _literal(segment) for segment in segments)
     if not rest:
-        return f"^{head}{written}$"
-    return f"^{head}{written}(\\.[^/]+)?$" if segments else f"^{head}[^/]+$"
+        return f"^{written}$"
+    return f"^{written}(\\..+)?$" if segments else "^.+$"
 
 
 def is_wild(pattern: str) -> bool:
     """Whether the pattern can match more than one topic."""
-    return any(segment in ("*", "#") for segment in pattern.rpartition("/")[2].split("."))
+    return any(segment in ("*", "#") for segment in pattern.split("."))
 
 
 def specificity(pattern: str) -> tuple[int, ...]:
@@ -34,7 +32,7 @@ def specificity(pattern: str) -> tuple[int, ...]:
 
     Segment by segment from the left, a name comes before ``*`` and that before ``#``.
     """
-    return tuple({"*": 1, "#": 2}.get(segment, 0) for segment in pattern.rpartition("/")[2].split("."))
+    return tuple({"*": 1, "#": 2}.get(segment, 0) for segment in pattern.split("."))
 
 
 @lru_cache(maxsize=65_536)

@@ -16,6 +16,7 @@ from mainspring.model.message import Settled
 from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.model.views import Beat, GroupRuns
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.measures import slot_of
 from mainspring.storage.postgres.names import Names
@@ -56,7 +57,7 @@ def beat(worker: str, number: int = 1) -> Beat:
 
 async def begun(connection: Connection, schema: str, beat: Beat) -> None:
     """Run a beat in a transaction that stays open, with all that it locks."""
-    statement = next(PostgresUpkeep(Names(schema)).beat(beat, None))
+    statement = next(PostgresUpkeep(Names(schema), Nowhere(), HandSet()).beat.script(beat))
     await connection.execute("BEGIN")
     await connection.fetch(statement.sql, *statement.args)
 

@@ -101,7 +101,7 @@ async def test_a_bell_in_a_callers_transaction_rings_at_its_commit(
     await worker.doorbell.arm(["mail"])
 
     async with another.transaction():
-        await run_async(JoinedAsyncpg(another), storage.scripts.publish([draft()], None))
+        await run_async(JoinedAsyncpg(another), storage.joined().mailbox.publish.script([draft()]))
         before = list(heard)
     await until(lambda: bool(heard))
 

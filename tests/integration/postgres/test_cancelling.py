@@ -18,7 +18,7 @@ async def test_a_parked_message_on_its_way_to_its_groups_is_cancelled_there(
     await declare(storage, "ledger")
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.operations.upkeep.reroute(10, None))
+    await run_async(JoinedAsyncpg(connection), storage.joined().upkeep.reroute.script(10))
     cancelling = asyncio.create_task(storage.mailbox.cancel(Keyed(TOPIC, "order:42"), "paid"))
     await blocked(another)
 

@@ -9,6 +9,7 @@ from asyncpg import LockNotAvailableError
 
 from mainspring.model.message import Extended, Scan, Settled, Want
 from mainspring.model.verdict import DONE, Release, Settlement
+from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.postgres.names import Names
@@ -29,7 +30,7 @@ async def test_a_transaction_that_commits_late_is_found_by_a_full_scan(
     late = draft()
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.scripts.publish([late], None))
+    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([late]))
     await publish(storage)
     [first] = await claim(storage)
 
@@ -65,7 +66,7 @@ async def test_rows_that_another_is_taking_are_passed_over(storage: PostgresStor
     async with connection.transaction():
         taken = await run_async(
             JoinedAsyncpg(connection),
-            storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
+            storage.joined().mailbox.claim.script([Want("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         rest = await claim(storage)
 
@@ -81,7 +82,7 @@ async def test_no_row_more_is_locked_than_is_taken(
     async with connection.transaction():
         await run_async(
             JoinedAsyncpg(connection),
-            storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
+            storage.joined().mailbox.claim.script([Want("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
@@ -99,7 +100,7 @@ async def test_a_paused_group_has_no_row_locked(
     async with connection.transaction():
         await run_async(
             JoinedAsyncpg(connection),
-            storage.scripts.claim([Want("mail", 4, (Scan(2, None),))], "other", HOLD, None),
+            storage.joined().mailbox.claim.script([Want("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
@@ -174,8 +175,8 @@ async def test_a_settle_that_met_a_new_holder_says_lost_and_one_that_met_its_twi
     async with connection.transaction():
         theirs = JoinedAsyncpg(connection)
         later = taken.claimed_at + 2 * HOLD
-        await run_async(theirs, storage.scripts.reap(["mail"], "other", HOLD, later))
-        await run_async(theirs, storage.scripts.settle([Settlement(settled.claim, DONE)], "node", None))
+        await run_async(theirs, storage.joined(clock=HandSet(later)).mailbox.reap.script(["mail"], "other", HOLD))
+        await run_async(theirs, storage.joined().mailbox.settle.script([Settlement(settled.claim, DONE)], "node"))
         during = await storage.mailbox.settle(made, "node")
 
     after = await storage.mailbox.settle(made, "node")
@@ -192,12 +193,13 @@ async def test_a_settle_of_a_caller_waits_for_a_heartbeat_and_is_written(
     [delivery] = await claim(storage)
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.scripts.extend([delivery.claim], "node", MINUTE, None))
+    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.extend.script([delivery.claim], "node", MINUTE))
 
     async def conclude() -> bool:
         async with another.transaction():
             return await run_async(
-                JoinedAsyncpg(another), storage.scripts.conclude([Settlement(delivery.claim, DONE)], "node", None)
+                JoinedAsyncpg(another),
+                storage.joined().mailbox.conclude.script([Settlement(delivery.claim, DONE)], "node"),
             )
 
     waiting = asyncio.create_task(conclude())
@@ -217,13 +219,13 @@ async def test_a_handlers_verdict_waits_for_seconds_at_the_most_and_leaves_no_se
     made = [Settlement(each.claim, DONE) for each in await claim(storage)]
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.scripts.extend([made[1].claim], "node", MINUTE, None))
+    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.extend.script([made[1].claim], "node", MINUTE))
 
     async def conclude() -> str:
         """The session's own timeout, after it has settled."""
         async with another.transaction():
             await another.execute(f"SET LOCAL lock_timeout = '{own}'")
-            assert await run_async(JoinedAsyncpg(another), storage.scripts.conclude(made, "node", None))
+            assert await run_async(JoinedAsyncpg(another), storage.joined().mailbox.conclude.script(made, "node"))
             shown: str = await another.fetchval("SHOW lock_timeout")
             return shown
 

@@ -25,7 +25,7 @@ async def test_a_publisher_that_cannot_see_the_declaration_parks_and_the_janitor
     async with connection.transaction(isolation=isolation):  # type: ignore[arg-type]
         await connection.execute("SELECT count(*) FROM pg_class")  # takes the snapshot
         await declare(storage)
-        await run_async(JoinedAsyncpg(connection), storage.scripts.publish([message], None))
+        await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([message]))
 
     before = await claim(storage)
     routed = (await storage.upkeep.reroute(100)).routed
@@ -40,10 +40,10 @@ async def test_arming_bells_and_beats_do_not_fail_a_serializable_publisher(
 ) -> None:
     await declare(storage)
     async with connection.transaction(isolation="serializable"):
-        await run_async(JoinedAsyncpg(connection), storage.scripts.publish([draft()], None))
+        await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([draft()]))
         await declare(storage, "audit")
         await storage.doorbell.ring()
-        await run_async(JoinedAsyncpg(connection), storage.scripts.publish([draft()], None))
+        await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([draft()]))
 
     assert len(await claim(storage)) == 2
 

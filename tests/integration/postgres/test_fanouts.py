@@ -64,7 +64,7 @@ async def test_nobody_plans_before_the_batch_of_the_one_before_is_committed(
     batch = Batch("etl", NOON, [("work", "a")], Hold("fanout:etl", first.epoch, "one"))
 
     async with connection.transaction():
-        await run_async(JoinedAsyncpg(connection), storage.operations.fanouts.plan(batch, nobody, storage.now))
+        await run_async(JoinedAsyncpg(connection), storage.joined().fanouts.plan.script(batch, nobody))
         storage.now = NOON + ttl
         during = await storage.leases.acquire("fanout:etl", "two", ttl)
     after = await storage.leases.acquire("fanout:etl", "two", ttl)
@@ -77,12 +77,12 @@ async def test_nobody_plans_before_the_batch_of_the_one_before_is_committed(
 async def test_a_cursor_that_is_advanced_in_a_transaction_that_fails_stays(
     storage: PostgresStorage, connection: Connection
 ) -> None:
-    key, advance = CursorKey("etl", "payments", "a"), storage.operations.fanouts.advance
+    key, advance = CursorKey("etl", "payments", "a"), storage.joined().fanouts.advance.script
     await plan(storage, await held(storage), NOON, "a")
 
     transaction = connection.transaction()
     await transaction.start()
-    advanced = await run_async(JoinedAsyncpg(connection), advance(key, NOON, None))
+    advanced = await run_async(JoinedAsyncpg(connection), advance(key, NOON))
     await transaction.rollback()
 
     assert advanced

@@ -39,7 +39,7 @@ async def watcher(postgres_url: str) -> AsyncIterator[Connection]:
 
 async def admit(storage: PostgresStorage, tx: Connection) -> Admission:
     """As a transactional consumer does: the script itself, on whatever gateway."""
-    return await run_async(JoinedAsyncpg(tx), storage.operations.inbox.admit(KEY, None, "done", None, None))
+    return await run_async(JoinedAsyncpg(tx), storage.joined().inbox.admit.script(KEY, None, "done", None))
 
 
 async def test_who_comes_second_waits_for_a_commit_and_is_not_let_in(
@@ -82,7 +82,7 @@ async def test_who_fails_in_a_transaction_lets_in_whoever_waits_for_its_end(
     first = await storage.inbox.admit(KEY, None, "processing", None)
     transaction = connection.transaction()
     await transaction.start()
-    marking = storage.operations.inbox.mark(KEY, first.attempts, "seen", "x", first.admitted_at, None)
+    marking = storage.joined().inbox.mark.script(KEY, first.attempts, "seen", "x", first.admitted_at)
     await run_async(JoinedAsyncpg(connection), marking)
     second = asyncio.ensure_future(storage.inbox.admit(KEY, None, "processing", None))
     await blocked(watcher)
@@ -191,9 +191,9 @@ FROM generate_series(1, 50000) AS n
 @pytest.mark.parametrize(
     ("statement", "arguments", "index"),
     [
-        ("inbox_browse", "'', NULL, NULL, NULL, NULL, NULL, 50, NULL", {"inbox_processing", "inbox_over"}),
-        ("inbox_browse", "'', NULL, NULL, NULL, interval '13 hours', NULL, 50, NULL", {"inbox_processing"}),
-        ("inbox_find", "'', NULL, NULL, NULL, NULL, NULL, 50, NULL, 'evt_7'", {"inbox_pkey"}),
+        ("inbox_browse", "NULL, NULL, NULL, NULL, NULL, 50, NULL", {"inbox_processing", "inbox_over"}),
+        ("inbox_browse", "NULL, NULL, NULL, interval '13 hours', NULL, 50, NULL", {"inbox_processing"}),
+        ("inbox_find", "NULL, NULL, NULL, NULL, NULL, 50, NULL, 'evt_7'", {"inbox_pkey"}),
         ("inbox_mark", "'shop', 'stripe', 'evt_100', 1, 'done', NULL, NULL, NULL", {"inbox_pkey"}),
         ("prune_inbox", "interval '13 hours', 50, NULL", {"inbox_over", "inbox_pkey"}),
     ],

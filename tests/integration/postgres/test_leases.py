@@ -27,7 +27,7 @@ async def hold(storage: PostgresStorage, holder: str = "one") -> Hold:
 
 
 async def confirm(storage: PostgresStorage, connection: Connection, held: Hold) -> bool:
-    return await run_async(JoinedAsyncpg(connection), storage.operations.leases.confirm(*held, storage.now))
+    return await run_async(JoinedAsyncpg(connection), storage.joined().leases.confirm.script(*held))
 
 
 async def test_while_a_transaction_has_confirmed_it_nobody_else_acquires_it(

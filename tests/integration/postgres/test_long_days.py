@@ -9,6 +9,7 @@ import pytest
 
 from mainspring.model.message import Draft
 from mainspring.model.verdict import Settlement, Snooze
+from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
@@ -33,7 +34,7 @@ async def test_a_delay_in_the_callers_transaction(
     try:
         async with caller.transaction():
             drafts = [draft() for _ in range(count)]
-            await run_async(JoinedAsyncpg(caller), storage.scripts.publish(drafts, BEFORE))
+            await run_async(JoinedAsyncpg(caller), storage.joined(clock=HandSet(BEFORE)).mailbox.publish.script(drafts))
         stored = await storage.ledger.find(drafts[0].id)
     finally:
         await caller.close()
@@ -54,7 +55,9 @@ async def test_a_snooze_settled_in_such_a_session(make: Callable[[], PostgresSto
     session = await asyncpg.connect(postgres_url, server_settings={"timezone": "Europe/Berlin"})
     try:
         settlements = [Settlement(delivery.claim, Snooze(DAY))]
-        await run_async(JoinedAsyncpg(session), storage.scripts.settle(settlements, "node", BEFORE))
+        await run_async(
+            JoinedAsyncpg(session), storage.joined(clock=HandSet(BEFORE)).mailbox.settle.script(settlements, "node")
+        )
         stored = await storage.ledger.find(message.id)
     finally:
         await session.close()

@@ -39,20 +39,20 @@ async def test_a_message_goes_all_the_way_through_another_driver(
     storage: PostgresStorage, psycopg_connection: Psycopg
 ) -> None:
     await declare(storage)
-    scripts, other = storage.scripts, psycopg_connection
+    scripts, other = storage.joined().mailbox, psycopg_connection
     full = draft(key="k", headers={"a": "1"}, priority=Priority.URGENT, expires_in=timedelta(hours=1))
     drafts = [draft(), full, draft(delay=timedelta(hours=1)), draft("nobody")]
 
-    published = run(other, scripts.publish(drafts, None))
-    first, second = run(other, scripts.claim([Want("mail", 10, ALL_LEVELS)], "node", HOLD, None))
-    extended = run(other, scripts.extend([first.claim, second.claim], "node", HOLD, None))
+    published = run(other, scripts.publish.script(drafts))
+    first, second = run(other, scripts.claim.script([Want("mail", 10, ALL_LEVELS)], "node", HOLD))
+    extended = run(other, scripts.extend.script([first.claim, second.claim], "node", HOLD))
     mixed = [Settlement(first.claim, Retry(timedelta(), FAILURE)), Settlement(second.claim, Release())]
-    settled = run(other, scripts.settle(mixed, "node", None))
-    again = run(other, scripts.claim([Want("mail", 10, ALL_LEVELS)], "node", HOLD, None))
+    settled = run(other, scripts.settle.script(mixed, "node"))
+    again = run(other, scripts.claim.script([Want("mail", 10, ALL_LEVELS)], "node", HOLD))
     ends = [Settlement(again[0].claim, Bury(FAILURE)), Settlement(again[1].claim, DONE, "all")]
-    run(other, scripts.settle(ends, "node", None))
-    upcoming = run(other, scripts.upcoming(["mail"], None))
-    cancelled = run(other, scripts.cancel(Keyed("orders.placed", "k"), "why", None))
+    run(other, scripts.settle.script(ends, "node"))
+    upcoming = run(other, scripts.upcoming.script(["mail"]))
+    cancelled = run(other, scripts.cancel.script(Keyed("orders.placed", "k"), "why"))
 
     assert len(published.stored) == 4
     assert (first.message_id, first.headers, second.message_id) == (full.id, {"a": "1"}, drafts[0].id)
@@ -60,18 +60,19 @@ async def test_a_message_goes_all_the_way_through_another_driver(
     assert upcoming is not None
     assert upcoming > timedelta(minutes=59)
     assert cancelled.cancelled == 0
-    assert run(other, scripts.reap(["mail"], "node", HOLD, None)) is None
+    assert run(other, scripts.reap.script(["mail"], "node", HOLD)) is None
 
 
 async def test_plain_successes_are_settled_through_another_driver(
     storage: PostgresStorage, psycopg_connection: Psycopg
 ) -> None:
     await declare(storage)
-    run(psycopg_connection, storage.scripts.publish([draft() for _ in range(20)], None))
-    held = run(psycopg_connection, storage.scripts.claim([Want("mail", 50, ALL_LEVELS)], "node", HOLD, None))
+    run(psycopg_connection, storage.joined().mailbox.publish.script([draft() for _ in range(20)]))
+    held = run(psycopg_connection, storage.joined().mailbox.claim.script([Want("mail", 50, ALL_LEVELS)], "node", HOLD))
 
     settled = run(
-        psycopg_connection, storage.scripts.settle([Settlement(each.claim, DONE) for each in held], "node", None)
+        psycopg_connection,
+        storage.joined().mailbox.settle.script([Settlement(each.claim, DONE) for each in held], "node"),
     )
 
     assert (len(held), settled) == (20, Settled())

@@ -15,7 +15,9 @@ from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from mainspring.storage import postgres
+from mainspring.storage.operation import HandSet, Lane
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.timing.backoff import NO_RETRY
@@ -30,19 +32,17 @@ LIMITED = {
 
 
 class Told:
-    """What the mailbox of a worker asks the database, by the names of the statements."""
+    """A gateway for the mailbox of a worker, which notes what it asks the database by the names of the statements."""
 
     def __init__(self, storage: PostgresStorage, schema: str) -> None:
         files = Path(postgres.__file__).with_name("sql").glob("*.sql")
         self._names = {Names(schema).sql(each.stem): each.stem for each in files}
         self.asked: list[tuple[str, Any]] = []
-        mailbox: Any = storage.mailbox
-        self._run = mailbox._run
-        mailbox._run = self.run
+        self._gateway = storage._gateway
+        storage.mailbox = PostgresMailbox(Names(schema, own=True), self, HandSet())
 
-    async def run(self, script: Script[T], lane: str) -> T:
-        answer: T = await self._run(self._noted(script), lane)
-        return answer
+    async def run(self, script: Script[T], lane: Lane) -> T:
+        return await self._gateway.run(self._noted(script), lane)
 
     def _noted(self, script: Script[T]) -> Script[T]:
         rows: Sequence[Row] | None = None

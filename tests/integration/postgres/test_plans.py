@@ -169,29 +169,29 @@ async def test_every_shared_statement_finds_its_rows_by_an_index(
         ("few_live", f"100, {LAST}, 'scheduled', NULL, NULL", 600),
         ("few_live", f"100, {LAST}, 'ready', 'nobody', NULL", 60),
         ("few_keyed", f"100, {LAST}, 'live', NULL, 'no such key'", 60),
-        ("browse_live", f"{SOME}, 50, 'live', NULL, NULL, NULL, NULL, NULL, NULL, '', 'x', NULL", 1_200),
-        ("walk_dead", f"{LAST}, 500{NONE * 8}", 100),
-        ("walk_dead_group", f"{LAST}, 500, 'grave'{NONE * 7}", 100),
-        ("walk_dead_cause", f"{LAST}, 500, 'grave'{NONE * 6}, ''", 600),
+        ("browse_live", f"{SOME}, 50, 'live', NULL, NULL, NULL, NULL, NULL, NULL, 'x', NULL", 1_200),
+        ("walk_dead", f"{LAST}, 500{NONE * 7}", 100),
+        ("walk_dead_group", f"{LAST}, 500, 'grave'{NONE * 6}", 100),
+        ("walk_dead_cause", f"{LAST}, 500, 'grave'{NONE * 5}, ''", 600),
         ("few_dead", f"100, {LAST}, 'topic', NULL", 600),
         ("few_dead", f"100, {LAST}, NULL, 'no such cause'", 60),
-        ("browse_dead", f"{BURIED}, 50{NONE * 9}", 600),
+        ("browse_dead", f"{BURIED}, 50{NONE * 8}", 600),
         ("few_live", f"100, {LAST}, 'retrying', NULL, NULL", 60),
         ("walk_live", f"{LAST}, 1000, 'retrying'{NONE * 5}, NULL", 300),
-        ("browse_live", f"{SOME}, 50, 'retrying'{NONE * 6}, '', NULL, NULL", 1_500),
+        ("browse_live", f"{SOME}, 50, 'retrying'{NONE * 6}, NULL, NULL", 1_500),
         ("weigh", f"{SOME}, 'live'", 900),
         ("weigh", f"{BURIED}, 'dead'", 900),
-        ("causes_known", "NULL, NULL, 2000", 30),
-        ("causes_known", "'', 'grave', 2000", 30),
+        ("causes_known", "NULL, 2000", 30),
+        ("causes_known", "'grave', 2000", 30),
         ("causes_count", "ARRAY['grave', 'none'], ARRAY['', ''], 100", 150),
         ("causes_latest", "ARRAY['grave', 'none'], ARRAY['', '']", 20),
-        ("walk_ended", f"{LAST}, 500, 'done'{NONE * 4}", 50),
-        ("walk_ended_group", f"{LAST}, 500, 'done', 'mail'{NONE * 3}", 50),
+        ("walk_ended", f"{LAST}, 500, 'done'{NONE * 3}", 50),
+        ("walk_ended_group", f"{LAST}, 500, 'done', 'mail'{NONE * 2}", 50),
         ("few_ended", f"100, {LAST}, 'cancelled', NULL", 50),
-        ("walk_parked", f"{LAST}, 500{NONE * 5}", 50),
-        ("walk_parked_topic", f"{LAST}, 500, 'topic'{NONE * 4}", 50),
+        ("walk_parked", f"{LAST}, 500{NONE * 4}", 50),
+        ("walk_parked_topic", f"{LAST}, 500, 'topic'{NONE * 3}", 50),
         ("chain", f"{ONE}, 50, NULL", 100),
-        ("runs_failed", "'', 8", 50),
+        ("runs_failed", "8", 50),
         ("hasten", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 100),
         ("withdraw", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 150),
         ("unbury", f"NULL{NONE * 4}, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell', true", 100),
@@ -213,9 +213,9 @@ async def test_what_operators_look_for_is_found_by_an_index_under_either_plan(
 
 async def test_counting_stops_at_the_cap(storage: PostgresStorage, shared: Connection) -> None:
     await shared.execute(f"PREPARE tally AS {NAMES.sql('tally')}")
-    await explain(shared, "tally", "100, NULL, NULL")
+    await explain(shared, "tally", "100, NULL")
 
-    plan = await explain(shared, "tally", "100, NULL, NULL")
+    plan = await explain(shared, "tally", "100, NULL")
     tally = await storage.ledger.tally(cap=100)
 
     assert {each.group: (each.scheduled, each.ready, each.dead) for each in tally.groups} == {

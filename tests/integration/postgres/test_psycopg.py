@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS
@@ -42,14 +43,14 @@ async def test_a_statement_is_prepared_once_whatever_it_is_given(
     reserved: PsycopgConnection, connection: Connection, postgres_schema: str
 ) -> None:
     names = Names(postgres_schema)
-    scripts = PostgresMailbox(names)
+    scripts = PostgresMailbox(names, Nowhere(), HandSet())
     full = draft(key="k", headers={"a": "b"}, expires_in=HOLD, correlation_id="c", causation_id=uuid4(), at=NOON)
     given: list[Script[Any]] = [
         *(
-            scripts.publish(drafts, None)
+            scripts.publish.script(drafts)
             for drafts in ([draft()], [full, draft(delay=HOLD)], [draft() for _ in range(3)])
         ),
-        *(scripts.claim([Want("mail", limit, ALL_LEVELS)], "n", HOLD, None) for limit in (1, 1_000, 100_000)),
+        *(scripts.claim.script([Want("mail", limit, ALL_LEVELS)], "n", HOLD) for limit in (1, 1_000, 100_000)),
     ]
 
     for script in given:

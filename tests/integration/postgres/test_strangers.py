@@ -133,7 +133,9 @@ async def test_a_callers_own_transaction_waits_for_the_row_as_for_any_other(
 
     async def conclude() -> Settled:
         async with connection.transaction():
-            return await run_async(JoinedAsyncpg(connection), storage.scripts.settle(made, "node", None, waits=True))
+            return await run_async(
+                JoinedAsyncpg(connection), storage.joined().mailbox.settle.script(made, "node", waits=True)
+            )
 
     async with locked("delivery", "seq = $1", held[-1].id):
         concluding = asyncio.create_task(conclude())

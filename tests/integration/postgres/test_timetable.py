@@ -12,6 +12,7 @@ from mainspring.model.message import ALL_LEVELS, Want
 from mainspring.model.schedule import Due, Look, Move, Note, Occurrence, Schedule
 from mainspring.model.verdict import Done, Settlement
 from mainspring.model.views import Declaration
+from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import Row, Statement, run_async
@@ -80,7 +81,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
         return publishing(due, now)
 
     # Every statement its own transaction: nothing but the guard is left to keep the promise (invariant 5).
-    script = storage.operations.timetable.look("shop", decide, 10, (), NOON)
+    script = storage.joined().timetable.look.script("shop", decide, 10, ())
     found = await run_async(JoinedAsyncpg(connection), script)
 
     assert (found.fired, found.moved) == (0, 0)
@@ -105,7 +106,9 @@ async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(
                 await make().timetable.freeze("shop", "ann", "upgrade")
             return rows
 
-    found = await run_async(Freezing(), storage.operations.timetable.look("shop", publishing, 10, (), NOON))
+    found = await run_async(
+        Freezing(), storage.joined(clock=HandSet(NOON)).timetable.look.script("shop", publishing, 10)
+    )
 
     assert found == Look(next_in=timedelta(), frozen=True)
     assert await claim(storage) == []
@@ -119,7 +122,7 @@ async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
     await storage.mailbox.publish([taken, left])
     transaction = connection.transaction()
     await transaction.start()
-    claiming = storage.operations.mailbox.claim([Want("mail", 1, ALL_LEVELS)], "worker", HOUR, NOON)
+    claiming = storage.joined().mailbox.claim.script([Want("mail", 1, ALL_LEVELS)], "worker", HOUR)
     (delivery,) = await run_async(JoinedAsyncpg(connection), claiming)
 
     pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
@@ -142,7 +145,7 @@ async def test_what_gets_away_to_its_groups_while_a_pause_waits_for_it_is_cancel
     await storage.upkeep.declare([Declaration("late", "shop", ("nobody.hears",), "a test")])
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.operations.upkeep.reroute(10, NOON))
+    await run_async(JoinedAsyncpg(connection), storage.joined().upkeep.reroute.script(10))
 
     pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
     await blocked(another)
@@ -161,7 +164,7 @@ async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(
     transaction = connection.transaction()
     await transaction.start()
     joined = JoinedAsyncpg(connection)
-    await run_async(joined, storage.operations.timetable.rewrite(["b"], lambda *_: theirs, None, None))
+    await run_async(joined, storage.joined().timetable.rewrite.script(["b"], lambda *_: theirs, None))
 
     ours = asyncio.create_task(make().timetable.rewrite(["c", "b", "a"], adding, NOTE))
     await blocked(another)
@@ -175,14 +178,14 @@ async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(
 async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     storage: PostgresStorage, connection: Connection, kept: Schedule
 ) -> None:
-    timetable = storage.operations.timetable
+    timetable = storage.joined().timetable
 
     async def write() -> None:
         joined = JoinedAsyncpg(connection)
-        wanted = timetable.rewrite(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE, NOON)
+        wanted = timetable.rewrite.script(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE)
         await run_async(joined, wanted)
-        await run_async(joined, timetable.enter([Occurrence(draft(group="mail"))], NOTE, NOON))
-        await run_async(joined, timetable.freeze("shop", "ann", "upgrade", NOON))
+        await run_async(joined, timetable.enter.script([Occurrence(draft(group="mail"))], NOTE))
+        await run_async(joined, timetable.freeze.script("shop", "ann", "upgrade"))
 
     transaction = connection.transaction()
     await transaction.start()
@@ -191,7 +194,7 @@ async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     undone = await storage.timetable.read()
     async with connection.transaction():
         await write()
-        seen = await run_async(JoinedAsyncpg(connection), timetable.read(None, None, NOON))
+        seen = await run_async(JoinedAsyncpg(connection), timetable.read.script(None, None))
 
     assert (undone.schedules, undone.freezes) == ((kept,), ())
     assert await storage.timetable.read() == seen

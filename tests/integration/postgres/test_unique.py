@@ -23,7 +23,7 @@ LAST = Likeness(b"one", "pending", "last")
 async def publish(
     storage: PostgresStorage, connection: Connection, likeness: Likeness = ONE, one: Draft | None = None
 ) -> Receipt:
-    script = storage.scripts.publish_unique(one or draft(group="mail"), likeness, None)
+    script = storage.joined().mailbox.publish_unique.script(one or draft(group="mail"), likeness)
     return await run_async(JoinedAsyncpg(connection), script)
 
 
@@ -114,7 +114,7 @@ async def test_what_is_on_its_way_to_its_groups_is_found_there(
     aside = await dial(storage)
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.operations.upkeep.reroute(10, None))
+    await run_async(JoinedAsyncpg(connection), storage.joined().upkeep.reroute.script(10))
     waiting = asyncio.create_task(storage.mailbox.publish_unique(draft(), LAST))
     await blocked(aside)
 

@@ -132,10 +132,10 @@ async def test_a_callers_own_commit_rings_and_its_rollback_does_not(storage: Sql
     ear = Ear(storage)
     mine = sqlite3.connect(path)
 
-    run(JoinedSqlite(mine), storage.scripts.publish([draft()], None))
+    run(JoinedSqlite(mine), storage.joined().mailbox.publish.script([draft()]))
     mine.rollback()
     silent = await ear.settles()
-    run(JoinedSqlite(mine), storage.scripts.publish([draft()], None))
+    run(JoinedSqlite(mine), storage.joined().mailbox.publish.script([draft()]))
     mine.commit()
 
     await ear.hears()

@@ -26,7 +26,7 @@ def mine(storage: SqliteStorage, path: str) -> Iterator[sqlite3.Connection]:
 
 
 def publish(connection: sqlite3.Connection, storage: SqliteStorage) -> Published:
-    return run(JoinedSqlite(connection), storage.scripts.publish([draft()], storage.now))
+    return run(JoinedSqlite(connection), storage.joined().mailbox.publish.script([draft()]))
 
 
 async def test_committed_with_the_callers_own_writes(storage: SqliteStorage, mine: sqlite3.Connection) -> None:
@@ -80,7 +80,7 @@ async def test_a_settle_commits_with_the_handlers_writes(
     (held,) = await claim(storage)
 
     mine.execute("INSERT INTO orders VALUES (1)")
-    settled = run(JoinedSqlite(mine), storage.scripts.settle([Settlement(held.claim, DONE)], "worker", None))
+    settled = run(JoinedSqlite(mine), storage.joined().mailbox.settle.script([Settlement(held.claim, DONE)], "worker"))
     mine.commit()
 
     assert not settled.lost
@@ -155,7 +155,7 @@ async def test_a_closed_connection_is_refused(storage: SqliteStorage, mine: sqli
     with pytest.raises(BadHandle, match=r"is closed.*publish before you let go of it"):
         refuse_autocommit(mine)
     with pytest.raises(BadHandle, match=r"is closed.*publish before you let go of it"):
-        run(joined, storage.scripts.publish([draft()], None))
+        run(joined, storage.joined().mailbox.publish.script([draft()]))
 
 
 async def test_another_threads_connection_is_refused(storage: SqliteStorage, mine: sqlite3.Connection) -> None:

@@ -20,7 +20,7 @@ async def test_nobody_writes_while_a_transaction_has_confirmed_it(tmp_path: Path
     assert granted is not None
 
     with closing(sqlite3.connect(path)) as holder, closing(sqlite3.connect(path, timeout=0)) as other:
-        confirmed = run(JoinedSqlite(holder), storage.operations.leases.confirm("reports", granted.epoch, "one", None))
+        confirmed = run(JoinedSqlite(holder), storage.joined().leases.confirm.script("reports", granted.epoch, "one"))
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         holder.commit()

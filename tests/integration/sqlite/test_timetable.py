@@ -79,7 +79,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
         return publishing(due, now)
 
     # No transaction before the first write: nothing but the guard is left to keep the promise (invariant 5).
-    found = run(JoinedSqlite(mine), storage.operations.timetable.look("shop", decide, 10, (), NOON))
+    found = run(JoinedSqlite(mine), storage.joined().timetable.look.script("shop", decide, 10, ()))
     mine.commit()
 
     assert (found.fired, found.moved) == (0, 0)
@@ -90,19 +90,19 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
 async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     storage: SqliteStorage, mine: sqlite3.Connection, kept: Schedule
 ) -> None:
-    timetable = storage.operations.timetable
+    timetable = storage.joined().timetable
 
     def write() -> None:
         joined = JoinedSqlite(mine)
-        run(joined, timetable.rewrite(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE, NOON))
-        run(joined, timetable.enter([Occurrence(draft())], NOTE, NOON))
-        run(joined, timetable.freeze("shop", "ann", "upgrade", NOON))
+        run(joined, timetable.rewrite.script(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE))
+        run(joined, timetable.enter.script([Occurrence(draft())], NOTE))
+        run(joined, timetable.freeze.script("shop", "ann", "upgrade"))
 
     write()
     mine.rollback()
     undone = await storage.timetable.read()
     write()
-    seen = run(JoinedSqlite(mine), timetable.read(None, None, NOON))
+    seen = run(JoinedSqlite(mine), timetable.read.script(None, None))
     mine.commit()
 
     assert (undone.schedules, undone.freezes) == ((kept,), ())
@@ -119,7 +119,7 @@ async def test_a_joined_rewrite_that_is_refused_has_written_nothing(
     with pytest.raises(TypeError):
         run(
             JoinedSqlite(mine),
-            storage.operations.timetable.rewrite(["a", "b"], lambda name, _known, _now: rows[name], NOTE, NOON),
+            storage.joined().timetable.rewrite.script(["a", "b"], lambda name, _known, _now: rows[name], NOTE),
         )
     mine.commit()
 
@@ -131,12 +131,12 @@ async def test_a_joined_rewrite_that_is_refused_has_written_nothing(
 async def test_what_may_join_takes_the_write_lock_first(
     storage: SqliteStorage, mine: sqlite3.Connection, path: str, operation: str
 ) -> None:
-    timetable = storage.operations.timetable
+    timetable = storage.joined().timetable
     script = {
-        "rewrite": timetable.rewrite(["nightly"], lambda _name, known, _now: known, None, None),
-        "enter": timetable.enter([Occurrence(draft())], NOTE, None),
-        "freeze": timetable.freeze("shop", "ann", "upgrade", None),
-        "thaw": timetable.thaw("shop", "ann", None),
+        "rewrite": timetable.rewrite.script(["nightly"], lambda _name, known, _now: known, None),
+        "enter": timetable.enter.script([Occurrence(draft())], NOTE),
+        "freeze": timetable.freeze.script("shop", "ann", "upgrade"),
+        "thaw": timetable.thaw.script("shop", "ann"),
     }[operation]
 
     JoinedSqlite(mine).execute(next(script))

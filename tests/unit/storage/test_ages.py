@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
             ["orders.eu.paid", "orders.eu.*", "orders.eu.#", "orders.*.paid", "orders.#", "*.eu.#", "#"],
         ),
         ("orders", ["orders", "orders.#", "*", "*.#", "#"]),
-        ("live/orders.paid", ["live/orders.paid", "live/orders.*", "live/*.paid", "live/#"]),
+        ("live.orders.paid", ["live.orders.paid", "live.orders.*", "live.*.paid", "live.#"]),
     ],
 )
 def test_patterns_are_sorted_with_the_most_specific_first(topic: str, patterns: list[str]) -> None:

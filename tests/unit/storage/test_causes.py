@@ -21,8 +21,8 @@ class Books:
         self.read = 0
         self.trips = 0
 
-    def known(self, prefix: str | None, group: str | None, steps: int) -> Statement:
-        assert (prefix, group) == ("", None)
+    def known(self, group: str | None, steps: int) -> Statement:
+        assert group is None
         return Statement("known", (steps,))
 
     def count(self, causes: Sequence[Cause], most: int) -> Statement:
@@ -39,7 +39,7 @@ class Books:
         self.trips += 1
         match statement:
             case ("known", (steps,)):
-                return [(*cause, True) for cause in list(self.dead)[:steps]]
+                return [*list(self.dead)[:steps]]
             case ("count", (causes, most)):
                 counts = [min(self.dead[cause], most) for cause in causes]
                 self.read += sum(counts)
@@ -48,7 +48,7 @@ class Books:
                 return [(place, "error", "boom") for place, _ in enumerate(statement.args[0])]
 
     def ask(self, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Causes:
-        script = causes(self, "", None, cap, limit, scan)
+        script = causes(self, None, cap, limit, scan)
         rows = None
         try:
             while True:

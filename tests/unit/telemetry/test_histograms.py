@@ -80,19 +80,19 @@ def test_a_part_of_all_is_from_nothing_to_everything(q: float) -> None:
         histogram(b1=1).quantile(q)
 
 
-def test_what_groups_make_together_is_told_under_their_prefix() -> None:
+def test_what_groups_make_together_is_told_under_an_empty_name() -> None:
     told = [
         Measure("mailer", "done", 0, 1),
         Measure("audit", "done", 0, 2),
-        Measure("live/audit", "done", 0, 4),
+        Measure("audit", "dead", 0, 4),
         Measure("audit", "done", 0, 8),
     ]
 
     assert with_totals(told) == [
+        Measure("", "dead", 0, 4),
         Measure("", "done", 0, 11),
+        Measure("audit", "dead", 0, 4),
         Measure("audit", "done", 0, 10),
-        Measure("live/", "done", 0, 4),
-        Measure("live/audit", "done", 0, 4),
         Measure("mailer", "done", 0, 1),
     ]
 

@@ -16,7 +16,7 @@ from mainspring.app.queues.owners import all_extended, all_settled, claims_by_ow
 from mainspring.app.queues.room import Place, Room
 from mainspring.app.queues.terms import Terms
 from mainspring.app.queues.verdicts import Judge, check, patiently, settlements
-from mainspring.app.transactions import Posting
+from mainspring.app.storages import Rooms
 from mainspring.model.errors import ClaimLost, StorageError
 from mainspring.model.join import is_member
 from mainspring.model.message import ALL_LEVELS, Delivery, Settled, Want
@@ -223,7 +223,7 @@ class Custody(Generic[T]):
             return SettledItems()
         if tx is not None:
             transactions = self._room.transactions
-            script = self._settling(transactions.scripts(), items, made)
+            script = self._settling(transactions.rooms, items, made)
             answer = await transactions.run(tx, script, f"queue(…).{call}")
             return self._answered(items, made, answer, call, joined=True)
         storage = (await self._room.place(f"queue.{call}()")).storage
@@ -239,10 +239,10 @@ class Custody(Generic[T]):
             raise
         return self._answered(items, made, all_settled(answers), call, joined=False)
 
-    def _settling(self, scripts: Posting, items: Sequence[Item[T]], made: Sequence[Settlement]) -> Script[Settled]:
+    def _settling(self, rooms: Rooms, items: Sequence[Item[T]], made: Sequence[Settlement]) -> Script[Settled]:
         answers = []
         for owner, theirs in settlements_by_owner(items, made):
-            answers.append((yield from scripts.settle(theirs, owner, self._room.now)))
+            answers.append((yield from rooms.mailbox.settle.script(theirs, owner, waits=True)))
         return all_settled(answers)
 
     def _judged(self, items: Sequence[Item[T]], judge: Judge, call: str) -> list[Settlement]:

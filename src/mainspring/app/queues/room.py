@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.door import Door
@@ -144,11 +144,6 @@ class Room:
         self._place: Place | None = None
         # No method of ours: a door outlives the app by the time it takes to close the database, and must not hold it.
         door.farewells.append(self.presence.leave)
-
-    @property
-    def now(self) -> datetime | None:
-        """The hand-set clock of tests, None in production."""
-        return self._door.now
 
     @property
     def in_test(self) -> bool:

@@ -4,51 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Awaitable, Callable, Collection
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
 from typing import TypeVar, cast
 
 from mainspring.app.background import at_once
 from mainspring.app.blocking import is_blocking
 from mainspring.app.handles import Kind
+from mainspring.app.storages import Joined, Rooms
 from mainspring.app.testing.book import Book
 from mainspring.app.testing.calling import loopless
-from mainspring.app.testing.noted import NotedPlanning, NotedScripts
 from mainspring.app.testing.stand_in import Stores
-from mainspring.app.transactions import Planning, Posting, Transactions
+from mainspring.app.transactions import Transactions
 from mainspring.model.errors import BadHandle, Misuse
-from mainspring.storage.contract import (
-    BellMode,
-    Controls,
-    Doorbell,
-    Fanouts,
-    Inbox,
-    Leases,
-    Ledger,
-    Lender,
-    Mailbox,
-    Measures,
-    Schema,
-    Storage,
-    Timetable,
-    Upkeep,
-)
+from mainspring.model.message import Draft, Published
+from mainspring.storage.contract import BellMode, Doorbell, Lender, Storage
+from mainspring.storage.operation import Gateway, Lane
 from mainspring.storage.script import AsyncConnection, Connection, Script, run, run_async
-from mainspring.storage.sql import (
-    Gateway,
-    Lane,
-    Scripts,
-    SqlControls,
-    SqlFanouts,
-    SqlInbox,
-    SqlLeases,
-    SqlLedger,
-    SqlMailbox,
-    SqlMeasures,
-    SqlTimetable,
-    SqlUpkeep,
-)
+from mainspring.storage.sql import SqlStorage
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
@@ -113,24 +86,14 @@ class JoinedGateway:
         return self._transactions.join(self._kind, self._handle)
 
 
-class JoinedStorage:
+class JoinedStorage(SqlStorage):
     """``Storage`` over a gateway that is the caller's, by a clock that is the test's."""
 
-    def __init__(self, scripts: Scripts, gateway: Gateway, clock: Clock) -> None:
+    def __init__(self, joined: Joined, gateway: Gateway, clock: Clock) -> None:
         self.migrates_itself: bool = False
-        self._scripts = scripts
-        self._gateway = gateway
         self._clock = clock
-        self.mailbox: Mailbox = SqlMailbox(scripts.mailbox, gateway, self)
-        self.ledger: Ledger = SqlLedger(scripts.ledger, gateway, self)
-        self.controls: Controls = SqlControls(scripts.controls, gateway, self)
-        self.upkeep: Upkeep = SqlUpkeep(scripts.upkeep, gateway, self)
-        self.leases: Leases = SqlLeases(scripts.leases, gateway, self)
-        self.fanouts: Fanouts = SqlFanouts(scripts.fanouts, gateway, self)
-        self.measures: Measures = SqlMeasures(scripts.measures, gateway, self)
-        self.timetable: Timetable = SqlTimetable(scripts.timetable, gateway, self)
-        self.inbox: Inbox = SqlInbox(scripts.inbox, gateway, self)
-        self.schema: Schema = scripts.schema(gateway)
+        self.rooms: Rooms = joined(gateway, self)
+        super().__init__(self.rooms)
         self.doorbell: Doorbell = SilentBell()
 
     @property
@@ -147,12 +110,6 @@ class JoinedStorage:
 
     async def close(self) -> None:
         """See ``Storage.close``. It is the caller's."""
-
-    async def ping(self) -> timedelta:
-        """See ``Storage.ping``."""
-        start = time.perf_counter()
-        await self._gateway.run(self._scripts.ping(), "read")
-        return timedelta(seconds=time.perf_counter() - start)
 
     def lender(self, size: int) -> Lender:
         """See ``Storage.lender``. A test runs its handlers itself, in its own transaction."""
@@ -190,21 +147,15 @@ class NotedTransactions(Transactions):
     A message that the test's own connection cannot see is in another transaction, and would be left behind there.
     """
 
-    def __init__(self, transactions: Transactions, gateway: JoinedGateway, storage: Storage, book: Book) -> None:
-        super().__init__(transactions.engine, transactions.dialect)
-        self._noted = NotedScripts(transactions.dialect.mailbox, book)
-        self._planning = NotedPlanning(transactions.dialect.timetable, book)
+    def __init__(self, transactions: Transactions, gateway: JoinedGateway, storage: JoinedStorage, book: Book) -> None:
+        super().__init__(transactions.engine, transactions.joined, storage)
         self._gateway = gateway
         self._storage = storage
         self._book = book
 
-    def scripts(self) -> Posting:
-        """See ``Joins.scripts``."""
-        return self._noted
-
-    def timetable(self) -> Planning:
-        """See ``Joins.timetable``."""
-        return self._planning
+    def stored(self, drafts: Sequence[Draft], published: Published) -> None:
+        """See ``Joins.stored``."""
+        self._book.note_sent(drafts, published)
 
     async def run(self, handle: object, script: Script[T], call: str = "publish") -> T:
         """See ``Joins.run``."""

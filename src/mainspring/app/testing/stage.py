@@ -22,7 +22,7 @@ from mainspring.app.testing.book import Book
 from mainspring.app.testing.course import Course
 from mainspring.app.testing.fuses import Fuses
 from mainspring.app.testing.joined import JoinedGateway, JoinedStorage, NotedTransactions, OnConnection
-from mainspring.app.testing.noted import NotedTimetable
+from mainspring.app.testing.noted import noted
 from mainspring.app.testing.occurrences import Occurrences
 from mainspring.app.testing.own import Own
 from mainspring.app.testing.stand_in import Beside, InMemory
@@ -155,9 +155,9 @@ def in_memory(house: House, clock: HandClock, limit: int) -> Stage:
     """A stage on memory, whatever the app's database is."""
     book = Book(house.catalogue, clock)
     storage = hand_turned(clock)
-    storage.timetable = NotedTimetable(storage.timetable, book)
     stand_in = InMemory(storage, book)
-    ground = Ground(storage, stand_in, Beside(stand_in, book), storage.schema.migrate)
+    ground = Ground(storage, stand_in, Beside(stand_in, storage.timetable, book), storage.schema.migrate)
+    storage.timetable = noted(storage.timetable, book)
     stage = Stage(house, clock, book, ground, limit)
     stand_in.ready = stage.prepare
     return stage
@@ -172,9 +172,9 @@ def in_transaction(house: House, clock: HandClock, limit: int, tx: object, *, co
     transactions = house.transactions
     kind, handle = transactions.recognised(tx)
     gateway = JoinedGateway(transactions, kind, handle)
-    storage = JoinedStorage(transactions.dialect, gateway, clock)
-    storage.timetable = NotedTimetable(storage.timetable, book)
-    own = None if committed else Own(transactions.dialect, gateway)
+    storage = JoinedStorage(transactions.joined, gateway, clock)
+    storage.timetable = noted(storage.timetable, book)
+    own = None if committed else Own(storage.rooms)
 
     async def begin() -> None:
         if transactions.engine == "sqlite":

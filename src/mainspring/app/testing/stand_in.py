@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import TypeVar
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from mainspring.app.background import at_once
 from mainspring.app.receipts import receipts
+from mainspring.app.storages import Rooms
 from mainspring.app.testing.book import Book
-from mainspring.model.inbox import Admission, Entering, Fate, InboxKey
 from mainspring.model.join import Join
-from mainspring.model.message import Cancelled, Draft, Published, Receipt, Settled
-from mainspring.model.schedule import Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.message import Draft, Published, Receipt, Settled
 from mainspring.model.unique import Likeness
 from mainspring.model.verdict import Settlement
-from mainspring.storage.contract import Keyed, Storage
-from mainspring.storage.script import Script
-from mainspring.storage.sql import Now
+from mainspring.storage.contract import Storage, Timetable
+from mainspring.storage.operation import Nowhere, Operation, bound
+from mainspring.storage.script import Row, Script, Statement, run
 
 T = TypeVar("T")
 Ready = Callable[[], Awaitable[None]]
@@ -88,104 +86,64 @@ class InMemory:
 class Beside:
     """``Joins`` on memory: whatever the transaction is, what it would store is stored at once, beside it."""
 
-    def __init__(self, stand_in: InMemory, book: Book) -> None:
+    def __init__(self, stand_in: InMemory, timetable: Timetable, book: Book) -> None:
         self._stand_in = stand_in
+        self._timetable = timetable
         self._book = book
 
-    def scripts(self) -> Beside:
-        """See ``Joins.scripts``."""
-        return self
+    @property
+    def rooms(self) -> Rooms:
+        """See ``Joins.rooms``. Its timetable notes nothing: ``stored`` does."""
+        return cast("Rooms", _MemoryRooms(self._stand_in.storage, self._timetable))
 
-    def publish(self, drafts: Sequence[Draft], _now: Now) -> Script[Published]:
-        """See ``Posting.publish``."""
-        published = at_once(lambda: self._stand_in.storage.mailbox.publish(drafts))
+    def stored(self, drafts: Sequence[Draft], published: Published) -> None:
+        """See ``Joins.stored``."""
         self._book.note_sent(drafts, published)
-        return published
-        yield  # type: ignore[unreachable]  # a script that has nothing to say
-
-    def publish_unique(self, draft: Draft, likeness: Likeness, _now: Now) -> Script[Receipt]:
-        """See ``Posting.publish_unique``."""
-        return at_once(lambda: self._stand_in.publisher.publish_unique(draft, likeness))
-        yield  # type: ignore[unreachable]
-
-    def join(self, join: Join, members: Sequence[Draft], _now: Now) -> Script[Published]:
-        """See ``Posting.join``."""
-        return at_once(lambda: self._stand_in.publisher.join(join, members))
-        yield  # type: ignore[unreachable]
-
-    def pending(self, limits: Mapping[str, int], _now: Now) -> Script[Mapping[str, int]]:
-        """See ``Posting.pending``."""
-        return at_once(lambda: self._stand_in.storage.ledger.pending(limits))
-        yield  # type: ignore[unreachable]
-
-    def cancel(self, which: UUID | Keyed, reason: str, _now: Now) -> Script[Cancelled]:
-        """See ``Posting.cancel``."""
-        return at_once(lambda: self._stand_in.storage.mailbox.cancel(which, reason))
-        yield  # type: ignore[unreachable]
-
-    def settle(self, settlements: Sequence[Settlement], owner: str, _now: Now) -> Script[Settled]:
-        """See ``Posting.settle``."""
-        return at_once(lambda: self._stand_in.storage.mailbox.settle(settlements, owner))
-        yield  # type: ignore[unreachable]
-
-    def timetable(self) -> Beside:
-        """See ``Joins.timetable``."""
-        return self
-
-    def rewrite(
-        self, names: Sequence[str], how: Rewrite, note: Note | None, _now: Now
-    ) -> Script[list[Schedule | None]]:
-        """See ``Planning.rewrite``."""
-        return at_once(lambda: self._stand_in.storage.timetable.rewrite(names, how, note))
-        yield  # type: ignore[unreachable]
-
-    def enter(self, occurrences: Sequence[Occurrence], note: Note, _now: Now) -> Script[Published]:
-        """See ``Planning.enter``."""
-        return at_once(lambda: self._stand_in.storage.timetable.enter(occurrences, note))
-        yield  # type: ignore[unreachable]
-
-    def read(self, names: Collection[str] | None, app: str | None, _now: Now) -> Script[Timesheet]:
-        """See ``Planning.read``."""
-        return at_once(lambda: self._stand_in.storage.timetable.read(names, app))
-        yield  # type: ignore[unreachable]
-
-    def inbox(self) -> Beside:
-        """See ``Joins.inbox``."""
-        return self
-
-    def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, _now: Now
-    ) -> Script[Admission]:
-        """See ``Admitting.admit``."""
-        inbox = self._stand_in.storage.inbox
-        return at_once(lambda: inbox.admit(key, hash, status, retry_after))
-        yield  # type: ignore[unreachable]
-
-    def mark(
-        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None, _now: Now
-    ) -> Script[bool]:
-        """See ``Admitting.mark``."""
-        return at_once(lambda: self._stand_in.storage.inbox.mark(key, attempt, fate, error, admitted_at))
-        yield  # type: ignore[unreachable]
-
-    def leases(self) -> Beside:
-        """See ``Joins.leases``."""
-        return self
-
-    def confirm(self, name: str, epoch: int, holder: str, _now: Now) -> Script[bool]:
-        """See ``Confirming.confirm``."""
-        return at_once(lambda: self._stand_in.storage.leases.confirm(name, epoch, holder))
-        yield  # type: ignore[unreachable]
 
     async def run(self, _handle: object, script: Script[T], _call: str = "publish") -> T:
         """See ``Joins.run``."""
-        return _answer(script)
+        return run(_Nothing(), script)
 
 
-def _answer(script: Script[T]) -> T:
-    try:
-        statement = next(script)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-    raise AssertionError(f"a script on memory asked for {statement!r}")
+class _MemoryRooms:
+    """The rooms of memory, each operation of which has its script: one that is done at once, without a statement."""
+
+    def __init__(self, storage: Storage, timetable: Timetable) -> None:
+        self.mailbox = _Scripted(_Mailbox(storage))
+        self.timetable = _Scripted(timetable)
+        self.inbox = _Scripted(storage.inbox)
+        self.leases = _Scripted(storage.leases)
+
+
+class _Scripted:
+    def __init__(self, room: object) -> None:
+        self._room = room
+
+    def __getattr__(self, name: str) -> Operation[..., Any]:
+        return bound(partial(_at_once, getattr(self._room, name)), Nowhere(), "write")
+
+
+class _Mailbox:
+    """``Mailbox`` of memory, with what that of a SQL database can do besides in a transaction."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage.mailbox, name)
+
+    async def pending(self, limits: Mapping[str, int]) -> dict[str, int]:
+        return await self._storage.ledger.pending(limits)
+
+    async def settle(self, settlements: Sequence[Settlement], owner: str, *, waits: bool) -> Settled:  # noqa: ARG002 - no row is ever locked
+        return await self._storage.mailbox.settle(settlements, owner)
+
+
+def _at_once(operation: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Script[Any]:
+    return at_once(lambda: operation(*args, **kwargs))
+    yield  # type: ignore[unreachable]  # a script that asks for nothing
+
+
+class _Nothing:
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        raise AssertionError(f"a script on memory asked for {statement!r}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from mainspring.app.transactional.sources import Source
 from mainspring.app.transactional.within import Succeeding, Within
@@ -19,7 +17,6 @@ class Lending:
 
     transactions: Transactions
     lender: Lender
-    now: Callable[[], datetime | None]
 
     def around(
         self, source: Source, group: str, concurrency: int, *, threaded: bool, succeeding: Succeeding | None = None
@@ -38,4 +35,4 @@ class Lending:
             )
         begin = source.begin(self.transactions, self.lender, blocking=threaded)
         told = self.transactions.told
-        return Within(begin, self.transactions, self.now, told, pins=not source.is_ours, succeeding=succeeding)
+        return Within(begin, self.transactions, told, pins=not source.is_ours, succeeding=succeeding)

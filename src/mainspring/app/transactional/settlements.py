@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from mainspring.app.storages import Rooms
 from mainspring.model.errors import ClaimLost
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.verdict import Settlement, Verdict
@@ -15,7 +16,6 @@ from mainspring.runtime.batch import Batch, Undone
 from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
 from mainspring.runtime.handler import Run
 from mainspring.storage.script import Script
-from mainspring.storage.sql.scripts import MailboxScripts
 
 _NEVER_COMMITTED = (STOP_LOST, STOP_TIMEOUT)
 """Why a run that was told to stop, and returned all the same, is undone. One that was only asked to may finish."""
@@ -43,17 +43,15 @@ def settlements(run: Run, result: object) -> dict[Run, Settlement]:
     }
 
 
-def pinning(scripts: MailboxScripts, run: Run) -> Script[None]:
+def pinning(rooms: Rooms, run: Run) -> Script[None]:
     """``pin`` for each of them, in the order in which rows are locked."""
     for claim in sorted(each.delivery.claim for each in parts(run)):
-        yield from scripts.pin(claim, run.owner)
+        yield from rooms.mailbox.pin.script(claim, run.owner)
 
 
-def concluding(
-    scripts: MailboxScripts, settled: Iterable[Settlement], owner: str, now: datetime | None
-) -> Script[bool]:
+def concluding(rooms: Rooms, settled: Iterable[Settlement], owner: str) -> Script[bool]:
     """``conclude`` for all of them: False where one claim is no longer ours."""
-    return (yield from scripts.conclude(sorted(settled, key=lambda each: each.claim), owner, now))
+    return rooms.mailbox.conclude.script(sorted(settled, key=lambda each: each.claim), owner)
 
 
 def _verdict(run: Run, answer: object, took: timedelta) -> Verdict:

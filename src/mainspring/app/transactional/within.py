@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 from mainspring.app.transactional import conflicts
@@ -27,7 +26,7 @@ _PATIENCE = 30.0
 """Seconds that a coroutine's verdict may take to be written: a network that is down must not keep it for ever."""
 
 
-Succeeding = Callable[[Delivery, datetime | None], Script[object]]
+Succeeding = Callable[[Delivery], Script[object]]
 """What else becomes of a delivery that is done, as part of its transaction."""
 
 
@@ -37,7 +36,6 @@ class Within:
 
     begin: Callable[[], Any]
     transactions: Transactions
-    now: Callable[[], datetime | None]
     committed: Callable[[], None]
     """Hears of a commit in which something was published."""
     pins: bool
@@ -71,39 +69,39 @@ class Within:
 
     async def _once(self, bare: Call, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractAsyncContextManager[Any]]", self.begin)
-        join, scripts = self.transactions.run, self.transactions.dialect.mailbox
+        join, rooms = self.transactions.run, self.transactions.rooms
         with _closing(run) as failing:
             async with begin() as handle:
                 with failing:
                     run.lend(handle, time.monotonic())
                     if self.pins:
                         with _waiting(run):
-                            await join(handle, pinning(scripts, run))
+                            await join(handle, pinning(rooms, run))
                     result = await cast("Awaitable[object]", bare(delivery, run))
                     settled = settlements(run, result)
                     with _settling(run), _waiting(run):
                         async with asyncio.timeout(_PATIENCE):
                             for script in self._besides(settled):
                                 await join(handle, script)
-                            ours = await join(handle, concluding(scripts, settled.values(), run.owner, self.now()))
+                            ours = await join(handle, concluding(rooms, settled.values(), run.owner))
                     _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
 
     def _once_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractContextManager[Any]]", self.begin)
-        join, scripts = self.transactions.run_blocking, self.transactions.dialect.mailbox
+        join, rooms = self.transactions.run_blocking, self.transactions.rooms
         with _closing(run) as failing, begin() as handle, failing:
             run.lend(handle, time.monotonic())
             if self.pins:
                 with _waiting(run):
-                    join(handle, pinning(scripts, run))
+                    join(handle, pinning(rooms, run))
             result = bare(delivery, run)
             settled = settlements(run, result)
             with _settling(run), _waiting(run):
                 for script in self._besides(settled):
                     join(handle, script)
-                ours = join(handle, concluding(scripts, settled.values(), run.owner, self.now()))
+                ours = join(handle, concluding(rooms, settled.values(), run.owner))
             _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
@@ -112,7 +110,7 @@ class Within:
         if self.succeeding is not None:
             for run, settlement in settled.items():
                 if isinstance(settlement.verdict, Done):
-                    yield self.succeeding(run.delivery, self.now())
+                    yield self.succeeding(run.delivery)
 
     def _done(self, run: Run, settled: Mapping[Run, Settlement]) -> None:
         for each, settlement in settled.items():

@@ -14,11 +14,8 @@ from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster,
 class Ledger(Protocol):
     """Reading. Never locks, never changes anything."""
 
-    async def tally(self, cap: int = 100_000, prefix: str | None = None) -> Tally:
-        """Count every group's deliveries by state, each up to ``cap``; of what is parked, that of one namespace.
-
-        ``prefix`` is what goes before the names of that: empty for what is in none, None for all there is.
-        """
+    async def tally(self, cap: int = 100_000) -> Tally:
+        """Count every group's deliveries by state, and what is parked, each up to ``cap``."""
         ...
 
     async def browse(self, filter: Filter) -> Page:
@@ -28,10 +25,8 @@ class Ledger(Protocol):
         """
         ...
 
-    async def causes(
-        self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN
-    ) -> Causes:
-        """What dead letters died of, up to ``limit`` causes: of one group, or of those of a namespace.
+    async def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Causes:
+        """What dead letters died of, up to ``limit`` causes: of one group, or of all.
 
         The most frequent first, each counted up to ``cap``, and less far where there are so many causes that it would
         take more than ``scan`` rows in all.
@@ -55,11 +50,8 @@ class Ledger(Protocol):
         """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
         ...
 
-    async def failures(self, prefix: str | None, limit: int) -> list[RunView]:
-        """The latest kept runs that failed, for good or not, the last to end first; those of a namespace, or all.
-
-        Of a few thousand that were the last to end, whosever they are.
-        """
+    async def failures(self, limit: int) -> list[RunView]:
+        """The latest kept runs that failed, for good or not, the last to end first."""
         ...
 
     async def recent(self, schedules: Collection[str], limit: int) -> dict[str, tuple[RunView, ...]]:

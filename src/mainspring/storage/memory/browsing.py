@@ -82,7 +82,6 @@ def _matches(wanted: Filter, view: DeliveryView, message: MessageRow, cause: str
         and (wanted.until is None or view.published_at < wanted.until)
         and (wanted.held_by is None or view.held_by == wanted.held_by)
         and (wanted.fingerprint is None or cause == wanted.fingerprint)
-        and in_namespace(view.topic, wanted.prefix)
         and (not wanted.text or _contains(message.draft.payload, wanted.text))
     )
 
@@ -103,18 +102,13 @@ def _contains(payload: bytes, text: str) -> bool:
     return text.encode("utf-8", "backslashreplace").lower() in payload.lower()
 
 
-def in_namespace(name: str, prefix: str | None) -> bool:
-    """Whether a stored name begins with this and has no slash after it."""
-    return prefix is None or (name.startswith(prefix) and "/" not in name[len(prefix) :])
-
-
-def causes(state: State, prefix: str | None, group: str | None, cap: int, limit: int) -> Causes:
+def causes(state: State, group: str | None, cap: int, limit: int) -> Causes:
     """See ``Ledger.causes``. What is in memory is counted soon enough, however much it is."""
     buried: dict[tuple[str, str], list[DeadRow]] = {}
     for seq in sorted(state.dead, reverse=True):
         dead = state.dead[seq]
         name = dead.delivery.group
-        if (group is None or name == group) and in_namespace(name, prefix):
+        if group is None or name == group:
             buried.setdefault((name, dead.fingerprint), []).append(dead)
     views = [
         CauseView(

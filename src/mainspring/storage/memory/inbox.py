@@ -88,8 +88,6 @@ class MemoryInbox:
                 and filter.status in (None, row.status)
                 and (latest is None or (row.status == "processing" and row.changed_at < latest))
                 and (filter.before is None or row.changed_at < filter.before)
-                and row.group.startswith(filter.prefix)
-                and "/" not in row.group[len(filter.prefix) :]
             ]
         found.sort(key=lambda row: (row.message_id.encode(), row.source.encode(), row.group.encode()))
         found.sort(key=lambda row: row.changed_at, reverse=True)

@@ -16,7 +16,6 @@ from mainspring.storage.memory.browsing import (
     causes,
     chain,
     dead_view,
-    in_namespace,
     live_view,
     parked_view,
 )
@@ -30,7 +29,7 @@ class MemoryLedger:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def tally(self, cap: int = 100_000, prefix: str | None = None) -> Tally:
+    async def tally(self, cap: int = 100_000) -> Tally:
         """See ``Ledger.tally``."""
         state = self._state
         with state.lock:
@@ -40,8 +39,7 @@ class MemoryLedger:
                 dead[row.delivery.group] = dead.get(row.delivery.group, 0) + 1
             names = sorted({*state.groups, *state.lines, *dead})
             groups = tuple(self._counts(name, dead.get(name, 0), cap, now) for name in names)
-            parked = sum(in_namespace(each.message.draft.topic, prefix) for each in state.parked.values())
-            return Tally(now, groups, parked=min(parked, cap), expired_parked=state.expired_parked)
+            return Tally(now, groups, parked=min(len(state.parked), cap), expired_parked=state.expired_parked)
 
     def _counts(self, group: str, dead: int, cap: int, now: datetime) -> Counts:
         line = self._state.lines.get(group, Line())
@@ -68,7 +66,6 @@ class MemoryLedger:
 
     async def causes(
         self,
-        prefix: str | None,
         group: str | None,
         cap: int,
         limit: int,
@@ -76,7 +73,7 @@ class MemoryLedger:
     ) -> Causes:
         """See ``Ledger.causes``."""
         with self._state.lock:
-            return causes(self._state, prefix, group, cap, limit)
+            return causes(self._state, group, cap, limit)
 
     async def chain(self, message_id: UUID, limit: int) -> Chain:
         """See ``Ledger.chain``."""
@@ -126,12 +123,11 @@ class MemoryLedger:
             )
             return list(islice(newest_first, limit))
 
-    async def failures(self, prefix: str | None, limit: int) -> list[RunView]:
+    async def failures(self, limit: int) -> list[RunView]:
         """See ``Ledger.failures``."""
         with self._state.lock:
             failed = [run for run in self._state.runs.values() if run.status in ("failed", "dead")]
-            newest_first = sorted(failed, key=lambda run: (run.finished_at, run.id), reverse=True)
-            return list(islice((run for run in newest_first if in_namespace(run.topic, prefix)), limit))
+            return sorted(failed, key=lambda run: (run.finished_at, run.id), reverse=True)[:limit]
 
     async def recent(self, schedules: Collection[str], limit: int) -> dict[str, tuple[RunView, ...]]:
         """See ``Ledger.recent``."""

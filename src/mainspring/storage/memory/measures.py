@@ -27,14 +27,13 @@ class MemoryMeasures:
             ]
             return Sums(now, tuple(sorted(rows)))
 
-    async def paces(self, back: timedelta, prefix: str) -> Sums[str]:
+    async def paces(self, back: timedelta) -> Sums[str]:
         """See ``Measures.paces``."""
         with self._state.lock:
             now = self._state.now()
             sums: Counter[tuple[str, What, int]] = Counter()
             for _, name, what, bin, count in self._since(_SHORTEST, now, back):
-                own = name.removeprefix(prefix)
-                if name.startswith(prefix) and own and "/" not in own:
+                if name:
                     sums[name, what, bin] += count
             return Sums(now, tuple((*key, count) for key, count in sorted(sums.items())))
 

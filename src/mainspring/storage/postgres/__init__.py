@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import (
-    Controls,
-    Doorbell,
-    Fanouts,
-    Inbox,
-    Leases,
-    Ledger,
-    Mailbox,
-    Measures,
-    Schema,
-    Timetable,
-    Upkeep,
-)
+from mainspring.storage.contract import Doorbell, Schema
+from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere
 from mainspring.storage.postgres.ddl import ddl
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
 from mainspring.storage.postgres.gateway import PostgresGateway
 from mainspring.storage.postgres.lending import PostgresLender
 from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.rooms import PostgresRooms
 from mainspring.storage.postgres.schema import PostgresSchema
-from mainspring.storage.postgres.scripts import scripts
 from mainspring.storage.postgres.source import Source
-from mainspring.storage.sql import (
-    MailboxScripts,
-    Scripts,
-    SqlControls,
-    SqlFanouts,
-    SqlInbox,
-    SqlLeases,
-    SqlLedger,
-    SqlMailbox,
-    SqlMeasures,
-    SqlTimetable,
-    SqlUpkeep,
-)
+from mainspring.storage.sql import SqlStorage
 
 __all__ = ["PostgresStorage"]
 
 
-class _HandClock:
-    """The hand-set clock: one for a storage and all its siblings."""
-
-    def __init__(self) -> None:
-        self.now: datetime | None = None
-
-
-class PostgresStorage:
+class PostgresStorage(SqlStorage):
     """``Storage`` on PostgreSQL 13 or newer, in a schema of its own.
 
     ``pool_size`` bounds the connections for publishing and reading; claiming, settling and the doorbell have one
@@ -74,7 +43,7 @@ class PostgresStorage:
         timeout: timedelta = timedelta(seconds=10),
         driver: DriverName | None = None,
         ask: Callable[[], str] | None = None,
-        _clock: _HandClock | None = None,
+        _clock: HandSet | None = None,
     ) -> None:
         if pool_size < 1:
             raise BadOption(f"pool_size={pool_size!r}: publishing needs at least one connection")
@@ -82,24 +51,12 @@ class PostgresStorage:
             raise BadOption(f"timeout={timeout!r} leaves the database no time to answer")
         names = Names(schema)
         self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
-        self._clock = _HandClock() if _clock is None else _clock
+        self._clock = HandSet() if _clock is None else _clock
         self._driver, self._ask = driver, ask
         self._source = Source(dsn, ask, timeout.total_seconds())
         self._gateway = PostgresGateway(choose(driver), self._source, pool_size, timeout)
         gateway, clock = self._gateway, self._clock
-        self.operations: Scripts = scripts(schema)
-        """For callers who run them in their own transaction."""
-        self.scripts: MailboxScripts = self.operations.mailbox
-        own = scripts(schema, own=True)
-        self.mailbox: Mailbox = SqlMailbox(own.mailbox, gateway, clock)
-        self.ledger: Ledger = SqlLedger(own.ledger, gateway, clock)
-        self.controls: Controls = SqlControls(own.controls, gateway, clock)
-        self.upkeep: Upkeep = SqlUpkeep(own.upkeep, gateway, clock)
-        self.timetable: Timetable = SqlTimetable(own.timetable, gateway, clock)
-        self.inbox: Inbox = SqlInbox(own.inbox, gateway, clock)
-        self.leases: Leases = SqlLeases(own.leases, gateway, clock)
-        self.fanouts: Fanouts = SqlFanouts(own.fanouts, gateway, clock)
-        self.measures: Measures = SqlMeasures(own.measures, gateway, clock)
+        super().__init__(PostgresRooms(Names(schema, own=True), gateway, clock))
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
@@ -122,11 +79,9 @@ class PostgresStorage:
         await self._bell.hang_up()
         await self._gateway.close()
 
-    async def ping(self) -> timedelta:
-        """See ``Storage.ping``."""
-        start = time.perf_counter()
-        await self._gateway.run(self.operations.ping(), "read")
-        return timedelta(seconds=time.perf_counter() - start)
+    def joined(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> PostgresRooms:
+        """The operations for transactions of callers, whose connections run the scripts unless a gateway does."""
+        return PostgresRooms(self._names, gateway or Nowhere(), clock or self._clock)
 
     def lender(self, size: int) -> PostgresLender:
         """See ``Storage.lender``."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from mainspring.model.browsing import Filter
 from mainspring.model.views import DeliveryView
+from mainspring.storage.operation import Now
 from mainspring.storage.postgres.columns import clean, of_delivery
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Row, Statement
-from mainspring.storage.sql import Now, Of
+from mainspring.storage.sql import Of
 
 
 @dataclass(frozen=True, slots=True)

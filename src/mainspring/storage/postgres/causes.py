@@ -19,9 +19,9 @@ class Coroner:
 
     names: Names
 
-    def known(self, prefix: str | None, group: str | None, steps: int) -> Statement:
+    def known(self, group: str | None, steps: int) -> Statement:
         """From cause to cause."""
-        return Statement(self.names.sql("causes_known"), (prefix, group, steps))
+        return Statement(self.names.sql("causes_known"), (group, steps))
 
     def count(self, causes: Sequence[Cause], most: int) -> Statement:
         """So many of each."""

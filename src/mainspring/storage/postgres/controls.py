@@ -7,64 +7,60 @@ from uuid import UUID
 
 from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
+from mainspring.storage.operation import operation
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import clean
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 
 
-class PostgresControls:
-    """``ControlsScripts`` for PostgreSQL."""
+class PostgresControls(PostgresOperations):
+    """``Controls`` on PostgreSQL."""
 
-    def __init__(self, names: Names) -> None:
-        self._channel = names.bell
-        self._sql = names.sql
-
-    def pause(self, group: str, by: str, reason: str, now: Now) -> Script[bool]:
-        """See ``Controls.pause``."""
-        rows = yield Statement(self._sql("pause"), (group, clean(by), clean(reason), now))
+    @operation("write")
+    def pause(self, group: str, by: str, reason: str) -> Script[bool]:
+        rows = yield Statement(self._sql("pause"), (group, clean(by), clean(reason), self.now))
         return bool(rows)
 
-    def resume(self, group: str, by: str, now: Now) -> Script[bool]:
-        """See ``Controls.resume``."""
-        rows = yield Statement(self._sql("resume"), (group, clean(by), self._channel, now))
+    @operation("write")
+    def resume(self, group: str, by: str) -> Script[bool]:
+        rows = yield Statement(self._sql("resume"), (group, clean(by), self._channel, self.now))
         return bool(rows)
 
-    def revive(self, which: DeadSelection, by: By, limit: int, now: Now) -> Script[int]:
-        """See ``Controls.revive``."""
-        return self._unbury(which, by, limit, now, alive=True)
+    @operation("write")
+    def revive(self, which: DeadSelection, by: By, limit: int) -> Script[int]:
+        return self._unbury(which, by, limit, alive=True)
 
-    def replace(self, message_id: UUID, group: str, by: str, draft: Draft, now: Now) -> Script[bool]:
-        """See ``Controls.replace``."""
+    @operation("write")
+    def replace(self, message_id: UUID, group: str, by: str, draft: Draft) -> Script[bool]:
         detail = f"replaced in {group} by {draft.id}"
-        rows = yield Opening(self._sql("replace"), (message_id, group, clean(by), detail, now))
+        rows = yield Opening(self._sql("replace"), (message_id, group, clean(by), detail, self.now))
         if rows:
-            yield Statement(self._sql("publish"), (*columns.of_drafts([draft]), self._channel, now))
+            yield Statement(self._sql("publish"), (*columns.of_drafts([draft]), self._channel, self.now))
         return bool(rows)
 
-    def discard(self, which: DeadSelection, by: By, limit: int, now: Now) -> Script[int]:
-        """See ``Controls.discard``."""
-        return self._unbury(which, by, limit, now, alive=False)
+    @operation("write")
+    def discard(self, which: DeadSelection, by: By, limit: int) -> Script[int]:
+        return self._unbury(which, by, limit, alive=False)
 
-    def hasten(self, picked: Picked, by: By, now: Now) -> Script[int]:
-        """See ``Controls.hasten``."""
+    @operation("write")
+    def hasten(self, picked: Picked, by: By) -> Script[int]:
         said = (_said(by), spelled(picked))
-        args = (*columns.columns(picked, 2), *said, self._channel, now)
+        args = (*columns.columns(picked, 2), *said, self._channel, self.now)
         (hastened,) = yield from self._audited(by, "hasten", args)
         return hastened
 
-    def withdraw(self, picked: Picked, by: By, reason: str, now: Now) -> Script[Cancelled]:
-        """See ``Controls.withdraw``."""
+    @operation("write")
+    def withdraw(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
         said = (_said(by), spelled(picked), clean(reason))
-        args = (*columns.columns(picked, 2), *said, self._channel, now)
+        args = (*columns.columns(picked, 2), *said, self._channel, self.now)
         return Cancelled(*(yield from self._audited(by, "withdraw", args)))
 
-    def retire(self, group: str, by: str, limit: int, now: Now) -> Script[int | None]:
-        """See ``Controls.retire``."""
+    @operation("write")
+    def retire(self, group: str, by: str, limit: int) -> Script[int | None]:
         while True:
-            rows = yield Statement(self._sql("retire"), (group, clean(by), limit, self._channel, now))
+            rows = yield Statement(self._sql("retire"), (group, clean(by), limit, self._channel, self.now))
             if not rows:
                 return None
             dropped: int = rows[0][0]
@@ -73,30 +69,30 @@ class PostgresControls:
             if dropped or not seen:
                 return dropped
 
-    def drain(self, worker: str, by: str, reason: str, now: Now) -> Script[bool]:
-        """See ``Controls.drain``."""
-        rows = yield Statement(self._sql("drain"), (worker, clean(by), "drain", clean(reason), True, now))
+    @operation("write")
+    def drain(self, worker: str, by: str, reason: str) -> Script[bool]:
+        rows = yield Statement(self._sql("drain"), (worker, clean(by), "drain", clean(reason), True, self.now))
         return bool(rows)
 
-    def undrain(self, worker: str, by: str, now: Now) -> Script[bool]:
-        """See ``Controls.undrain``."""
-        rows = yield Statement(self._sql("drain"), (worker, clean(by), "undrain", "", False, now))
+    @operation("write")
+    def undrain(self, worker: str, by: str) -> Script[bool]:
+        rows = yield Statement(self._sql("drain"), (worker, clean(by), "undrain", "", False, self.now))
         return bool(rows)
 
-    def noted(self, action: str, subject: str, by: str, detail: str, now: Now) -> Script[int]:
-        """See ``Controls.noted``."""
+    @operation("write")
+    def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
         told = (clean(by), action, clean(detail))
-        rows = yield Statement(self._sql("timetable_note"), ([clean(subject)], *told, now))
+        rows = yield Statement(self._sql("timetable_note"), ([clean(subject)], *told, self.now))
         line: int = rows[0][0]
         return line
 
+    @operation("write")
     def amend(self, line: int, standing: str) -> Script[None]:
-        """See ``Controls.amend``."""
         yield Statement(self._sql("audit_amend"), (line, None, GOES_ON, clean(standing)))
 
-    def _unbury(self, which: DeadSelection, by: By, limit: int, now: Now, *, alive: bool) -> Script[int]:
+    def _unbury(self, which: DeadSelection, by: By, limit: int, *, alive: bool) -> Script[int]:
         said = (_said(by), clean(which.described))
-        args = (*_chosen(which), limit, *said, now, self._channel, alive)
+        args = (*_chosen(which), limit, *said, self.now, self._channel, alive)
         (unburied,) = yield from self._audited(by, "unbury", args)
         return unburied
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from mainspring.model.standing import SEEN_EVERY, SILENT_AFTER, Subscription
 from mainspring.model.views import Declaration
 from mainspring.storage.declaring import Known, Wishes
+from mainspring.storage.operation import Now
 from mainspring.storage.postgres.columns import clean, columns, to_json
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.routing import expression, is_wild
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 from mainspring.storage.sql.declaring import Read
 
 

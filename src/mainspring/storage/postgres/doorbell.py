@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.model.errors import StorageError
 from mainspring.storage.contract import BellMode
+from mainspring.storage.operation import Clocked
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Clocked
 
 if TYPE_CHECKING:
     from mainspring.storage.postgres.driver import Connection

@@ -9,12 +9,12 @@ from uuid import UUID
 from mainspring.model.join import Join, as_members, continuation
 from mainspring.model.message import Conflict, Draft, Published
 from mainspring.storage import continuations
+from mainspring.storage.operation import Now
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.conflicts import conflicts
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 
 _BATCH = 1000
 

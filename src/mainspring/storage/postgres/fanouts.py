@@ -19,32 +19,33 @@ from mainspring.model.fanout import (
 )
 from mainspring.model.message import Published
 from mainspring.model.schedule import Note
+from mainspring.storage.operation import Clocked, Gateway, operation
 from mainspring.storage.postgres.columns import clean, columns
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 
 
-class PostgresFanouts:
-    """``FanoutsScripts`` for PostgreSQL."""
+class PostgresFanouts(PostgresOperations):
+    """``Fanouts`` on PostgreSQL."""
 
-    def __init__(self, names: Names, mailbox: PostgresMailbox) -> None:
-        self._sql = names.sql
-        self._mailbox = mailbox
+    def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
+        super().__init__(names, gateway, clock)
+        self._mailbox = PostgresMailbox(names, gateway, clock)
 
-    def plan(self, batch: Batch, choose: Choose, now: Now) -> Script[Published | None]:
-        """See ``Fanouts.plan``."""
+    @operation("write")
+    def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
         topic = batch.topic
         # From here on nobody else acquires the lease until this is committed.
-        if not (yield Opening(self._sql("lease_confirm"), (*batch.hold, now))):
+        if not (yield Opening(self._sql("lease_confirm"), (*batch.hold, self.now))):
             return None
         if batch.note is not None:
             said = (clean(batch.note.by), batch.note.action, clean(batch.note.detail))
-            yield Statement(self._sql("timetable_note"), ([batch.subject], *said, now))
+            yield Statement(self._sql("timetable_note"), ([batch.subject], *said, self.now))
         named = columns(((work, shard, batch.consumers.get(work)) for work, shard in batch.shards), 3)
-        rows = yield Statement(self._sql("fanout_candidates"), (topic, *named, SEEN_EVERY, now))
+        rows = yield Statement(self._sql("fanout_candidates"), (topic, *named, SEEN_EVERY, self.now))
         candidates = [Candidate(row[0], row[1], FanoutPolicy(*row[2:5]), *row[5:8]) for row in rows]
         chosen = choose(candidates)
         due = {(each.work, each.shard) for each in chosen}
@@ -57,45 +58,43 @@ class PostgresFanouts:
             busy = {(work, shard) for work, shard in locked}
             chosen = [each for each in chosen if (each.work, each.shard) not in busy]
             seen -= busy
-        published = yield from self._mailbox.publish([each.draft for each in chosen], now)
+        published = yield from self._mailbox.publish.script([each.draft for each in chosen])
         planned = sorted((each.work, each.shard, each.draft.id) for each in chosen)
         if planned:
-            yield Statement(self._sql("fanout_planned"), (topic, *columns(planned, 3), batch.window, now))
+            yield Statement(self._sql("fanout_planned"), (topic, *columns(planned, 3), batch.window, self.now))
         if seen:
-            yield Statement(self._sql("fanout_seen"), (topic, *columns(sorted(seen), 2), now))
+            yield Statement(self._sql("fanout_seen"), (topic, *columns(sorted(seen), 2), self.now))
         return published
 
-    def advance(self, key: CursorKey, window: datetime, now: Now) -> Script[bool]:
-        """See ``Fanouts.advance``."""
-        return bool((yield Statement(self._sql("fanout_advance"), (*key, window, now))))
+    @operation("write")
+    def advance(self, key: CursorKey, window: datetime) -> Script[bool]:
+        return bool((yield Statement(self._sql("fanout_advance"), (*key, window, self.now))))
 
-    def edit(
-        self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note, now: Now
-    ) -> Script[FanoutPolicy]:
-        """See ``Fanouts.edit``."""
+    @operation("write")
+    def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> Script[FanoutPolicy]:
         said = (clean(note.by), note.action, subject(topic, work, shard), clean(note.detail))
         wanted = (policy.enabled, policy.every, policy.jitter)
-        rows = yield Statement(self._sql("fanout_edit"), (topic, work, shard, *wanted, *said, now))
+        rows = yield Statement(self._sql("fanout_edit"), (topic, work, shard, *wanted, *said, self.now))
         return FanoutPolicy(*rows[0])
 
-    def reset(self, topic: str, work: str, shard: str, note: Note, now: Now) -> Script[bool]:
-        """See ``Fanouts.reset``."""
+    @operation("write")
+    def reset(self, topic: str, work: str, shard: str, note: Note) -> Script[bool]:
         said = (clean(note.by), note.action, subject(topic, work, shard), clean(note.detail))
-        return bool((yield Statement(self._sql("fanout_reset"), (topic, work, shard, *said, now))))
+        return bool((yield Statement(self._sql("fanout_reset"), (topic, work, shard, *said, self.now))))
 
+    @operation("read")
     def policies(self, topic: str, work: str, after: str | None, limit: int) -> Script[Sequence[FanoutPolicyView]]:
-        """See ``Fanouts.policies``."""
         rows = yield Statement(self._sql("fanout_policies"), (topic, work, after, limit))
         return [FanoutPolicyView(row[0], row[1], row[2], FanoutPolicy(*row[3:6]), row[6], row[7]) for row in rows]
 
+    @operation("read")
     def cursors(
-        self, topic: str, work: str, after: str | None, limit: int, *, behind: bool
+        self, topic: str, work: str, after: str | None, limit: int, *, behind: bool = False
     ) -> Script[Sequence[CursorView]]:
-        """See ``Fanouts.cursors``."""
         rows = yield Statement(self._sql("fanout_cursors"), (topic, work, after, limit, behind))
         return [CursorView(*row) for row in rows]
 
-    def tally(self, topic: str | None, work: str | None) -> Script[Sequence[CursorTally]]:
-        """See ``Fanouts.tally``."""
+    @operation("read")
+    def tally(self, topic: str | None = None, work: str | None = None) -> Script[Sequence[CursorTally]]:
         rows = yield Statement(self._sql("fanout_tally"), (topic, work))
         return [CursorTally(*row) for row in rows]

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TypeVar
 
 from mainspring.model.errors import StorageUnavailable
+from mainspring.storage.operation import Lane
 from mainspring.storage.postgres import faults
 from mainspring.storage.postgres.driver import Connection, Driver, Refusal, SettingsRefused
 from mainspring.storage.postgres.lines import Lines
 from mainspring.storage.postgres.source import Source
 from mainspring.storage.script import Script
-from mainspring.storage.sql import Lane
 
 T = TypeVar("T")
 

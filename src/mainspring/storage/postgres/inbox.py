@@ -6,49 +6,48 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
+from mainspring.storage.operation import operation
 from mainspring.storage.postgres.columns import clean
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class PostgresInbox:
-    """``InboxScripts`` for PostgreSQL."""
+class PostgresInbox(PostgresOperations):
+    """``Inbox`` on PostgreSQL."""
 
-    def __init__(self, names: Names) -> None:
-        self._sql = names.sql
-
+    @operation("write")
     def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, now: Now
+        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
     ) -> Script[Admission]:
-        """See ``Inbox.admit``."""
-        rows = yield Statement(self._sql("inbox_admit"), (*key, hash, status, retry_after, now))
+        rows = yield Statement(self._sql("inbox_admit"), (*key, hash, status, retry_after, self.now))
         admitted, stands, times, since, mismatch, news, at = rows[0]
         admission = Admission(*key, admitted, stands, times, _instant(since), mismatch, news)
         return replace(admission, admitted_at=_instant(at)) if admission else admission
 
+    @operation("write")
     def mark(
-        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None, now: Now
+        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
     ) -> Script[bool]:
-        """See ``Inbox.mark``."""
         said = None if error is None else clean(error)
-        rows = yield Statement(self._sql("inbox_mark"), (*key, attempt, fate, said, now, _microseconds(admitted_at)))
+        rows = yield Statement(
+            self._sql("inbox_mark"), (*key, attempt, fate, said, self.now, _microseconds(admitted_at))
+        )
         return bool(rows)
 
-    def release(self, key: InboxKey, by: str, now: Now) -> Script[bool]:
-        """See ``Inbox.release``."""
-        rows = yield Statement(self._sql("inbox_release"), (*key, clean(by), now))
+    @operation("write")
+    def release(self, key: InboxKey, by: str) -> Script[bool]:
+        rows = yield Statement(self._sql("inbox_release"), (*key, clean(by), self.now))
         return bool(rows)
 
-    def browse(self, filter: InboxFilter, now: Now) -> Script[list[InboxView]]:
-        """See ``Inbox.browse``."""
-        asked = (filter.prefix, filter.group, filter.source, filter.status, filter.stuck, filter.before)
+    @operation("read")
+    def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
+        asked = (filter.group, filter.source, filter.status, filter.stuck, filter.before)
         if filter.message_id is None:
-            rows = yield Statement(self._sql("inbox_browse"), (*asked, filter.limit, now))
+            rows = yield Statement(self._sql("inbox_browse"), (*asked, filter.limit, self.now))
         else:
-            rows = yield Statement(self._sql("inbox_find"), (*asked, filter.limit, now, filter.message_id))
+            rows = yield Statement(self._sql("inbox_find"), (*asked, filter.limit, self.now, filter.message_id))
         return [InboxView(*row) for row in rows]
 
 

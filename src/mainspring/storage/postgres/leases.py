@@ -6,47 +6,44 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
+from mainspring.storage.operation import operation
 from mainspring.storage.postgres.columns import clean, columns
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 
 
-class PostgresLeases:
-    """``LeasesScripts`` for PostgreSQL."""
+class PostgresLeases(PostgresOperations):
+    """``Leases`` on PostgreSQL."""
 
-    def __init__(self, names: Names) -> None:
-        self._sql = names.sql
-
-    def acquire(self, name: str, holder: str, ttl: timedelta, now: Now) -> Script[Granted | None]:
-        """See ``Leases.acquire``."""
-        rows = yield Statement(self._sql("lease_acquire"), (name, holder, ttl, now))
+    @operation("write")
+    def acquire(self, name: str, holder: str, ttl: timedelta) -> Script[Granted | None]:
+        rows = yield Statement(self._sql("lease_acquire"), (name, holder, ttl, self.now))
         return Granted(*rows[0]) if rows else None
 
-    def renew(self, renewals: Sequence[Renewal], now: Now) -> Script[Renewed]:
-        """See ``Leases.renew``."""
+    @operation("write")
+    def renew(self, renewals: Sequence[Renewal]) -> Script[Renewed]:
         batch = sorted((*each.hold, each.ttl) for each in renewals)
-        rows = yield Statement(self._sql("lease_renew"), (*columns(batch, 4), now))
+        rows = yield Statement(self._sql("lease_renew"), (*columns(batch, 4), self.now))
         lost, busy = (frozenset(Hold(*hold) for *hold, what in rows if what == word) for word in ("lost", "busy"))
         return Renewed(lost, busy)
 
-    def release(self, name: str, epoch: int, holder: str, now: Now) -> Script[bool]:
-        """See ``Leases.release``."""
-        return bool((yield Statement(self._sql("lease_release"), (name, epoch, holder, now))))
+    @operation("write")
+    def release(self, name: str, epoch: int, holder: str) -> Script[bool]:
+        return bool((yield Statement(self._sql("lease_release"), (name, epoch, holder, self.now))))
 
-    def confirm(self, name: str, epoch: int, holder: str, now: Now) -> Script[bool]:
-        """See ``Leases.confirm``."""
-        return bool((yield Statement(self._sql("lease_confirm"), (name, epoch, holder, now))))
+    @operation("write")
+    def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
+        return bool((yield Statement(self._sql("lease_confirm"), (name, epoch, holder, self.now))))
 
-    def find(self, name: str, now: Now) -> Script[LeaseView | None]:
-        """See ``Leases.find``."""
-        rows = yield Statement(self._sql("lease_browse"), (name, None, 1, now))
+    @operation("read")
+    def find(self, name: str) -> Script[LeaseView | None]:
+        rows = yield Statement(self._sql("lease_browse"), (name, None, 1, self.now))
         return LeaseView(*rows[0]) if rows else None
 
-    def browse(self, after: str | None, limit: int, now: Now) -> Script[list[LeaseView]]:
-        """See ``Leases.browse``."""
-        return [LeaseView(*row) for row in (yield Statement(self._sql("lease_browse"), (None, after, limit, now)))]
+    @operation("read")
+    def browse(self, after: str | None, limit: int) -> Script[list[LeaseView]]:
+        return [LeaseView(*row) for row in (yield Statement(self._sql("lease_browse"), (None, after, limit, self.now)))]
 
-    def revoke(self, name: str, by: str, reason: str, now: Now) -> Script[bool]:
-        """See ``Leases.revoke``."""
-        return bool((yield Statement(self._sql("lease_revoke"), (name, clean(by), clean(reason), now))))
+    @operation("write")
+    def revoke(self, name: str, by: str, reason: str) -> Script[bool]:
+        return bool((yield Statement(self._sql("lease_revoke"), (name, clean(by), clean(reason), self.now))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from mainspring.model.browsing import Causes, Chain, Filter, Link, Page
+from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
@@ -19,99 +19,100 @@ from mainspring.model.views import (
     WorkerView,
 )
 from mainspring.storage import continuations
+from mainspring.storage.operation import operation
 from mainspring.storage.postgres.browsing import Clerk
 from mainspring.storage.postgres.causes import Coroner
 from mainspring.storage.postgres.columns import from_json, of_delivery
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now, browse, by_schedule, causes, linked, shelf
+from mainspring.storage.sql import browse, by_schedule, causes, linked, shelf
 
 
-class PostgresLedger:
-    """``LedgerScripts`` for PostgreSQL. Rows become views by position."""
+class PostgresLedger(PostgresOperations):
+    """``Ledger`` on PostgreSQL. Rows become views by position."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
-        self._sql = names.sql
-
-    def tally(self, cap: int, prefix: str | None, now: Now) -> Script[Tally]:
-        """See ``Ledger.tally``."""
-        rows = yield Statement(self._sql("tally"), (cap, now, prefix))
+    @operation("read")
+    def tally(self, cap: int = 100_000) -> Script[Tally]:
+        rows = yield Statement(self._sql("tally"), (cap, self.now))
         moment, parked, expired_parked = rows[0][:3]
         groups = tuple(Counts(*row[3:]) for row in rows if row[3] is not None)
         return Tally(moment, groups, parked, expired_parked)
 
+    @operation("settle")
     def earlier(self) -> Script[None]:
-        """See ``LedgerScripts``. Rows say who has inserted them, so there is nothing to remember."""
+        """What ``own`` has to know of other transactions: nothing, since rows say which one has inserted them."""
         yield from ()
 
+    @operation("read")
     def own(self, ids: Sequence[UUID], earlier: object) -> Script[frozenset[UUID]]:  # noqa: ARG002 - one for every dialect
-        """See ``LedgerScripts``."""
+        """Which of these messages this transaction has published."""
         return frozenset(row[0] for row in (yield Statement(self._sql("own"), (list(ids),))))
 
-    def browse(self, filter: Filter, now: Now) -> Script[Page]:
-        """See ``Ledger.browse``."""
-        return browse(shelf(Clerk(self._names, now), filter), filter)
+    @operation("read")
+    def browse(self, filter: Filter) -> Script[Page]:
+        return browse(shelf(Clerk(self._names, self.now), filter), filter)
 
-    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
-        """See ``Ledger.causes``."""
-        return causes(Coroner(self._names), prefix, group, cap, limit, scan)
+    @operation("read")
+    def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
+        return causes(Coroner(self._names), group, cap, limit, scan)
 
-    def chain(self, message_id: UUID, limit: int, now: Now) -> Script[Chain]:
-        """See ``Ledger.chain``."""
-        rows = yield Statement(self._sql("chain"), (message_id, limit, now))
+    @operation("read")
+    def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
+        rows = yield Statement(self._sql("chain"), (message_id, limit, self.now))
         return linked([(row[0], Link(*row[2:])) for row in rows], limit)
 
-    def find(self, message_id: UUID, now: Now) -> Script[MessageView | None]:
-        """See ``Ledger.find``."""
+    @operation("read")
+    def find(self, message_id: UUID) -> Script[MessageView | None]:
         found = yield Statement(self._sql("find_message"), (message_id,))
         if not found:
             return None
-        deliveries = yield Statement(self._sql("find_deliveries"), (message_id, now))
+        deliveries = yield Statement(self._sql("find_deliveries"), (message_id, self.now))
         runs = yield Statement(self._sql("find_runs"), (message_id,))
         views = sorted((of_delivery(row) for row in deliveries), key=lambda view: (view.state == "parked", view.seq))
         return _message(found[0], tuple(views), tuple(RunView(*row) for row in runs))
 
-    def runs(self, group: str | None, before: int | None, limit: int, schedule: str | None) -> Script[list[RunView]]:
-        """See ``Ledger.runs``."""
+    @operation("read")
+    def runs(
+        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
+    ) -> Script[list[RunView]]:
         if schedule is not None:
             rows = yield Statement(self._sql("runs_schedule"), (schedule, group, before, limit))
         else:
             rows = yield Statement(self._sql("runs"), (group, before, limit))
         return [RunView(*row) for row in rows]
 
-    def failures(self, prefix: str | None, limit: int) -> Script[list[RunView]]:
-        """See ``Ledger.failures``."""
-        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (prefix, limit)))]
+    @operation("read")
+    def failures(self, limit: int) -> Script[list[RunView]]:
+        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (limit,)))]
 
+    @operation("read")
     def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:
-        """See ``Ledger.recent``."""
         rows = yield Statement(self._sql("runs_recent"), (sorted(set(schedules)), limit))
         return by_schedule(RunView(*row) for row in rows)
 
-    def joins(self, after: UUID | None, limit: int, now: Now) -> Script[list[JoinView]]:
-        """See ``Ledger.joins``."""
-        pages = (continuations.beyond(after), continuations.LAST, limit, now)
+    @operation("read")
+    def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:
+        pages = (continuations.beyond(after), continuations.LAST, limit, self.now)
         return [_join(row) for row in (yield Statement(self._sql("joint_read"), pages))]
 
-    def find_join(self, id: UUID, now: Now) -> Script[JoinView | None]:
-        """See ``Ledger.find_join``."""
-        rows = yield Statement(self._sql("joint_read"), (id, id, 1, now))
+    @operation("read")
+    def find_join(self, id: UUID) -> Script[JoinView | None]:
+        rows = yield Statement(self._sql("joint_read"), (id, id, 1, self.now))
         return _join(rows[0]) if rows else None
 
-    def members(self, join_id: UUID, after: int | None, limit: int, now: Now) -> Script[list[DeliveryView]]:
-        """See ``Ledger.members``."""
-        rows = yield Statement(self._sql("joint_members"), (join_id, after or 0, limit, now))
+    @operation("read")
+    def members(self, join_id: UUID, after: int | None, limit: int) -> Script[list[DeliveryView]]:
+        rows = yield Statement(self._sql("joint_members"), (join_id, after or 0, limit, self.now))
         return [of_delivery(row) for row in rows]
 
+    @operation("read")
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
-        """See ``Ledger.pending``."""
         rows = yield Statement(self._sql("pending"), (list(limits), list(limits.values())))
         return {group: count for group, count in rows}  # noqa: C416 - a row is no pair to a type checker
 
-    def roster(self, now: Now) -> Script[Roster]:
-        """See ``Ledger.roster``."""
-        groups = yield Statement(self._sql("roster_groups"), (now,))
+    @operation("read")
+    def roster(self) -> Script[Roster]:
+        groups = yield Statement(self._sql("roster_groups"), (self.now,))
         workers = yield Statement(self._sql("roster_workers"))
         return Roster(
             groups[0][0],
@@ -119,8 +120,8 @@ class PostgresLedger:
             tuple(_worker(row) for row in workers),
         )
 
+    @operation("read")
     def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
-        """See ``Ledger.audit``."""
         rows = yield Statement(self._sql("audit"), (before, limit))
         return [AuditView(*row) for row in rows]
 

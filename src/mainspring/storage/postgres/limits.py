@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import Claim, Delivery, Scan
 from mainspring.storage.limiting import DEPTH, KEYS, Candidate, Spent
+from mainspring.storage.operation import Now
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now
 from mainspring.storage.sql.limited import Found
 
 _LAPSED = 32

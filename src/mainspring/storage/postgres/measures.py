@@ -9,9 +9,9 @@ from typing import Any
 from zlib import crc32
 
 from mainspring.model.measures import SPANS, Sums, What
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.operation import operation
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now
 
 _SHORTEST = min(SPANS)
 _SLOTS = 64
@@ -23,20 +23,17 @@ def slot_of(worker: str) -> int:
     return crc32(worker.encode()) % _SLOTS
 
 
-class PostgresMeasures:
-    """``MeasuresScripts`` for PostgreSQL."""
+class PostgresMeasures(PostgresOperations):
+    """``Measures`` on PostgreSQL."""
 
-    def __init__(self, names: Names) -> None:
-        self._sql = names.sql
-
-    def read(self, span: int, back: timedelta, group: str, now: Now) -> Script[Sums[datetime]]:
-        """See ``Measures.read``."""
-        rows = yield Statement(self._sql("measure_read"), (span, back, group, now))
+    @operation("read")
+    def read(self, span: int, back: timedelta, group: str) -> Script[Sums[datetime]]:
+        rows = yield Statement(self._sql("measure_read"), (span, back, group, self.now))
         return Sums(rows[0][0], _counts(rows))
 
-    def paces(self, back: timedelta, prefix: str, now: Now) -> Script[Sums[str]]:
-        """See ``Measures.paces``."""
-        rows = yield Statement(self._sql("measure_paces"), (_SHORTEST, back, prefix, now))
+    @operation("read")
+    def paces(self, back: timedelta) -> Script[Sums[str]]:
+        rows = yield Statement(self._sql("measure_paces"), (_SHORTEST, back, self.now))
         return Sums(rows[0][0], _counts(rows))
 
 

@@ -11,9 +11,9 @@ from mainspring.model.retention import Chore, Kind, Retention
 from mainspring.model.standing import FORGOTTEN_AFTER
 from mainspring.model.unique import LEAST
 from mainspring.storage.ages import STATUSES, Ages
+from mainspring.storage.operation import Now
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 from mainspring.storage.walking import STRETCH, Found
 
 _RUNS = ("topics_ran", "prune_runs")

@@ -11,12 +11,12 @@ from mainspring.model.errors import SchemaMissing
 from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage import migrate as steps
 from mainspring.storage.migrate import Applied, migrations
+from mainspring.storage.operation import Gateway
 from mainspring.storage.postgres.examining import examine
 from mainspring.storage.postgres.migrating import migrate
 from mainspring.storage.postgres.names import PACKAGE, Names
 from mainspring.storage.postgres.rights import lacking
 from mainspring.storage.script import Row, Script, Statement, run_async
-from mainspring.storage.sql import Gateway
 
 if TYPE_CHECKING:
     from mainspring.storage.postgres.driver import Connection

@@ -27,13 +27,14 @@ from mainspring.model.schedule import (
     Schedule,
     Timesheet,
 )
+from mainspring.storage.operation import Clocked, Gateway, operation
 from mainspring.storage.postgres.columns import clean, columns
 from mainspring.storage.postgres.fan_in import Fired, fire
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now
 
 _WIDTH = 19
 _decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
@@ -46,29 +47,28 @@ class _Glance(NamedTuple):
     ended: bool
 
 
-class PostgresTimetable:
-    """``TimetableScripts`` for PostgreSQL."""
+class PostgresTimetable(PostgresOperations):
+    """``Timetable`` on PostgreSQL."""
 
-    def __init__(self, names: Names, mailbox: PostgresMailbox) -> None:
-        self._names = names
-        self._channel = names.bell
-        self._sql = names.sql
-        self._mailbox = mailbox
+    def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
+        super().__init__(names, gateway, clock)
+        self._mailbox = PostgresMailbox(names, gateway, clock)
 
-    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str], now: Now) -> Script[Look]:
-        """See ``Timetable.look``. Where there is nothing to do it is one statement that only reads."""
+    @operation("write")
+    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[Look]:
+        """One statement that only reads, where there is nothing to do."""
         left = set(leave)
-        glance = yield from self._peek(app, left, now)
+        glance = yield from self._peek(app, left)
         is_due = glance.next_in is not None and glance.next_in <= timedelta() and not glance.frozen
         gone_on, fired = Look(), Fired()
         if is_due:
-            gone_on = yield from self._let_go_on(app, decide, limit, left, now)
+            gone_on = yield from self._let_go_on(app, decide, limit, left)
         elif glance.waiting:
-            gone_on = Look(released=(yield from self._release(now, app=app)))
+            gone_on = Look(released=(yield from self._release(app=app)))
         if glance.ended:
-            fired = yield from fire(self._names, lambda drafts: self._mailbox.publish(drafts, now), limit)
+            fired = yield from fire(self._names, self._mailbox.publish.script, limit)
         if is_due or gone_on.released or glance.ended:
-            glance = yield from self._peek(app, left, now)
+            glance = yield from self._peek(app, left)
         return replace(
             gone_on,
             next_in=glance.next_in,
@@ -81,8 +81,8 @@ class PostgresTimetable:
             more=glance.ended,
         )
 
-    def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str], now: Now) -> Script[Look]:
-        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, UNSERVED_AFTER, now))
+    def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str]) -> Script[Look]:
+        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, UNSERVED_AFTER, self.now))
         moves: list[tuple[Schedule, Move]] = []
         for row in rows:
             due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
@@ -91,30 +91,28 @@ class PostgresTimetable:
                 left.add(due.schedule.name)
             else:
                 moves.append((due.schedule, move))
-        gone_on = yield from self._go_on(moves, now)
+        gone_on = yield from self._go_on(moves)
         free = [schedule.name for schedule, move in moves if move.release_waiting]
-        return replace(gone_on, released=(yield from self._release(now, app=app, free=free)))
+        return replace(gone_on, released=(yield from self._release(app=app, free=free)))
 
-    def _release(
-        self, now: Now, *, app: str | None = None, entered: Sequence[str] = (), free: Sequence[str] = ()
-    ) -> Script[int]:
+    def _release(self, *, app: str | None = None, entered: Sequence[str] = (), free: Sequence[str] = ()) -> Script[int]:
         """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
-        args = (self._channel, app, list(entered), list(free), UNSERVED_AFTER, now)
+        args = (self._channel, app, list(entered), list(free), UNSERVED_AFTER, self.now)
         released: int = (yield Statement(self._sql("timetable_release"), args))[0][0]
         return released
 
-    def _peek(self, app: str, leave: Collection[str], now: Now) -> Script[_Glance]:
-        rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), now))
+    def _peek(self, app: str, leave: Collection[str]) -> Script[_Glance]:
+        rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), self.now))
         return _Glance(*rows[0])
 
-    def _go_on(self, moves: Sequence[tuple[Schedule, Move]], now: Now) -> Script[Look]:
+    def _go_on(self, moves: Sequence[tuple[Schedule, Move]]) -> Script[Look]:
         """Write the moves. Returns what was published and moved, and how many runs were asked to stop.
 
         A schedule whose earlier run cannot be asked to stop, since its row is locked, stays where it is.
         """
         asked = 0
         if stopped := [schedule.name for schedule, move in moves if move.stop_running]:
-            asked, busy = yield from self._cancel(stopped, REPLACED, now)
+            asked, busy = yield from self._cancel(stopped, REPLACED)
             moves = [(schedule, move) for schedule, move in moves if schedule.name not in busy]
         if not moves:
             return Look(asked=asked)
@@ -134,12 +132,12 @@ class PostgresTimetable:
         moved = {name for (name,) in (yield Statement(self._sql("timetable_move"), columns(rows, 8)))}
         going = {schedule.name: move for schedule, move in moves if schedule.name in moved}
         occurrences = [each for move in going.values() for each in move.occurrences]
-        published = yield from self._publish(occurrences, now)
+        published = yield from self._publish(occurrences)
         conflicts = published.conflicting([each.draft for each in occurrences])
         return Look(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
 
-    def _publish(self, occurrences: Sequence[Occurrence], now: Now) -> Script[Published]:
-        published = yield from self._mailbox.publish([each.draft for each in occurrences], now)
+    def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
+        published = yield from self._mailbox.publish.script([each.draft for each in occurrences])
         # What was there already may be in somebody's hands: its due time is no longer ours to set.
         fresh = [each for each in occurrences if each.draft.id in published.stored]
         later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
@@ -147,7 +145,7 @@ class PostgresTimetable:
             yield Statement(self._sql("timetable_later"), columns(later, 2))
         return published
 
-    def _cancel(self, schedules: Sequence[str], reason: str, now: Now) -> Script[tuple[int, Collection[str]]]:
+    def _cancel(self, schedules: Sequence[str], reason: str) -> Script[tuple[int, Collection[str]]]:
         """Cancel what these have published. Returns how many runs were asked to stop, and what was left alone as busy.
 
         Replaced, that is all of the rhythm, and what is locked is left alone. Paused, it is what has not begun of
@@ -157,21 +155,21 @@ class PostgresTimetable:
         asked, got_away = 0, True
         busy: Collection[str] = ()
         while got_away:
-            args = (schedules, reason, begun, by_hand, parked, self._channel, now)
+            args = (schedules, reason, begun, by_hand, parked, self._channel, self.now)
             [(asked, got_away, busy)] = yield Statement(self._sql("timetable_cancel"), args)
         return asked, busy
 
+    @operation("write")
     def rewrite(
-        self, names: Sequence[str], how: Rewrite, note: Note | None, now: Now, *, waits: bool = True
+        self, names: Sequence[str], how: Rewrite, note: Note | None = None, *, waits: bool = True
     ) -> Script[list[Schedule | None]]:
-        """See ``Timetable.rewrite``."""
         known: dict[str, Schedule] = {}
         wanted: dict[str, Schedule | None] = {}
         added: set[str] = set()
         busy: set[str] = set()
         # Where another was faster to add a row, it is there to be seen in the next round; what we have added stands.
         while open_names := sorted(set(names) - added - busy):
-            rows = yield Opening(self._sql("timetable_lock"), (open_names, waits, now))
+            rows = yield Opening(self._sql("timetable_lock"), (open_names, waits, self.now))
             moment: datetime = rows[0][0]
             busy |= set(rows[0][1])
             open_names = [name for name in open_names if name not in busy]
@@ -192,54 +190,54 @@ class PostgresTimetable:
         gone = [name for name in changed if wanted[name] is None]
         if gone:
             yield Statement(self._sql("timetable_delete"), (gone,))
-            yield from self._cancel(gone, DELETED, now)
+            yield from self._cancel(gone, DELETED)
         paused = [row.name for row in old if row.paused_at and known[row.name].paused_at is None]
         if paused:
-            yield from self._cancel(paused, PAUSED, now)
+            yield from self._cancel(paused, PAUSED)
         if changed:
             if note is not None:
                 said = (clean(note.by), note.action, clean(note.detail))
-                yield Statement(self._sql("timetable_note"), (changed, *said, now))
+                yield Statement(self._sql("timetable_note"), (changed, *said, self.now))
             yield Statement(self._sql("timetable_ring"), (self._channel,))
         return [written.get(name, wanted.get(name)) for name in names]
 
-    def enter(self, occurrences: Sequence[Occurrence], note: Note, now: Now) -> Script[Published]:
-        """See ``Timetable.enter``."""
+    @operation("write")
+    def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         subjects = sorted({each.draft.schedule or "" for each in occurrences})
         said = (clean(note.by), note.action, clean(note.detail))
-        yield Opening(self._sql("timetable_note"), (subjects, *said, now))
-        published = yield from self._publish(occurrences, now)
-        yield from self._release(now, entered=subjects)
+        yield Opening(self._sql("timetable_note"), (subjects, *said, self.now))
+        published = yield from self._publish(occurrences)
+        yield from self._release(entered=subjects)
         if any(each.due_at == NEVER for each in occurrences):
             yield Statement(self._sql("timetable_ring"), (self._channel,))  # who ends the run they wait for shall know
         return published
 
-    def read(self, names: Collection[str] | None, app: str | None, now: Now) -> Script[Timesheet]:
-        """See ``Timetable.read``."""
-        rows = yield Statement(self._sql("timetable_read"), (None if names is None else sorted(names), app, now))
+    @operation("read")
+    def read(self, names: Collection[str] | None = None, app: str | None = None) -> Script[Timesheet]:
+        rows = yield Statement(self._sql("timetable_read"), (None if names is None else sorted(names), app, self.now))
         freezes = yield Statement(self._sql("timetable_freezes"))
         schedules = tuple(_schedule(row[1:]) for row in rows if row[1] is not None)
         return Timesheet(rows[0][0], schedules, tuple(Freeze(*row) for row in freezes))
 
-    def declared(self, app: str, names: Collection[str], every: timedelta, now: Now) -> Script[None]:
-        """See ``Timetable.declared``."""
-        yield Statement(self._sql("timetable_declared"), (app, sorted(names), every, now))
+    @operation("write")
+    def declared(self, app: str, names: Collection[str], every: timedelta) -> Script[None]:
+        yield Statement(self._sql("timetable_declared"), (app, sorted(names), every, self.now))
 
-    def retire(self, app: str, silent: timedelta, now: Now) -> Script[list[str]]:
-        """See ``Timetable.retire``."""
-        rows = yield Statement(self._sql("timetable_retire"), (app, silent, now))
+    @operation("write")
+    def retire(self, app: str, silent: timedelta) -> Script[list[str]]:
+        rows = yield Statement(self._sql("timetable_retire"), (app, silent, self.now))
         return sorted(row[0] for row in rows)
 
-    def freeze(self, app: str, by: str, reason: str, now: Now) -> Script[None]:
-        """See ``Timetable.freeze``."""
-        yield Opening(self._sql("timetable_freeze"), (app, clean(by), clean(reason), now))
-        yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "freeze", clean(reason), now))
+    @operation("write")
+    def freeze(self, app: str, by: str, reason: str) -> Script[None]:
+        yield Opening(self._sql("timetable_freeze"), (app, clean(by), clean(reason), self.now))
+        yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "freeze", clean(reason), self.now))
 
-    def thaw(self, app: str, by: str, now: Now) -> Script[bool]:
-        """See ``Timetable.thaw``."""
+    @operation("write")
+    def thaw(self, app: str, by: str) -> Script[bool]:
         rows = yield Opening(self._sql("timetable_thaw"), (app,))
         if rows:
-            yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "thaw", "", now))
+            yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "thaw", "", self.now))
             yield Statement(self._sql("timetable_ring"), (self._channel,))
         return bool(rows)
 

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from mainspring.model.message import Draft, Published, Receipt
 from mainspring.model.unique import REPLACED, Likeness
+from mainspring.storage.operation import Now
 from mainspring.storage.postgres.columns import plain_id
 from mainspring.storage.postgres.conflicts import conflicts
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sql import Now
 
-Publish = Callable[[Sequence[Draft], Now], Script[Published]]
+Publish = Callable[[Sequence[Draft]], Script[Published]]
 
 
 def publish_unique(names: Names, publish: Publish, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
@@ -30,7 +30,7 @@ def publish_unique(names: Names, publish: Publish, draft: Draft, likeness: Liken
     replaced = 0
     if fate == "replace":
         replaced = yield from _replace(names, _plain(earlier), now)
-    yield from publish([draft], now)
+    yield from publish([draft])
     return Receipt(draft.id, "replaced" if replaced else "stored")
 
 

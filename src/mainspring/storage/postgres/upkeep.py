@@ -13,33 +13,26 @@ from mainspring.model.standing import Declarer, Standing
 from mainspring.model.views import Beat, Declaration, Orders, RunView
 from mainspring.storage.continuations import beyond
 from mainspring.storage.declaring import Wishes
+from mainspring.storage.operation import operation
 from mainspring.storage.postgres.columns import clean, columns
 from mainspring.storage.postgres.declaring import PostgresRegistry
 from mainspring.storage.postgres.measures import slot_of
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.postgres.pruning import PostgresPruning
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import Now
 from mainspring.storage.sql.declaring import declare
 from mainspring.storage.walking import CHOICE, STRETCH, pruned
 
 
-class PostgresUpkeep:
-    """``UpkeepScripts`` for PostgreSQL."""
+class PostgresUpkeep(PostgresOperations):
+    """``Upkeep`` on PostgreSQL."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
-        self._channel = names.bell
-        self._sql = names.sql
+    @operation("write")
+    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
+        return declare(PostgresRegistry(self._names, self.now), Wishes(declarations, declarer))
 
-    def declare(
-        self, declarations: Sequence[Declaration], now: Now, declarer: Declarer | None = None
-    ) -> Script[Standing]:
-        """See ``Upkeep.declare``."""
-        return declare(PostgresRegistry(self._names, now), Wishes(declarations, declarer))
-
-    def beat(self, beat: Beat, now: Now) -> Script[Orders]:
-        """See ``Upkeep.beat``."""
+    @operation("write")
+    def beat(self, beat: Beat) -> Script[Orders]:
         runs = list(beat.runs.values())
         told = yield Statement(
             self._sql("beat"),
@@ -55,7 +48,7 @@ class PostgresUpkeep:
                 [each.handled for each in runs],
                 [each.failed for each in runs],
                 list(beat.tripped),
-                now,
+                self.now,
                 *columns(map(_measured, with_totals(beat.measures)), 4),
                 list(SPANS),
                 slot_of(beat.worker),
@@ -66,45 +59,45 @@ class PostgresUpkeep:
         )
         return Orders(drain=told[0][0])
 
+    @operation("write")
     def farewell(self, worker: str, start_id: str = "") -> Script[None]:
-        """See ``Upkeep.farewell``."""
         yield Statement(self._sql("farewell"), ([worker], start_id))
 
+    @operation("write")
     def record(self, runs: Sequence[RunView]) -> Script[None]:
-        """See ``Upkeep.record``."""
         if runs:
             yield Statement(self._sql("record"), columns(map(_recorded, runs), 15))
 
-    def reroute(self, limit: int, now: Now, after: str | None = None) -> Script[Rerouted]:
-        """See ``Upkeep.reroute``."""
-        asked = (limit, self._channel, now, after or "", STRETCH, CHOICE)
+    @operation("write")
+    def reroute(self, limit: int, after: str | None = None) -> Script[Rerouted]:
+        asked = (limit, self._channel, self.now, after or "", STRETCH, CHOICE)
         ((routed, topics, last),) = yield Statement(self._sql("reroute"), asked)
         return Rerouted(routed, after if routed >= limit else last if topics >= STRETCH else None)
 
+    @operation("write")
     def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
-        """See ``Upkeep.recount``."""
         ((gone, last),) = yield Statement(self._sql("joint_gone"), (beyond(after), limit))
         if not gone:
             return Recount(last=last)
         return Recount(_count((yield Statement(self._sql("joint_recount"), (gone, self._channel)))), last)
 
-    def report(self, progress: Sequence[Progress], owner: str, now: Now) -> Script[None]:
-        """See ``Upkeep.report``."""
+    @operation("write")
+    def report(self, progress: Sequence[Progress], owner: str) -> Script[None]:
         latest = {each.claim: clean(each.text) for each in progress}
         told = sorted((*claim, text) for claim, text in latest.items())
-        yield Statement(self._sql("report"), (*columns(told, 4), owner, now))
+        yield Statement(self._sql("report"), (*columns(told, 4), owner, self.now))
 
+    @operation("write")
     def prune(
         self,
         retention: Retention,
         limit: int,
-        now: Now,
         topic: str | None = None,
         chore: Chore | None = None,
         after: str | None = None,
     ) -> Script[Pruned]:
-        """See ``Upkeep.prune``. Each statement is a transaction by itself: locks are held for one of them only."""
-        pruning = PostgresPruning(self._names, retention, limit, now, topic)
+        """Each statement is a transaction by itself: locks are held for one of them only."""
+        pruning = PostgresPruning(self._names, retention, limit, self.now, topic)
         return pruned(topic, chore, after, limit, pruning.chores)
 
 

@@ -20,7 +20,7 @@ LAST = 2**63 - 1
 _STEP = 500
 _STRIDE = 50_000
 _READ = 10_000
-"""So many of those that may match are read for one page: each has a message, and may be of another namespace."""
+"""So many of those that may match are read for one page: each has a message to be searched."""
 
 
 class Shelf(Protocol):
@@ -60,6 +60,8 @@ def browse(shelf: Shelf, wanted: Filter) -> Script[Page]:
     What is rare is gathered by an index and sorted. What is not is met by going from the newest row on: the more there
     is of it, the sooner. Either way the number of rows has an end, and the pages together have every match once.
     """
+    if wanted.is_impossible:
+        return Page()
     reading = _Reading(shelf, wanted, _READ, wanted.weight)
     most = min(wanted.scan, FEW if wanted.key is None else FEW_KEYED)
     gathering = shelf.few(most)

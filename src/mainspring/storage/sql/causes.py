@@ -13,14 +13,14 @@ Cause = tuple[str, str]
 """A group and a fingerprint."""
 
 _STEPS = 2_000
-"""From cause to cause, and over every group of others, no further than that."""
+"""From cause to cause no further than that."""
 
 
 class Coroner(Protocol):
     """What one dialect knows of causes."""
 
-    def known(self, prefix: str | None, group: str | None, steps: int) -> Statement:
-        """Go from cause to cause and over the groups of others: rows of (group, fingerprint, whether it is ours)."""
+    def known(self, group: str | None, steps: int) -> Statement:
+        """Go from cause to cause, of one group or of all: rows of (group, fingerprint)."""
         ...
 
     def count(self, causes: Sequence[Cause], most: int) -> Statement:
@@ -36,15 +36,15 @@ class Coroner(Protocol):
         ...
 
 
-def causes(coroner: Coroner, prefix: str | None, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
+def causes(coroner: Coroner, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
     """See ``Ledger.causes``.
 
     With half of the rows all are counted equally far, with the rest those that have more. So whatever was counted less
     far than it goes comes before whatever was not.
     """
     steps = min(_STEPS, scan)
-    met = yield coroner.known(prefix, group, steps)
-    known = [(of, cause) for of, cause, ours in met if ours]
+    met = yield coroner.known(group, steps)
+    known = [(of, cause) for of, cause in met]
     if not known:
         return Causes(more=len(met) >= steps)
     most = min(cap, max(scan // (2 * len(known)), 1))

@@ -121,7 +121,7 @@ class _Live(_Shelf):
         return self.clerk.statement("walk_live", before, count, *self._narrowed, self.clerk.now)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
-        rest = (self.wanted.topic, self.wanted.prefix, self._text, self.clerk.now)
+        rest = (self.wanted.topic, self._text, self.clerk.now)
         return self._read("browse_live", seqs, limit, *self._narrowed, *rest)
 
     @property
@@ -154,7 +154,7 @@ class _Dead(_Shelf):
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
         named = (wanted.group, wanted.topic, wanted.key, self._error)
-        return *named, *self._published, wanted.prefix, wanted.fingerprint
+        return *named, *self._published, wanted.fingerprint
 
 
 class _Ended(_Shelf):
@@ -179,7 +179,7 @@ class _Ended(_Shelf):
     @property
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
-        return wanted.state, wanted.group, wanted.topic, self._error, wanted.prefix
+        return wanted.state, wanted.group, wanted.topic, self._error
 
 
 class _Parked(_Shelf):
@@ -198,4 +198,4 @@ class _Parked(_Shelf):
     @property
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
-        return wanted.topic, wanted.key, *self._published, wanted.prefix
+        return wanted.topic, wanted.key, *self._published

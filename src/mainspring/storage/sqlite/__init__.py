@@ -5,43 +5,19 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
-import time
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import (
-    Controls,
-    Doorbell,
-    Fanouts,
-    Inbox,
-    Leases,
-    Ledger,
-    Mailbox,
-    Measures,
-    Schema,
-    Timetable,
-    Upkeep,
-)
-from mainspring.storage.sql import (
-    MailboxScripts,
-    Scripts,
-    SqlControls,
-    SqlFanouts,
-    SqlInbox,
-    SqlLeases,
-    SqlLedger,
-    SqlMailbox,
-    SqlMeasures,
-    SqlTimetable,
-    SqlUpkeep,
-)
+from mainspring.storage.contract import Doorbell
+from mainspring.storage.operation import Clocked, Gateway, Nowhere
+from mainspring.storage.sql import SqlStorage
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
 from mainspring.storage.sqlite.gateway import SqliteGateway
 from mainspring.storage.sqlite.joined import JoinedSqlite, refuse_autocommit
 from mainspring.storage.sqlite.lending import SqliteLender
-from mainspring.storage.sqlite.schema import SqliteSchema, ddl
-from mainspring.storage.sqlite.scripts import scripts
+from mainspring.storage.sqlite.rooms import SqliteRooms
+from mainspring.storage.sqlite.schema import ddl
 
 __all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit", "wal_reset_bug"]
 
@@ -58,11 +34,11 @@ class _Shared:
         self.now: datetime | None = None
         self.mentioned = False
         self.durable: bool = durable
-        self.dialect: Dialect = Dialect(prefix)
+        self.dialect: Dialect = Dialect(prefix, hand_clock=self)
         self.gateway: SqliteGateway = SqliteGateway(path, tables=prefix, durable=durable)
 
 
-class SqliteStorage:
+class SqliteStorage(SqlStorage):
     """``Storage`` in one file, safe with any number of threads, event loops and processes.
 
     One thread of this process writes, for all siblings too, and commits in groups. ``durable=True`` waits for the
@@ -80,22 +56,11 @@ class SqliteStorage:
         self._shared = _shared
         self._opened = False
         self._gateway = gateway = _shared.gateway
-        sql = _shared.dialect
-        self.operations: Scripts = scripts(sql)
-        """For callers who run them in their own transaction."""
-        self.scripts: MailboxScripts = self.operations.mailbox
-        self._bell = SqliteDoorbell(gateway, sql)
-        self.mailbox: Mailbox = SqlMailbox(self.scripts, gateway, _shared)
-        self.ledger: Ledger = SqlLedger(self.operations.ledger, gateway, _shared)
-        self.controls: Controls = SqlControls(self.operations.controls, gateway, _shared)
-        self.upkeep: Upkeep = SqlUpkeep(self.operations.upkeep, gateway, _shared)
-        self.timetable: Timetable = SqlTimetable(self.operations.timetable, gateway, _shared)
-        self.inbox: Inbox = SqlInbox(self.operations.inbox, gateway, _shared)
-        self.leases: Leases = SqlLeases(self.operations.leases, gateway, _shared)
-        self.fanouts: Fanouts = SqlFanouts(self.operations.fanouts, gateway, _shared)
-        self.measures: Measures = SqlMeasures(self.operations.measures, gateway, _shared)
+        rooms = SqliteRooms(_shared.dialect, gateway)
+        super().__init__(rooms)
+        self._probe = rooms.ping.script
+        self._bell = SqliteDoorbell(gateway, _shared.dialect)
         self.doorbell: Doorbell = self._bell
-        self.schema: Schema = SqliteSchema(gateway, sql)
 
     @property
     def now(self) -> datetime | None:
@@ -112,7 +77,7 @@ class SqliteStorage:
             return
         self._opened = True
         try:
-            await self._gateway.open(self.operations.ping())
+            await self._gateway.open(self._probe())
         except BaseException:
             self._opened = False
             raise
@@ -129,11 +94,9 @@ class SqliteStorage:
         self._bell.hang_up()
         await self._gateway.close()
 
-    async def ping(self) -> timedelta:
-        """See ``Storage.ping``."""
-        start = time.perf_counter()
-        await self._gateway.run(self.operations.ping(), "read")
-        return timedelta(seconds=time.perf_counter() - start)
+    def joined(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> SqliteRooms:
+        """The operations for transactions of callers, whose connections run the scripts unless a gateway does."""
+        return SqliteRooms(self._shared.dialect.by(clock or self._shared), gateway or Nowhere())
 
     def lender(self, size: int) -> SqliteLender:
         """See ``Storage.lender``."""

@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import count_dropped
+from mainspring.storage.sqlite.operations import SqliteOperations
 from mainspring.storage.sqlite.publishing import publish
 from mainspring.storage.sqlite.values import names, numbers, storable
 from mainspring.storage.sqlite.withdrawing import withdraw
 
 
-class SqliteControls:
-    """``ControlsScripts`` for SQLite."""
+class SqliteControls(SqliteOperations):
+    """``Controls`` on SQLite."""
 
-    def __init__(self, sql: Dialect) -> None:
-        self._sql = sql
-
-    def pause(self, group: str, by: str, reason: str, now: datetime | None) -> Script[bool]:
-        """See ``Controls.pause``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def pause(self, group: str, by: str, reason: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("pause", group, at, by, storable(reason))):
             return False
         yield self._note(at, by, "pause", group, reason)
         return True
 
-    def resume(self, group: str, by: str, now: datetime | None) -> Script[bool]:
-        """See ``Controls.resume``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def resume(self, group: str, by: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("pause", group, None, None, None)):
             return False
         yield self._note(at, by, "resume", group, "")
         yield self._sql("bell_ring")
         return True
 
-    def revive(self, which: DeadSelection, by: By, limit: int, now: datetime | None) -> Script[int]:
-        """See ``Controls.revive``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def revive(self, which: DeadSelection, by: By, limit: int) -> Script[int]:
+        at = yield from self._sql.turn_clock()
         chosen = yield from self._chosen(which, limit)
         if chosen:
             seqs = numbers(seq for seq, _ in chosen)
@@ -52,19 +49,19 @@ class SqliteControls:
             yield self._sql("bell_ring")
         return len(chosen)
 
-    def replace(self, message_id: UUID, group: str, by: str, draft: Draft, now: datetime | None) -> Script[bool]:
-        """See ``Controls.replace``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def replace(self, message_id: UUID, group: str, by: str, draft: Draft) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("dead_take", message_id.bytes, group)):
             return False
-        yield from publish(self._sql, [draft], now)
+        yield from publish(self._sql, [draft])
         yield self._sql("ended_enlist", at, 0, message_id.bytes)
         yield self._note(at, by, "replace", str(message_id), f"replaced in {group} by {draft.id}")
         return True
 
-    def discard(self, which: DeadSelection, by: By, limit: int, now: datetime | None) -> Script[int]:
-        """See ``Controls.discard``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def discard(self, which: DeadSelection, by: By, limit: int) -> Script[int]:
+        at = yield from self._sql.turn_clock()
         chosen = yield from self._chosen(which, limit)
         if chosen:
             yield self._sql("dead_delete", numbers(seq for seq, _ in chosen))
@@ -72,9 +69,9 @@ class SqliteControls:
             yield self._batch(at, by, "discard", which.described, len(chosen), f"{len(chosen)} discarded")
         return len(chosen)
 
-    def hasten(self, picked: Picked, by: By, now: datetime | None) -> Script[int]:
-        """See ``Controls.hasten``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def hasten(self, picked: Picked, by: By) -> Script[int]:
+        at = yield from self._sql.turn_clock()
         hastened = len((yield self._sql("hasten", *_apart(picked), at)))
         if hastened:
             yield self._batch(at, by, "hasten", spelled(picked), hastened, f"{hastened} due now")
@@ -82,10 +79,10 @@ class SqliteControls:
             yield self._sql("bell_ring")
         return hastened
 
-    def withdraw(self, picked: Picked, by: By, reason: str, now: datetime | None) -> Script[Cancelled]:
-        """See ``Controls.withdraw``."""
+    @operation("write")
+    def withdraw(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         found = yield sql("withdraw_find", *_apart(picked))
         parked = yield sql("withdraw_parked", *_apart(picked))
         answer = yield from withdraw(sql, found, parked, reason, at)
@@ -94,10 +91,10 @@ class SqliteControls:
             yield self._batch(at, by, "cancel", spelled(picked), answer.cancelled + answer.asked, told)
         return answer
 
-    def retire(self, group: str, by: str, limit: int, now: datetime | None) -> Script[int | None]:
-        """See ``Controls.retire``."""
+    @operation("write")
+    def retire(self, group: str, by: str, limit: int) -> Script[int | None]:
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         if not (yield sql("group_there", group)):
             return None
         # First of all nothing more may come in, or the last delivery would never have gone.
@@ -116,30 +113,30 @@ class SqliteControls:
         yield self._note(at, by, "retire", group, f"{len(dropped)} dropped")
         return len(dropped)
 
-    def drain(self, worker: str, by: str, reason: str, now: datetime | None) -> Script[bool]:
-        """See ``Controls.drain``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def drain(self, worker: str, by: str, reason: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("drain", worker, at, storable(by))):
             return False
         yield self._note(at, by, "drain", worker, reason)
         return True
 
-    def undrain(self, worker: str, by: str, now: datetime | None) -> Script[bool]:
-        """See ``Controls.undrain``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def undrain(self, worker: str, by: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("drain", worker, None, None)):
             return False
         yield self._note(at, by, "undrain", worker, "")
         return True
 
-    def noted(self, action: str, subject: str, by: str, detail: str, now: datetime | None) -> Script[int]:
-        """See ``Controls.noted``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
+        at = yield from self._sql.turn_clock()
         ((line,),) = yield self._note(at, by, action, subject, detail)
         return int(line)
 
+    @operation("write")
     def amend(self, line: int, standing: str) -> Script[None]:
-        """See ``Controls.amend``."""
         yield self._sql("audit_amend", line, None, GOES_ON, storable(standing))
 
     def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import datetime
 from functools import cache
 from typing import Any
 
+from mainspring.storage.operation import Clocked
 from mainspring.storage.script import Row, Script, Statement, load
 from mainspring.storage.sqlite.clock import Clock
 
@@ -42,9 +44,10 @@ def named(said: str) -> str:
 class Dialect:
     """Names statements by their files, and tells the time by the stored clock."""
 
-    def __init__(self, tables: str, host: Callable[[], int] = host_clock) -> None:
+    def __init__(self, tables: str, host: Callable[[], int] = host_clock, *, hand_clock: Clocked | None = None) -> None:
         self.tables: str = tables
         self.prefix: str = prefix(tables)
+        self._hand_clock = hand_clock
         self.clock: Clock = Clock(self("clock_read").sql, self("clock_mark").sql, host)
 
     def __call__(self, name: str, *args: Any) -> Statement:
@@ -68,17 +71,28 @@ class Dialect:
                 returned += yield Statement(_repeated(load(PACKAGE, name, self.prefix), size), args)
         return returned
 
-    def read_clock(self, now: datetime | None) -> Script[int]:
+    def by(self, hand_clock: Clocked) -> Dialect:
+        """The same statements and the same stored clock, with another hand-set one in its place."""
+        other = copy(self)
+        other._hand_clock = hand_clock  # noqa: SLF001 - of the same class
+        return other
+
+    @property
+    def now(self) -> datetime | None:
+        """The hand-set clock of tests. None in production: the stored clock tells the time."""
+        return None if self._hand_clock is None else self._hand_clock.now
+
+    def read_clock(self) -> Script[int]:
         """What time it is, in microseconds; writes nothing."""
-        return self.clock.read(now)
+        return self.clock.read(self.now)
 
-    def turn_clock(self, now: datetime | None) -> Script[int]:
+    def turn_clock(self) -> Script[int]:
         """What time it is, in microseconds, from the first statement of a script that will write."""
-        return self.clock.turn(now)
+        return self.clock.turn(self.now)
 
-    def mark_clock(self, at: int, now: datetime | None) -> Script[None]:
+    def mark_clock(self, at: int) -> Script[None]:
         """Remember ``at``, which ``read_clock`` has said, because something will be written after all."""
-        return self.clock.mark(at, now)
+        return self.clock.mark(at, self.now)
 
 
 @cache

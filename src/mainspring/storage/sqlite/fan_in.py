@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -24,10 +23,10 @@ class Fired(NamedTuple):
     conflicts: tuple[Conflict, ...] = ()
 
 
-def open_join(sql: Dialect, join: Join, members: Sequence[Draft], now: datetime | None) -> Script[Published]:
+def open_join(sql: Dialect, join: Join, members: Sequence[Draft]) -> Script[Published]:
     """Store the members, and with them what is to follow."""
-    at = yield from sql.turn_clock(now)
-    published = yield from publish(sql, as_members(join, members), now)
+    at = yield from sql.turn_clock()
+    published = yield from publish(sql, as_members(join, members))
     if published.stored:
         # Members that were there already belong to another call, perhaps an earlier copy of this one.
         following = continuations.written(join.then), continuations.written(join.failed)
@@ -68,9 +67,9 @@ def count_dropped(sql: Dialect, join_ids: Iterable[bytes | None]) -> Script[None
         yield sql("bell_ring")
 
 
-def fire(sql: Dialect, limit: int, at: int, now: datetime | None) -> Script[Fired]:
+def fire(sql: Dialect, limit: int, at: int) -> Script[Fired]:
     """Let up to ``limit`` complete joins go on, in the order of their ids."""
-    yield from sql.mark_clock(at, now)
+    yield from sql.mark_clock(at)
     rows = yield sql("joint_complete", limit)
     drafts: list[Draft] = []
     for raw, on_done, on_failed, done, failed in rows:
@@ -79,7 +78,7 @@ def fire(sql: Dialect, limit: int, at: int, now: datetime | None) -> Script[Fire
         draft = continuation(continuations.read(UUID(bytes=raw), on_done, on_failed), done, failed)
         if draft is not None:
             drafts.append(draft)
-    published = yield from publish(sql, drafts, now)
+    published = yield from publish(sql, drafts)
     return Fired(len(rows), tuple(drafts), published.conflicting(drafts))
 
 

@@ -19,25 +19,22 @@ from mainspring.model.fanout import (
 )
 from mainspring.model.message import Published
 from mainspring.model.schedule import Note
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.mailbox import SqliteMailbox
+from mainspring.storage.sqlite.operations import SqliteOperations
+from mainspring.storage.sqlite.publishing import publish
 from mainspring.storage.sqlite.values import before, instant, instant_or_none, mapping, micros, pairs, storable
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class SqliteFanouts:
-    """``FanoutsScripts`` for SQLite."""
+class SqliteFanouts(SqliteOperations):
+    """``Fanouts`` on SQLite."""
 
-    def __init__(self, sql: Dialect, mailbox: SqliteMailbox) -> None:
-        self._sql = sql
-        self._mailbox = mailbox
-
-    def plan(self, batch: Batch, choose: Choose, now: datetime | None) -> Script[Published | None]:
-        """See ``Fanouts.plan``."""
+    @operation("write")
+    def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
         sql, topic = self._sql, batch.topic
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         held = yield sql("lease_held", batch.hold.name, at)
         if not held or held[0][:2] != batch.hold[1:]:
             return None
@@ -49,7 +46,7 @@ class SqliteFanouts:
         chosen = choose([_candidate(row) for row in rows])
         published = Published(frozenset())
         if chosen:
-            published = yield from self._mailbox.publish([each.draft for each in chosen], now)
+            published = yield from publish(sql, [each.draft for each in chosen])
             window = micros(batch.window)
             yield from sql.many(
                 "fanout_planned",
@@ -62,43 +59,41 @@ class SqliteFanouts:
             yield sql("fanout_seen", topic, pairs(seen), at)
         return published
 
-    def advance(self, key: CursorKey, window: datetime, now: datetime | None) -> Script[bool]:
-        """See ``Fanouts.advance``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def advance(self, key: CursorKey, window: datetime) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         return bool((yield self._sql("fanout_advance", *key, micros(window), at)))
 
-    def edit(
-        self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note, now: datetime | None
-    ) -> Script[FanoutPolicy]:
-        """See ``Fanouts.edit``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> Script[FanoutPolicy]:
+        at = yield from self._sql.turn_clock()
         wanted = (policy.enabled, _span(policy.every), _span(policy.jitter))
         rows = yield self._sql("fanout_edit", topic, work, shard, *wanted, at, storable(note.by))
         yield self._note(subject(topic, work, shard), note, at)
         return _policy(rows[0])
 
-    def reset(self, topic: str, work: str, shard: str, note: Note, now: datetime | None) -> Script[bool]:
-        """See ``Fanouts.reset``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def reset(self, topic: str, work: str, shard: str, note: Note) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("fanout_reset", topic, work, shard)):
             return False
         yield self._note(subject(topic, work, shard), note, at)
         return True
 
+    @operation("read")
     def policies(self, topic: str, work: str, after: str | None, limit: int) -> Script[Sequence[FanoutPolicyView]]:
-        """See ``Fanouts.policies``."""
         rows = yield self._sql("fanout_policies", topic, work, after, limit)
         return [FanoutPolicyView(row[0], row[1], row[2], _policy(row[3:6]), instant(row[6]), row[7]) for row in rows]
 
+    @operation("read")
     def cursors(
-        self, topic: str, work: str, after: str | None, limit: int, *, behind: bool
+        self, topic: str, work: str, after: str | None, limit: int, *, behind: bool = False
     ) -> Script[Sequence[CursorView]]:
-        """See ``Fanouts.cursors``."""
         rows = yield self._sql("fanout_cursors", topic, work, after, limit, behind)
         return [CursorView(*row[:3], *map(instant_or_none, row[3:])) for row in rows]
 
-    def tally(self, topic: str | None, work: str | None) -> Script[Sequence[CursorTally]]:
-        """See ``Fanouts.tally``."""
+    @operation("read")
+    def tally(self, topic: str | None = None, work: str | None = None) -> Script[Sequence[CursorTally]]:
         rows = yield self._sql("fanout_tally", topic, work)
         return [_tally(row) for row in rows]
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeVar
 
 from mainspring.model.errors import StorageError
+from mainspring.storage.operation import Lane
 from mainspring.storage.script import Script
-from mainspring.storage.sql import Lane
 from mainspring.storage.sqlite.connections import open_reader, open_writer, translated
 from mainspring.storage.sqlite.readers import Readers
 from mainspring.storage.sqlite.units import Unit

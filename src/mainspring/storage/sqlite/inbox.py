@@ -16,23 +16,21 @@ from mainspring.model.inbox import (
     may_enter,
     refused,
 )
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.operations import SqliteOperations
 from mainspring.storage.sqlite.values import before, instant, instant_or_none, micros_or_none, storable
 
 
-class SqliteInbox:
-    """``InboxScripts`` for SQLite. What may join a caller's transaction takes the lock first of all."""
+class SqliteInbox(SqliteOperations):
+    """``Inbox`` on SQLite. What may join a caller's transaction takes the lock first of all."""
 
-    def __init__(self, sql: Dialect) -> None:
-        self._sql = sql
-
+    @operation("write")
     def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None, now: datetime | None
+        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
     ) -> Script[Admission]:
-        """See ``Inbox.admit``."""
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         if (yield sql("inbox_insert", *key, status, at, hash)):
             return entered(key, status, 1, instant(at), instant(at))
         known = _view((yield sql("inbox_read", *key))[0])
@@ -45,34 +43,33 @@ class SqliteInbox:
         yield sql("inbox_again", *key, status, at, hash)
         return entered(key, status, known.attempts + 1, known.first_seen_at, instant(at))
 
+    @operation("write")
     def mark(
         self,
         key: InboxKey,
         attempt: int,
         fate: Fate,
         error: str | None,
-        admitted_at: datetime | None,
-        now: datetime | None,
+        admitted_at: datetime | None = None,
     ) -> Script[bool]:
-        """See ``Inbox.mark``."""
-        at = yield from self._sql.turn_clock(now)
+        at = yield from self._sql.turn_clock()
         told = (attempt, fate, storable(error), at, micros_or_none(admitted_at))
         return bool((yield self._sql("inbox_mark", *key, *told)))
 
-    def release(self, key: InboxKey, by: str, now: datetime | None) -> Script[bool]:
-        """See ``Inbox.release``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def release(self, key: InboxKey, by: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("inbox_release", *key, at)):
             return False
         detail = f"{key.source} in {key.group}"
         yield self._sql("audit_note", at, storable(by), "inbox release", key.message_id, detail)
         return True
 
-    def browse(self, filter: InboxFilter, now: datetime | None) -> Script[list[InboxView]]:
-        """See ``Inbox.browse``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
+        at = yield from self._sql.read_clock()
         stuck = None if filter.stuck is None else before(at, filter.stuck)
-        asked = (filter.prefix, filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before))
+        asked = (filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before))
         if filter.message_id is None:
             rows = yield self._sql("inbox_browse", *asked, filter.limit)
         else:

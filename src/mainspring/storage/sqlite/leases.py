@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.operations import SqliteOperations
 from mainspring.storage.sqlite.values import after as later
 from mainspring.storage.sqlite.values import instant, storable
 
 
-class SqliteLeases:
-    """``LeasesScripts`` for SQLite."""
+class SqliteLeases(SqliteOperations):
+    """``Leases`` on SQLite."""
 
-    def __init__(self, sql: Dialect) -> None:
-        self._sql = sql
-
-    def acquire(self, name: str, holder: str, ttl: timedelta, now: datetime | None) -> Script[Granted | None]:
-        """See ``Leases.acquire``. Who is refused has only read, so that waiting costs the holder nothing."""
+    @operation("write")
+    def acquire(self, name: str, holder: str, ttl: timedelta) -> Script[Granted | None]:
+        """A caller that is refused has only read, so that waiting costs the holder nothing."""
         sql = self._sql
-        at = yield from sql.read_clock(now)
+        at = yield from sql.read_clock()
         held = yield sql("lease_held", name, at)
         if held and held[0][1] != holder:
             return None
-        yield from sql.mark_clock(at, now)
+        yield from sql.mark_clock(at)
         if held:  # the call was sent again, because its reply was lost
             ((epoch, _, acquired_at),) = held
         else:
@@ -35,42 +34,44 @@ class SqliteLeases:
         yield sql("lease_take", name, epoch, holder, acquired_at, at, expires_at)
         return Granted(epoch, instant(acquired_at), instant(expires_at))
 
-    def renew(self, renewals: Sequence[Renewal], now: datetime | None) -> Script[Renewed]:
-        """See ``Leases.renew``. All of them are one transaction."""
+    @operation("write")
+    def renew(self, renewals: Sequence[Renewal]) -> Script[Renewed]:
+        """All of them are one transaction."""
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         lost = set()
         for hold, ttl in renewals:
             if not (yield sql("lease_renew", *hold, at, later(at, ttl))):
                 lost.add(hold)
         return Renewed(lost=frozenset(lost))
 
-    def release(self, name: str, epoch: int, holder: str, now: datetime | None) -> Script[bool]:
-        """See ``Leases.release``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def release(self, name: str, epoch: int, holder: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         return bool((yield self._sql("lease_release", name, epoch, holder, at)))
 
-    def confirm(self, name: str, epoch: int, holder: str, now: datetime | None) -> Script[bool]:
-        """See ``Leases.confirm``. The clock's statement takes the write lock, which the transaction keeps."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
+        """The clock's statement takes the write lock, which the transaction keeps."""
+        at = yield from self._sql.turn_clock()
         held = yield self._sql("lease_held", name, at)
         return bool(held) and held[0][:2] == (epoch, holder)
 
-    def find(self, name: str, now: datetime | None) -> Script[LeaseView | None]:
-        """See ``Leases.find``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def find(self, name: str) -> Script[LeaseView | None]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("lease_browse", name, None, 1, at)
         return _view(rows[0]) if rows else None
 
-    def browse(self, after: str | None, limit: int, now: datetime | None) -> Script[list[LeaseView]]:
-        """See ``Leases.browse``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def browse(self, after: str | None, limit: int) -> Script[list[LeaseView]]:
+        at = yield from self._sql.read_clock()
         return [_view(row) for row in (yield self._sql("lease_browse", None, after, limit, at))]
 
-    def revoke(self, name: str, by: str, reason: str, now: datetime | None) -> Script[bool]:
-        """See ``Leases.revoke``."""
+    @operation("write")
+    def revoke(self, name: str, by: str, reason: str) -> Script[bool]:
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         held = yield sql("lease_held", name, at)
         if not held:
             return False

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import cast
 from uuid import UUID
 
-from mainspring.model.browsing import Causes, Chain, Filter, Link, Page
+from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
 from mainspring.model.views import (
     AuditView,
@@ -21,12 +20,13 @@ from mainspring.model.views import (
     WorkerView,
 )
 from mainspring.storage import continuations
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sql import browse, by_schedule, causes, linked, shelf
 from mainspring.storage.sqlite.browsing import Clerk
 from mainspring.storage.sqlite.causes import Coroner
 from mainspring.storage.sqlite.deliveries import dead, live, parked
-from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.operations import SqliteOperations
 from mainspring.storage.sqlite.publishing import pending
 from mainspring.storage.sqlite.values import (
     instant,
@@ -37,16 +37,13 @@ from mainspring.storage.sqlite.values import (
 )
 
 
-class SqliteLedger:
-    """``LedgerScripts`` for SQLite."""
+class SqliteLedger(SqliteOperations):
+    """``Ledger`` on SQLite."""
 
-    def __init__(self, sql: Dialect) -> None:
-        self._sql = sql
-
-    def tally(self, cap: int, prefix: str | None, now: datetime | None) -> Script[Tally]:
-        """See ``Ledger.tally``."""
+    @operation("read")
+    def tally(self, cap: int = 100_000) -> Script[Tally]:
         sql = self._sql
-        at = yield from sql.read_clock(now)
+        at = yield from sql.read_clock()
         groups_named = yield sql("tally_names")
         done = {group: (handled, failed) for group, handled, failed in (yield sql("tally_done"))}
         groups: list[Counts] = []
@@ -66,39 +63,41 @@ class SqliteLedger:
                     failed=failed,
                 )
             )
-        ((parked, expired),) = yield sql("tally_parked", cap, prefix)
+        ((parked, expired),) = yield sql("tally_parked", cap)
         return Tally(instant(at), tuple(groups), parked, expired)
 
+    @operation("settle")
     def earlier(self) -> Script[frozenset[UUID]]:
-        """See ``LedgerScripts``. From here on no other connection writes: it takes the write lock first."""
+        """What ``own`` has to know: which messages are there. It takes the write lock, so that no others come."""
         yield self._sql("conclude_lock", -1, -1)
         return frozenset(UUID(bytes=row[0]) for row in (yield self._sql("earlier")))
 
+    @operation("read")
     def own(self, ids: Sequence[UUID], earlier: object) -> Script[frozenset[UUID]]:
-        """See ``LedgerScripts``."""
+        """Which of these messages this transaction has published."""
         yield from ()
         return frozenset(ids).difference(cast("frozenset[UUID]", earlier))
 
-    def browse(self, filter: Filter, now: datetime | None) -> Script[Page]:
-        """See ``Ledger.browse``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def browse(self, filter: Filter) -> Script[Page]:
+        at = yield from self._sql.read_clock()
         return (yield from browse(shelf(Clerk(self._sql, at), filter), filter))
 
-    def causes(self, prefix: str | None, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
-        """See ``Ledger.causes``."""
-        return causes(Coroner(self._sql), prefix, group, cap, limit, scan)
+    @operation("read")
+    def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
+        return causes(Coroner(self._sql), group, cap, limit, scan)
 
-    def chain(self, message_id: UUID, limit: int, now: datetime | None) -> Script[Chain]:
-        """See ``Ledger.chain``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("chain", message_id.bytes, limit, at)
         return linked([(bool(row[0]), _link(row[2:])) for row in rows], limit)
 
-    def find(self, message_id: UUID, now: datetime | None) -> Script[MessageView | None]:
-        """See ``Ledger.find``."""
+    @operation("read")
+    def find(self, message_id: UUID) -> Script[MessageView | None]:
         sql = self._sql
         raw = message_id.bytes
-        at = yield from sql.read_clock(now)
+        at = yield from sql.read_clock()
         found = yield sql("find_message", raw)
         if not found:
             return None
@@ -123,8 +122,10 @@ class SqliteLedger:
             runs=tuple(_run(row) for row in runs),
         )
 
-    def runs(self, group: str | None, before: int | None, limit: int, schedule: str | None) -> Script[list[RunView]]:
-        """See ``Ledger.runs``."""
+    @operation("read")
+    def runs(
+        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
+    ) -> Script[list[RunView]]:
         if schedule is not None:
             rows = yield self._sql("runs_schedule", schedule, group, before, limit)
         elif group is None:
@@ -133,43 +134,43 @@ class SqliteLedger:
             rows = yield self._sql("runs_group", group, before, limit)
         return [_run(row) for row in rows]
 
-    def failures(self, prefix: str | None, limit: int) -> Script[list[RunView]]:
-        """See ``Ledger.failures``."""
-        return [_run(row) for row in (yield self._sql("runs_failed", prefix, limit))]
+    @operation("read")
+    def failures(self, limit: int) -> Script[list[RunView]]:
+        return [_run(row) for row in (yield self._sql("runs_failed", limit))]
 
+    @operation("read")
     def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:
-        """See ``Ledger.recent``."""
         found: list[RunView] = []
         for name in sorted(set(schedules)):
             found += [_run(row) for row in (yield self._sql("runs_schedule", name, None, None, limit))]
         return by_schedule(found)
 
-    def joins(self, after: UUID | None, limit: int, now: datetime | None) -> Script[list[JoinView]]:
-        """See ``Ledger.joins``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("joint_read", continuations.beyond(after).bytes, continuations.LAST.bytes, limit)
         return [_join(row, at) for row in rows]
 
-    def find_join(self, id: UUID, now: datetime | None) -> Script[JoinView | None]:
-        """See ``Ledger.find_join``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def find_join(self, id: UUID) -> Script[JoinView | None]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("joint_read", id.bytes, id.bytes, 1)
         return _join(rows[0], at) if rows else None
 
-    def members(self, join_id: UUID, after: int | None, limit: int, now: datetime | None) -> Script[list[DeliveryView]]:
-        """See ``Ledger.members``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def members(self, join_id: UUID, after: int | None, limit: int) -> Script[list[DeliveryView]]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("joint_members", join_id.bytes, after or 0, limit)
         return [live(row, at) for row in rows]
 
+    @operation("read")
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
-        """See ``Ledger.pending``."""
         return pending(self._sql, limits)
 
-    def roster(self, now: datetime | None) -> Script[Roster]:
-        """See ``Ledger.roster``."""
+    @operation("read")
+    def roster(self) -> Script[Roster]:
         sql = self._sql
-        at = yield from sql.read_clock(now)
+        at = yield from sql.read_clock()
         patterns: dict[str, list[str]] = {}
         for group, pattern in (yield sql("roster_patterns")):
             patterns.setdefault(group, []).append(pattern)
@@ -177,8 +178,8 @@ class SqliteLedger:
         workers = [_worker(row) for row in (yield sql("roster_workers"))]
         return Roster(instant(at), tuple(groups), tuple(workers))
 
+    @operation("read")
     def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
-        """See ``Ledger.audit``."""
         rows = yield self._sql("audit_read", before, limit)
         return [AuditView(id, instant(at), by, action, subject, detail) for id, at, by, action, subject, detail in rows]
 

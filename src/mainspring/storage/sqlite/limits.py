@@ -23,20 +23,17 @@ _MICROSECOND = timedelta(microseconds=1)
 class SqliteLimiting:
     """``Limiting`` for SQLite."""
 
-    def __init__(
-        self, sql: Dialect, group: str, limits: Limits, owner: str, hold: timedelta, now: datetime | None
-    ) -> None:
+    def __init__(self, sql: Dialect, group: str, limits: Limits, owner: str, hold: timedelta) -> None:
         self._sql = sql
         self._group = group
         self._limits = limits
         self._owner = owner
         self._hold = hold
-        self._now = now
         self._at = 0
 
     def turn(self) -> Script[None]:
         """See ``Limiting.turn``. The clock is only read: a claim that finds nothing writes nothing."""
-        self._at = yield from self._sql.read_clock(self._now)
+        self._at = yield from self._sql.read_clock()
 
     def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
         """See ``Limiting.due``."""
@@ -90,7 +87,7 @@ class SqliteLimiting:
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
         """See ``Limiting.hold``."""
         sql, at = self._sql, self._at
-        yield from sql.mark_clock(at, self._now)
+        yield from sql.mark_clock(at)
         held: list[Delivery] = []
         for *row, suspect in (yield sql("limited_read", numbers(seqs))):
             delivery = taken(row, at, instant(at))

@@ -6,30 +6,29 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from mainspring.model.measures import SPANS, Measure, Sums, with_totals
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.operations import SqliteOperations
 from mainspring.storage.sqlite.values import before, instant
 
 _SHORTEST = min(SPANS)
 _SECOND = 1_000_000
 
 
-class SqliteMeasures:
-    """``MeasuresScripts`` for SQLite."""
+class SqliteMeasures(SqliteOperations):
+    """``Measures`` on SQLite."""
 
-    def __init__(self, sql: Dialect) -> None:
-        self._sql = sql
-
-    def read(self, span: int, back: timedelta, group: str, now: datetime | None) -> Script[Sums[datetime]]:
-        """See ``Measures.read``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("read")
+    def read(self, span: int, back: timedelta, group: str) -> Script[Sums[datetime]]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("measure_read", span, before(_slot(at, span), back), group)
         return Sums(instant(at), tuple((instant(of), what, bin, count) for of, what, bin, count in rows))
 
-    def paces(self, back: timedelta, prefix: str, now: datetime | None) -> Script[Sums[str]]:
-        """See ``Measures.paces``."""
-        at = yield from self._sql.read_clock(now)
-        rows = yield self._sql("measure_paces", _SHORTEST, before(_slot(at, _SHORTEST), back), prefix)
+    @operation("read")
+    def paces(self, back: timedelta) -> Script[Sums[str]]:
+        at = yield from self._sql.read_clock()
+        rows = yield self._sql("measure_paces", _SHORTEST, before(_slot(at, _SHORTEST), back))
         return Sums(instant(at), tuple((group, what, bin, count) for group, what, bin, count in rows))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -21,22 +20,23 @@ _PLAIN = (None, 0)
 """Of no schedule."""
 
 
-def publish(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
+def publish(sql: Dialect, drafts: Sequence[Draft]) -> Script[Published]:
     """Store what is new of the drafts, and a delivery for each of their groups."""
     if len(drafts) == 1 and _is_plain(drafts[0]):
-        return _publish_one(sql, drafts[0], now)
-    return _publish_many(sql, drafts, now)
+        return _publish_one(sql, drafts[0])
+    return _publish_many(sql, drafts)
 
 
-def _publish_one(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Published]:
+def _publish_one(sql: Dialect, draft: Draft) -> Script[Published]:
     """In two statements, where no pattern can match: in a caller's transaction each has its price."""
-    host, raw = sql.clock.asked(now), draft.id.bytes
+    now, raw = sql.now, draft.id.bytes
+    host = sql.clock.asked(now)
     # What could be refused is reckoned before anything is written: in a caller's transaction nobody would roll it back.
     wanted = _asked(draft, host)
     absolute, relative = _expiry(draft, host)
     rows = yield sql("publish_one", *_body(raw, draft), host, now is None, absolute, relative, draft.group)
     if not rows:
-        return (yield from _publish_routed(sql, draft, now))
+        return (yield from _publish_routed(sql, draft))
     ((at, mark, copies),) = rows
     yield from sql.clock.heard(at, mark, now)
     asked = wanted if draft.at is not None else wanted + at - host
@@ -50,9 +50,9 @@ def _publish_one(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Pub
     return Published(frozenset((draft.id,)))
 
 
-def _publish_routed(sql: Dialect, draft: Draft, now: datetime | None) -> Script[Published]:
+def _publish_routed(sql: Dialect, draft: Draft) -> Script[Published]:
     """One message whose id may be known, or which patterns may match."""
-    raw, topic = draft.id.bytes, draft.topic if draft.group is None else None
+    now, raw, topic = sql.now, draft.id.bytes, draft.topic if draft.group is None else None
     ((stored_at, is_known, found),) = yield sql("publish_begin_one", sql.clock.marking(now), topic, raw)
     at = sql.clock.told(stored_at, now)
     if is_known:
@@ -64,10 +64,10 @@ def _publish_routed(sql: Dialect, draft: Draft, now: datetime | None) -> Script[
     return Published(frozenset((draft.id,)))
 
 
-def _publish_many(sql: Dialect, drafts: Sequence[Draft], now: datetime | None) -> Script[Published]:
+def _publish_many(sql: Dialect, drafts: Sequence[Draft]) -> Script[Published]:
     if not drafts:
         return _NOTHING
-    at = yield from sql.turn_clock(now)
+    at = yield from sql.turn_clock()
     fresh: dict[bytes, Draft] = {}
     for draft in drafts:
         fresh.setdefault(draft.id.bytes, draft)

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage import migrate
 from mainspring.storage.migrate import Applied, Migration, migrations
+from mainspring.storage.operation import Gateway
 from mainspring.storage.script import Script, Statement, prefixed
-from mainspring.storage.sql import Gateway
 from mainspring.storage.sqlite.dialect import PACKAGE, Dialect, host_clock
 from mainspring.storage.sqlite.examining import examine, look
 

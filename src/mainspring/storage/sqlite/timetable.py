@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from mainspring.model.message import Published
@@ -25,12 +25,14 @@ from mainspring.model.schedule import (
     Schedule,
     Timesheet,
 )
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import Fired, fire
-from mainspring.storage.sqlite.mailbox import SqliteMailbox
+from mainspring.storage.sqlite.operations import SqliteOperations
+from mainspring.storage.sqlite.publishing import publish
 from mainspring.storage.sqlite.schedule_rows import grown, moving, read_schedule, writing
-from mainspring.storage.sqlite.values import before, instant, micros, names, numbers, storable
+from mainspring.storage.sqlite.values import before, instant, micros, numbers, storable
+from mainspring.storage.sqlite.values import names as listed
 from mainspring.storage.sqlite.withdrawing import withdraw
 
 
@@ -41,21 +43,17 @@ class _Glance(NamedTuple):
     complete: int
 
 
-class SqliteTimetable:
-    """``TimetableScripts`` for SQLite. What is asked again and again writes only when there is something to write.
+class SqliteTimetable(SqliteOperations):
+    """``Timetable`` on SQLite. What is asked again and again writes only when there is something to write.
 
     What may join a caller's transaction (``rewrite``, ``enter``, ``freeze``, ``thaw``) takes the lock first of all.
     """
 
-    def __init__(self, sql: Dialect, mailbox: SqliteMailbox) -> None:
-        self._sql = sql
-        self._mailbox = mailbox
-
-    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str], now: datetime | None) -> Script[Look]:
-        """See ``Timetable.look``."""
+    @operation("write")
+    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[Look]:
         sql = self._sql
         # The clock is only read: a look that finds nothing writes nothing, and so wakes nobody.
-        at = yield from sql.read_clock(now)
+        at = yield from sql.read_clock()
         left = set(leave)
         glance = yield from self._glance(app, left)
         is_due = glance.next_at is not None and glance.next_at <= at and not glance.frozen
@@ -63,24 +61,24 @@ class SqliteTimetable:
         moves: list[tuple[Schedule, Move]] = []
         if is_due:
             served_since = before(at, UNSERVED_AFTER)
-            for row in (yield sql("timetable_due", app, names(left), at, limit, served_since)):
+            for row in (yield sql("timetable_due", app, listed(left), at, limit, served_since)):
                 due = Due(read_schedule(row[:-2]), *row[-2:])
                 move = decide(due, instant(at))
                 if move is None:
                     left.add(due.schedule.name)
                 else:
                     moves.append((due.schedule, move))
-            found = yield from self._go_on(moves, at, now)
+            found = yield from self._go_on(moves, at)
             glance = yield from self._glance(app, left)
         released = 0
         if glance.waiting:
             free = [schedule.name for schedule, move in moves if move.release_waiting]
-            released = yield from self._release(at, now, app=app, free=free)
+            released = yield from self._release(at, app=app, free=free)
         if released:
             glance = yield from self._glance(app, left)
         fired = Fired()
         if glance.complete:
-            fired = yield from fire(sql, limit, at, now)
+            fired = yield from fire(sql, limit, at)
             glance = yield from self._glance(app, left)
         return replace(
             found,
@@ -96,14 +94,14 @@ class SqliteTimetable:
         )
 
     def _glance(self, app: str, leave: Collection[str]) -> Script[_Glance]:
-        (row,) = yield self._sql("timetable_peek", app, names(leave))
+        (row,) = yield self._sql("timetable_peek", app, listed(leave))
         return _Glance(*row)
 
-    def _go_on(self, moves: Sequence[tuple[Schedule, Move]], at: int, now: datetime | None) -> Script[Look]:
+    def _go_on(self, moves: Sequence[tuple[Schedule, Move]], at: int) -> Script[Look]:
         """Write the moves. Returns what was published and moved, and how many runs were asked to stop."""
         sql = self._sql
         if moves:
-            yield from sql.mark_clock(at, now)
+            yield from sql.mark_clock(at)
         going: dict[str, Move] = {}
         for schedule, move in moves:
             if (yield moving(sql, schedule, move)):
@@ -111,12 +109,12 @@ class SqliteTimetable:
         stopped = [name for name, move in going.items() if move.stop_running]
         asked = yield from self._cancel(stopped, REPLACED, at)
         occurrences = [each for move in going.values() for each in move.occurrences]
-        published = yield from self._publish(occurrences, now)
+        published = yield from self._publish(occurrences)
         conflicts = published.conflicting([each.draft for each in occurrences])
         return Look(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
 
-    def _publish(self, occurrences: Sequence[Occurrence], now: datetime | None) -> Script[Published]:
-        published = yield from self._mailbox.publish([each.draft for each in occurrences], now)
+    def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
+        published = yield from publish(self._sql, [each.draft for each in occurrences])
         for each in occurrences:
             # What was there already may be in somebody's hands: its due time is no longer ours to set.
             if each.due_at is not None and each.draft.id in published.stored:
@@ -128,7 +126,6 @@ class SqliteTimetable:
     def _release(
         self,
         at: int,
-        now: datetime | None,
         *,
         app: str | None = None,
         entered: Sequence[str] = (),
@@ -136,9 +133,9 @@ class SqliteTimetable:
     ) -> Script[int]:
         """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
         served_since = before(at, UNSERVED_AFTER)
-        rows = yield self._sql("timetable_waiting", app, names(entered), names(free), served_since)
+        rows = yield self._sql("timetable_waiting", app, listed(entered), listed(free), served_since)
         if rows:
-            yield from self._sql.mark_clock(at, now)
+            yield from self._sql.mark_clock(at)
             yield self._sql("timetable_release", numbers(seq for (seq,) in rows), at)
             # They have their old seqs, so no new one rings for them.
             yield self._sql("bell_ring")
@@ -153,26 +150,25 @@ class SqliteTimetable:
         if not schedules:
             return 0
         by_hand = reason == DELETED
-        found = yield self._sql("timetable_unfinished", names(schedules), reason == REPLACED, by_hand)
-        parked = () if reason == REPLACED else (yield self._sql("timetable_parked", names(schedules), by_hand))
+        found = yield self._sql("timetable_unfinished", listed(schedules), reason == REPLACED, by_hand)
+        parked = () if reason == REPLACED else (yield self._sql("timetable_parked", listed(schedules), by_hand))
         return (yield from withdraw(self._sql, found, parked, reason, at)).asked
 
+    @operation("write")
     def rewrite(
         self,
-        wanted: Sequence[str],
+        names: Sequence[str],
         how: Rewrite,
-        note: Note | None,
-        now: datetime | None,
+        note: Note | None = None,
         *,
         waits: bool = True,  # noqa: ARG002 - who writes has the whole file, so that no row is ever locked
     ) -> Script[list[Schedule | None]]:
-        """See ``Timetable.rewrite``."""
         sql = self._sql
-        at = yield from sql.turn_clock(now)
-        rows = yield sql("timetable_read", names(wanted), None)
+        at = yield from sql.turn_clock()
+        rows = yield sql("timetable_read", listed(names), None)
         known = {row[0]: read_schedule(row) for row in rows}
         # All is decided before anything is written: in a caller's transaction nobody would roll it back.
-        decided = {name: how(name, known.get(name), instant(at)) for name in sorted(set(wanted))}
+        decided = {name: how(name, known.get(name), instant(at)) for name in sorted(set(names))}
         changed = [name for name, row in decided.items() if row is not known.get(name)]
         stored = {name: grown(decided[name], known.get(name)) for name in changed}
         writes = [writing(name, row, is_new=name not in known) for name, row in stored.items()]
@@ -185,24 +181,24 @@ class SqliteTimetable:
                 yield self._note(at, name, note)
         if changed:
             yield sql("bell_ring")
-        return [stored.get(name, decided[name]) for name in wanted]
+        return [stored.get(name, decided[name]) for name in names]
 
-    def enter(self, occurrences: Sequence[Occurrence], note: Note, now: datetime | None) -> Script[Published]:
-        """See ``Timetable.enter``."""
-        at = yield from self._sql.turn_clock(now)
-        published = yield from self._publish(occurrences, now)
+    @operation("write")
+    def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
+        at = yield from self._sql.turn_clock()
+        published = yield from self._publish(occurrences)
         entered = sorted({each.draft.schedule or "" for each in occurrences})
         for schedule in entered:
             yield self._note(at, schedule, note)
-        yield from self._release(at, now, entered=entered)
+        yield from self._release(at, entered=entered)
         if any(each.due_at == NEVER for each in occurrences):
             yield self._sql("bell_ring")  # whoever ends the run they wait for is to know of them
         return published
 
-    def read(self, wanted: Collection[str] | None, app: str | None, now: datetime | None) -> Script[Timesheet]:
-        """See ``Timetable.read``."""
-        at = yield from self._sql.read_clock(now)
-        rows = yield self._sql("timetable_read", None if wanted is None else names(wanted), app)
+    @operation("read")
+    def read(self, names: Collection[str] | None = None, app: str | None = None) -> Script[Timesheet]:
+        at = yield from self._sql.read_clock()
+        rows = yield self._sql("timetable_read", None if names is None else listed(names), app)
         freezes = yield self._sql("timetable_freezes")
         return Timesheet(
             instant(at),
@@ -210,29 +206,29 @@ class SqliteTimetable:
             tuple(Freeze(frozen, instant(since), by, reason) for frozen, since, by, reason in freezes),
         )
 
-    def declared(self, app: str, has: Collection[str], every: timedelta, now: datetime | None) -> Script[None]:
-        """See ``Timetable.declared``."""
-        at = yield from self._sql.read_clock(now)
-        if (yield self._sql("timetable_declared", app, names(has), before(at, every), at)):
-            yield from self._sql.mark_clock(at, now)
+    @operation("write")
+    def declared(self, app: str, names: Collection[str], every: timedelta) -> Script[None]:
+        at = yield from self._sql.read_clock()
+        if (yield self._sql("timetable_declared", app, listed(names), before(at, every), at)):
+            yield from self._sql.mark_clock(at)
 
-    def retire(self, app: str, silent: timedelta, now: datetime | None) -> Script[list[str]]:
-        """See ``Timetable.retire``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("write")
+    def retire(self, app: str, silent: timedelta) -> Script[list[str]]:
+        at = yield from self._sql.read_clock()
         rows = yield self._sql("timetable_retire", app, before(at, silent), at)
         if rows:
-            yield from self._sql.mark_clock(at, now)
+            yield from self._sql.mark_clock(at)
         return sorted(name for (name,) in rows)
 
-    def freeze(self, app: str, by: str, reason: str, now: datetime | None) -> Script[None]:
-        """See ``Timetable.freeze``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def freeze(self, app: str, by: str, reason: str) -> Script[None]:
+        at = yield from self._sql.turn_clock()
         yield self._sql("timetable_freeze", app, at, storable(by), storable(reason))
         yield self._note(at, app or "*", Note(by, "freeze", reason))
 
-    def thaw(self, app: str, by: str, now: datetime | None) -> Script[bool]:
-        """See ``Timetable.thaw``."""
-        at = yield from self._sql.turn_clock(now)
+    @operation("write")
+    def thaw(self, app: str, by: str) -> Script[bool]:
+        at = yield from self._sql.turn_clock()
         if not (yield self._sql("timetable_thaw", app)):
             return False
         yield self._note(at, app or "*", Note(by, "thaw"))

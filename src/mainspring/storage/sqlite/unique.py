@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +17,9 @@ from mainspring.storage.sqlite.withdrawing import withdraw
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def publish_unique(sql: Dialect, draft: Draft, likeness: Likeness, now: datetime | None) -> Script[Receipt]:
+def publish_unique(sql: Dialect, draft: Draft, likeness: Likeness) -> Script[Receipt]:
     """See ``Mailbox.publish_unique``. The clock's statement takes the write lock."""
-    at = yield from sql.turn_clock(now)
+    at = yield from sql.turn_clock()
     ((is_known, earlier, *stands),) = yield sql("likeness_look", likeness.hash, draft.id.bytes)
     if is_known:  # an earlier copy of this call was written, and its reply was lost
         return Receipt(draft.id, "conflict" if (yield from conflicts(sql, [draft], ())) else "stored")
@@ -28,7 +28,7 @@ def publish_unique(sql: Dialect, draft: Draft, likeness: Likeness, now: datetime
         return Receipt(UUID(bytes=earlier), "duplicate")
     until = after(at, likeness.remembered)
     # What could be refused is refused by now: in a caller's transaction nobody would roll back what was written before.
-    yield from publish(sql, [draft], now)
+    yield from publish(sql, [draft])
     yield sql("likeness_enter", likeness.hash, draft.id.bytes, at, until)
     replaced = 0
     if earlier is not None and likeness.keep == "last":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,35 +12,31 @@ from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
 from mainspring.model.standing import Declarer, Standing
 from mainspring.model.views import Beat, Declaration, Orders, RunView
 from mainspring.storage.declaring import Wishes
+from mainspring.storage.operation import operation
 from mainspring.storage.script import Script
 from mainspring.storage.sql.declaring import declare
 from mainspring.storage.sqlite.declaring import SqliteRegistry
-from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.fan_in import recount
 from mainspring.storage.sqlite.measures import add_measures
+from mainspring.storage.sqlite.operations import SqliteOperations
 from mainspring.storage.sqlite.pruning import SqlitePruning, farewell
 from mainspring.storage.sqlite.publishing import Routes, routed
 from mainspring.storage.sqlite.values import micros, names, numbers, storable, told
 from mainspring.storage.walking import CHOICE, STRETCH, pruned
 
 
-class SqliteUpkeep:
-    """``UpkeepScripts`` for SQLite. What is asked again and again writes only when there is something to write."""
+class SqliteUpkeep(SqliteOperations):
+    """``Upkeep`` on SQLite. What is asked again and again writes only when there is something to write."""
 
-    def __init__(self, sql: Dialect) -> None:
-        self._sql = sql
-
-    def declare(
-        self, declarations: Sequence[Declaration], now: datetime | None, declarer: Declarer | None = None
-    ) -> Script[Standing]:
-        """See ``Upkeep.declare``."""
-        at = yield from self._sql.read_clock(now)
+    @operation("write")
+    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
+        at = yield from self._sql.read_clock()
         return (yield from declare(SqliteRegistry(self._sql, at), Wishes(declarations, declarer)))
 
-    def beat(self, beat: Beat, now: datetime | None) -> Script[Orders]:
-        """See ``Upkeep.beat``."""
+    @operation("write")
+    def beat(self, beat: Beat) -> Script[Orders]:
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         served = names(beat.groups)
         told = yield sql("beat_worker", *_seen(beat, served, at))
         if not told:
@@ -53,16 +48,16 @@ class SqliteUpkeep:
         yield sql("beat_served", served, at)
         return Orders(drain=told[0][0] is not None)
 
+    @operation("write")
     def farewell(self, worker: str, start_id: str = "") -> Script[None]:
-        """See ``Upkeep.farewell``."""
         return farewell(self._sql, worker, start_id)
 
+    @operation("write")
     def record(self, runs: Sequence[RunView]) -> Script[None]:
-        """See ``Upkeep.record``."""
         yield from self._sql.many("record", [_recorded(run) for run in runs])
 
-    def reroute(self, limit: int, now: datetime | None, after: str | None = None) -> Script[Rerouted]:
-        """See ``Upkeep.reroute``."""
+    @operation("write")
+    def reroute(self, limit: int, after: str | None = None) -> Script[Rerouted]:
         sql = self._sql
         named = [topic for (topic,) in (yield sql("reroute_named"))]
         walked = [topic for (topic,) in (yield sql("reroute_topics", after or "", STRETCH))]
@@ -73,13 +68,13 @@ class SqliteUpkeep:
                 parked += (seq for (seq,) in (yield sql("reroute_read", topic, limit)))
         oldest = sorted(parked)[:limit]
         if oldest:
-            yield from self._route(oldest, routes, now)
+            yield from self._route(oldest, routes)
         end = walked[-1] if len(walked) >= STRETCH else None
         return Rerouted(len(oldest), after if len(oldest) >= limit else end)
 
-    def _route(self, seqs: Sequence[int], routes: Routes, now: datetime | None) -> Script[None]:
+    def _route(self, seqs: Sequence[int], routes: Routes) -> Script[None]:
         sql = self._sql
-        at = yield from sql.turn_clock(now)
+        at = yield from sql.turn_clock()
         deliveries = [
             (raw, group, priority, max(due, at), asked, published, key, schedule, manual, None)
             for raw, topic, key, priority, due, asked, published, schedule, manual in (
@@ -90,27 +85,26 @@ class SqliteUpkeep:
         yield from sql.many("publish_delivery", deliveries)
         yield sql("parked_delete", numbers(seqs))
 
+    @operation("write")
     def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
-        """See ``Upkeep.recount``."""
         return recount(self._sql, after, limit)
 
-    def report(self, progress: Sequence[Progress], owner: str, now: datetime | None) -> Script[None]:
-        """See ``Upkeep.report``."""
+    @operation("write")
+    def report(self, progress: Sequence[Progress], owner: str) -> Script[None]:
         latest = {each.claim: each.text for each in progress}
-        at = yield from self._sql.turn_clock(now)
+        at = yield from self._sql.turn_clock()
         yield self._sql("report", told(latest), at, owner)
 
+    @operation("write")
     def prune(
         self,
         retention: Retention,
         limit: int,
-        now: datetime | None,
         topic: str | None = None,
         chore: Chore | None = None,
         after: str | None = None,
     ) -> Script[Pruned]:
-        """See ``Upkeep.prune``."""
-        at = yield from self._sql.read_clock(now)
+        at = yield from self._sql.read_clock()
         pruning = SqlitePruning(self._sql, at, retention, limit, topic)
         return (yield from pruned(topic, chore, after, limit, pruning.chores))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, assert_never
 
 from mainspring.model.fingerprint import fingerprint
@@ -19,11 +19,11 @@ _ASKED = "cancelled while running"
 _SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED, _JOIN = range(7)
 
 
-def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str, now: datetime | None) -> Script[Settled]:
+def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str) -> Script[Settled]:
     """Write each verdict whose claim still stands. Plain successes cost one read and one delete together."""
     if not settlements:
         return Settled()
-    at = yield from sql.turn_clock(now)
+    at = yield from sql.turn_clock()
     rows = yield sql("settle_read", numbers(settlement.claim.id for settlement in settlements))
     there = {row[_SEQ]: row for row in rows}
     batch = _Batch(sql, at, shown(owner))

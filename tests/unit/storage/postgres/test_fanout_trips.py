@@ -10,14 +10,14 @@ from mainspring.model.fanout import Batch, Candidate, CursorKey, FanoutPolicy, P
 from mainspring.model.lease import Hold
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.fanouts import PostgresFanouts
-from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Row, Script, Statement, run
 
 NAMES = Names("mainspring")
-FANOUTS = PostgresFanouts(NAMES, PostgresMailbox(NAMES))
+FANOUTS = PostgresFanouts(NAMES, Nowhere(), HandSet())
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 NOTE = Note("ann", "fanout edit")
 
@@ -58,7 +58,7 @@ def test_five_hundred_shards_are_planned_in_five_statements_of_one_transaction()
     ids = [slice_id(identity(CursorKey("etl", "payments", f"shard-{n}"), NOON)) for n in range(500)]
     recorder = Recorder([(7,)], candidates(500), [], [(id,) for id in ids], [])
 
-    answered = run(recorder, FANOUTS.plan(batch(500), everyone, None))
+    answered = run(recorder, FANOUTS.plan.script(batch(500), everyone))
 
     assert answered == Published(frozenset(ids))
     asked = [
@@ -73,7 +73,7 @@ def test_five_hundred_shards_are_planned_in_five_statements_of_one_transaction()
 def test_where_nothing_is_due_nothing_is_written() -> None:
     recorder = Recorder([(7,)], candidates(500))
 
-    run(recorder, FANOUTS.plan(batch(500), nobody, None))
+    run(recorder, FANOUTS.plan.script(batch(500), nobody))
 
     assert len(recorder.statements) == 2
 
@@ -81,7 +81,7 @@ def test_where_nothing_is_due_nothing_is_written() -> None:
 def test_who_has_lost_the_lease_reads_nothing() -> None:
     recorder = Recorder([])
 
-    assert run(recorder, FANOUTS.plan(batch(500), everyone, None)) is None
+    assert run(recorder, FANOUTS.plan.script(batch(500), everyone)) is None
     assert len(recorder.statements) == 1
 
 
@@ -89,7 +89,7 @@ def test_shards_that_are_not_due_are_noted_as_there_once_in_a_while() -> None:
     on_its_way = candidates(1, unseen=True, unfinished=True)  # which may be longer than cursors are kept
     recorder = Recorder([(7,)], on_its_way + candidates(2, unseen=True)[1:] + candidates(3)[2:], [])
 
-    run(recorder, FANOUTS.plan(batch(3), nobody, None))
+    run(recorder, FANOUTS.plan.script(batch(3), nobody))
 
     assert [each.sql for each in recorder.statements[2:]] == [NAMES.sql("fanout_busy"), NAMES.sql("fanout_seen")]
     assert recorder.statements[3].args[2] == ["shard-0", "shard-1"]
@@ -99,7 +99,7 @@ def test_shards_that_another_session_has_locked_are_left_to_the_next_plan() -> N
     id = slice_id(identity(CursorKey("etl", "payments", "shard-1"), NOON))
     recorder = Recorder([(7,)], candidates(2), [("payments", "shard-0")], [(id,)], [])
 
-    run(recorder, FANOUTS.plan(batch(2), everyone, None))
+    run(recorder, FANOUTS.plan.script(batch(2), everyone))
 
     assert recorder.statements[-1].sql == NAMES.sql("fanout_planned")
     assert recorder.statements[-1].args[2] == ["shard-1"]
@@ -108,13 +108,13 @@ def test_shards_that_another_session_has_locked_are_left_to_the_next_plan() -> N
 @pytest.mark.parametrize(
     ("script", "rows", "answer"),
     [
-        (FANOUTS.advance(CursorKey("etl", "payments", "a"), NOON, None), [(1,)], True),
-        (FANOUTS.advance(CursorKey("etl", "payments", "a"), NOON, None), [], False),
-        (FANOUTS.edit("etl", "payments", "", FanoutPolicy(), NOTE, None), [(True, None, None)], FanoutPolicy(True)),
-        (FANOUTS.reset("etl", "payments", "", NOTE, None), [], False),
-        (FANOUTS.policies("etl", "payments", None, 50), [], []),
-        (FANOUTS.cursors("etl", "payments", None, 50, behind=False), [], []),
-        (FANOUTS.tally(None, None), [], []),
+        (FANOUTS.advance.script(CursorKey("etl", "payments", "a"), NOON), [(1,)], True),
+        (FANOUTS.advance.script(CursorKey("etl", "payments", "a"), NOON), [], False),
+        (FANOUTS.edit.script("etl", "payments", "", FanoutPolicy(), NOTE), [(True, None, None)], FanoutPolicy(True)),
+        (FANOUTS.reset.script("etl", "payments", "", NOTE), [], False),
+        (FANOUTS.policies.script("etl", "payments", None, 50), [], []),
+        (FANOUTS.cursors.script("etl", "payments", None, 50, behind=False), [], []),
+        (FANOUTS.tally.script(None, None), [], []),
     ],
 )
 def test_every_other_operation_is_one_statement_by_itself(
@@ -129,7 +129,7 @@ def test_every_other_operation_is_one_statement_by_itself(
 def test_a_policy_is_stored_with_its_times() -> None:
     recorder = Recorder([(None, timedelta(hours=1), None)])
 
-    run(recorder, FANOUTS.edit("etl", "payments", "a", FanoutPolicy(every=timedelta(hours=1)), NOTE, None))
+    run(recorder, FANOUTS.edit.script("etl", "payments", "a", FanoutPolicy(every=timedelta(hours=1)), NOTE))
 
     assert recorder.statements[0].args[:6] == ("etl", "payments", "a", None, timedelta(hours=1), None)
     assert recorder.statements[0].args[8] == "etl|payments|a"

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from mainspring.model.inbox import Admission, InboxFilter, InboxKey
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.inbox import PostgresInbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Row, Script, Statement, run
 
 NAMES = Names("mainspring")
-INBOX = PostgresInbox(NAMES)
+INBOX = PostgresInbox(NAMES, Nowhere(), HandSet())
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 KEY = InboxKey("shop", "stripe", "evt_1")
 
@@ -51,7 +52,7 @@ def bill(script: Script[Any], answer: Sequence[Row]) -> tuple[Any, list[str]]:
 def test_whatever_the_answer_letting_in_is_one_trip(row: tuple[Any, ...]) -> None:
     told = tuple(int(NOON.timestamp()) * 1_000_000 if each is NOON else each for each in (*row, NOON))
 
-    admission, trips = bill(INBOX.admit(KEY, b"hash", "processing", timedelta(minutes=1), None), [told])
+    admission, trips = bill(INBOX.admit.script(KEY, b"hash", "processing", timedelta(minutes=1)), [told])
 
     assert admission == Admission(*KEY, *row)
     assert admission.admitted_at == (NOON if admission else None)
@@ -59,14 +60,14 @@ def test_whatever_the_answer_letting_in_is_one_trip(row: tuple[Any, ...]) -> Non
 
 
 def test_saying_what_became_of_it_is_one_trip() -> None:
-    assert bill(INBOX.mark(KEY, 1, "done", None, NOON, None), [(1,)]) == (True, ["mark"])
-    assert bill(INBOX.mark(KEY, 1, "dead", "boom", None, None), []) == (False, ["mark"])
+    assert bill(INBOX.mark.script(KEY, 1, "done", None, NOON), [(1,)]) == (True, ["mark"])
+    assert bill(INBOX.mark.script(KEY, 1, "dead", "boom", None), []) == (False, ["mark"])
 
 
 def test_a_release_with_its_note_is_one_trip() -> None:
-    assert bill(INBOX.release(KEY, "ann", None), [(1,)]) == (True, ["release"])
+    assert bill(INBOX.release.script(KEY, "ann"), [(1,)]) == (True, ["release"])
 
 
 def test_a_listing_is_one_trip_and_of_one_id_goes_by_the_key() -> None:
-    assert bill(INBOX.browse(InboxFilter(), None), []) == ([], ["browse"])
-    assert bill(INBOX.browse(InboxFilter(message_id="evt_1"), None), []) == ([], ["find"])
+    assert bill(INBOX.browse.script(InboxFilter()), []) == ([], ["browse"])
+    assert bill(INBOX.browse.script(InboxFilter(message_id="evt_1")), []) == ([], ["find"])

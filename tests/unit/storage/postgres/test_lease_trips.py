@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from mainspring.model.lease import Granted, Hold, Renewal, Renewed
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Row, Script, Statement, run
 
-LEASES = PostgresLeases(Names("mainspring"))
+LEASES = PostgresLeases(Names("mainspring"), Nowhere(), HandSet())
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 TTL = timedelta(seconds=30)
 
@@ -32,13 +33,13 @@ class Recorder:
 @pytest.mark.parametrize(
     ("script", "rows", "answer"),
     [
-        (LEASES.acquire("reports", "one", TTL, None), [(7, NOON, NOON + TTL)], Granted(7, NOON, NOON + TTL)),
-        (LEASES.acquire("reports", "one", TTL, None), [], None),
-        (LEASES.release("reports", 7, "one", None), [(7,)], True),
-        (LEASES.confirm("reports", 7, "one", None), [], False),
-        (LEASES.find("reports", None), [], None),
-        (LEASES.browse(None, 50, None), [], []),
-        (LEASES.revoke("reports", "ann", "stuck", None), [(1,)], True),
+        (LEASES.acquire.script("reports", "one", TTL), [(7, NOON, NOON + TTL)], Granted(7, NOON, NOON + TTL)),
+        (LEASES.acquire.script("reports", "one", TTL), [], None),
+        (LEASES.release.script("reports", 7, "one"), [(7,)], True),
+        (LEASES.confirm.script("reports", 7, "one"), [], False),
+        (LEASES.find.script("reports"), [], None),
+        (LEASES.browse.script(None, 50), [], []),
+        (LEASES.revoke.script("reports", "ann", "stuck"), [(1,)], True),
     ],
 )
 def test_every_operation_is_one_statement_by_itself(script: Script[Any], rows: Sequence[Row], answer: object) -> None:
@@ -54,7 +55,7 @@ def test_a_thousand_holds_are_renewed_in_one_trip() -> None:
     renewals = [Renewal(Hold(f"lease {number}", number, "one"), TTL) for number in range(1000)]
     recorder = Recorder([("lease 3", 3, "one", "lost"), ("lease 4", 4, "one", "busy")])
 
-    answered = run(recorder, LEASES.renew(renewals, None))
+    answered = run(recorder, LEASES.renew.script(renewals))
 
     lost, busy = Hold("lease 3", 3, "one"), Hold("lease 4", 4, "one")
     assert answered == Renewed(lost=frozenset({lost}), busy=frozenset({busy}))

@@ -16,6 +16,7 @@ from mainspring.model.standing import Declarer
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import Beat, Declaration
 from mainspring.storage.contract import Keyed
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.controls import PostgresControls
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
@@ -28,7 +29,8 @@ from mainspring.storage.walking import STRETCH
 NAMES = Names("mainspring")
 HOLD = timedelta(minutes=1)
 FAILURE = Failure("error", "boom")
-MAILBOX = PostgresMailbox(NAMES)
+MAILBOX = PostgresMailbox(NAMES, Nowhere(), HandSet())
+UPKEEP = PostgresUpkeep(NAMES, Nowhere(), HandSet())
 MESSAGE = UUID(int=1)
 
 
@@ -63,38 +65,38 @@ def test_publishing_any_batch_is_one_trip_and_one_more_where_some_id_was_known(c
     batch = drafts(count)
     rows = [(each.id,) for each in batch]
 
-    assert len(bill(MAILBOX.publish(batch, None), rows)) == 1
-    compared = bill(MAILBOX.publish(batch, None), rows[1:], [])[1]
+    assert len(bill(MAILBOX.publish.script(batch), rows)) == 1
+    compared = bill(MAILBOX.publish.script(batch), rows[1:], [])[1]
 
     assert compared.sql == NAMES.sql("publish_known")
     assert compared.args[:3] == ([0], [batch[0].id], ["topic.0"])
 
 
 def test_nothing_to_do_is_no_trip() -> None:
-    assert bill(MAILBOX.publish([], None)) == []
-    assert bill(MAILBOX.extend([], "node", HOLD, None)) == []
-    assert bill(MAILBOX.settle([], "node", None)) == []
+    assert bill(MAILBOX.publish.script([])) == []
+    assert bill(MAILBOX.extend.script([], "node", HOLD)) == []
+    assert bill(MAILBOX.settle.script([], "node")) == []
 
 
 def test_claiming_for_many_groups_is_one_trip() -> None:
     wants = [Want(f"group{place}", 100, ALL_LEVELS) for place in range(50)]
 
-    [statement] = bill(MAILBOX.claim(wants, "node", HOLD, None))
+    [statement] = bill(MAILBOX.claim.script(wants, "node", HOLD))
 
     assert [len(each) for each in statement.args[:5]] == [50, 50, 200, 200, 200]
 
 
 def test_reaping_and_asking_for_what_comes_next_are_one_trip_each() -> None:
-    assert len(bill(MAILBOX.reap(["a", "b"], "node", HOLD, None))) == 1
-    assert len(bill(MAILBOX.upcoming(["a", "b"], None), [(None,)])) == 1
+    assert len(bill(MAILBOX.reap.script(["a", "b"], "node", HOLD))) == 1
+    assert len(bill(MAILBOX.upcoming.script(["a", "b"]), [(None,)])) == 1
 
 
 def test_extending_any_batch_is_one_trip() -> None:
-    assert len(bill(MAILBOX.extend([Claim(seq, 1, MESSAGE) for seq in range(500)], "node", HOLD, None))) == 1
+    assert len(bill(MAILBOX.extend.script([Claim(seq, 1, MESSAGE) for seq in range(500)], "node", HOLD))) == 1
 
 
 def test_settling_successes_is_one_trip_in_the_order_of_their_rows() -> None:
-    [statement] = bill(MAILBOX.settle(list(reversed(settlements(DONE))), "node", None))
+    [statement] = bill(MAILBOX.settle.script(list(reversed(settlements(DONE))), "node"))
 
     assert statement.args[0] == list(range(500))
     assert statement.sql == NAMES.sql("settle_done")
@@ -111,22 +113,22 @@ def test_settling_a_mixed_batch_is_one_trip() -> None:
     ]
     batch = [Settlement(Claim(seq, 1, MESSAGE), verdict) for seq, verdict in enumerate(verdicts)]
 
-    [statement] = bill(MAILBOX.settle(batch, "node", None))
+    [statement] = bill(MAILBOX.settle.script(batch, "node"))
 
     assert statement.args[3] == ["done", "retry", "snooze", "release", "bury", "cancel"]
 
 
 def test_history_that_must_be_written_or_forgotten_takes_the_general_statement() -> None:
     for keep in ("all", "none"):
-        [statement] = bill(MAILBOX.settle(settlements(DONE, 3, keep), "node", None))
+        [statement] = bill(MAILBOX.settle.script(settlements(DONE, 3, keep), "node"))
         assert statement.sql == NAMES.sql("settle")
 
 
 def test_a_member_takes_the_general_statement_which_counts_its_end() -> None:
     plain = Settlement(Claim(1, 1, MESSAGE), DONE)
 
-    [alone] = bill(MAILBOX.settle([plain], "node", None))
-    [together] = bill(MAILBOX.settle([plain, Settlement(Claim(2, 1, MESSAGE), DONE, member=True)], "node", None))
+    [alone] = bill(MAILBOX.settle.script([plain], "node"))
+    [together] = bill(MAILBOX.settle.script([plain, Settlement(Claim(2, 1, MESSAGE), DONE, member=True)], "node"))
 
     assert (alone.sql, together.sql) == (NAMES.sql("settle_done"), NAMES.sql("settle"))
 
@@ -135,7 +137,7 @@ def test_plain_messages_pay_nothing_for_joins() -> None:
     assert "join_id" not in NAMES.sql("settle_done")
     assert "joint" not in NAMES.sql("settle_done")
     (one,) = drafts(1)
-    assert [each.sql for each in bill(MAILBOX.publish([one], None), [(one.id,)])] == [NAMES.sql("publish_one")]
+    assert [each.sql for each in bill(MAILBOX.publish.script([one]), [(one.id,)])] == [NAMES.sql("publish_one")]
 
 
 @pytest.mark.parametrize(("count", "trips"), [(1, 2), (1000, 2), (2001, 4)])
@@ -143,7 +145,7 @@ def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, tri
     members = drafts(count)
     answers = [[(each.id,) for each in members[start : start + 1000]] for start in range(0, count, 1000)]
 
-    statements = bill(MAILBOX.join(Join(UUID(int=7), drafts(1)[0]), members, None), *answers)
+    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), members), *answers)
 
     assert [each.sql for each in statements] == [NAMES.sql("publish")] * (trips - 1) + [NAMES.sql("joint_open")]
     assert isinstance(statements[0], Opening)
@@ -151,13 +153,13 @@ def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, tri
 
 
 def test_a_join_that_was_stored_already_is_not_stored_again() -> None:
-    statements = bill(MAILBOX.join(Join(UUID(int=7), drafts(1)[0]), drafts(3), None), [], [])
+    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), drafts(3)), [], [])
 
     assert [each.sql for each in statements] == [NAMES.sql("publish"), NAMES.sql("publish_known")]
 
 
 def test_a_row_that_is_locked_is_answered_in_the_same_trip() -> None:
-    settling = MAILBOX.settle(settlements(DONE, 3), "node", None)
+    settling = MAILBOX.settle.script(settlements(DONE, 3), "node")
 
     assert len(bill(settling, [(0, 1, MESSAGE, "gone"), (2, 1, MESSAGE, "busy")])) == 1
 
@@ -165,22 +167,21 @@ def test_a_row_that_is_locked_is_answered_in_the_same_trip() -> None:
 def test_cancelling_by_id_or_by_key_is_one_trip() -> None:
     answer = [(3, 0, False)]
 
-    assert len(bill(MAILBOX.cancel(uuid4(), "obsolete", None), answer)) == 1
-    assert len(bill(MAILBOX.cancel(Keyed("orders", "42"), "obsolete", None), answer)) == 1
+    assert len(bill(MAILBOX.cancel.script(uuid4(), "obsolete"), answer)) == 1
+    assert len(bill(MAILBOX.cancel.script(Keyed("orders", "42"), "obsolete"), answer)) == 1
 
 
 def test_a_declaration_that_changes_nothing_only_reads() -> None:
-    upkeep = PostgresUpkeep(NAMES)
     declared = Declaration("mail", "shop", ("orders.*", "orders.placed"), "shop:mail", {"timeout": "30s"})
     known = [("mail", "shop", "shop:mail", '{"timeout":"30s"}', 0, ["orders.*", "orders.placed"], True)]
 
-    statements = bill(upkeep.declare([declared], None), known)
+    statements = bill(UPKEEP.declare.script([declared]), known)
 
     assert [each.sql for each in statements] == [NAMES.sql("declared")]
 
 
 def test_a_new_declaration_is_written_as_one_transaction() -> None:
-    statements = bill(PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", ("orders.*",), "shop:mail")], None))
+    statements = bill(UPKEEP.declare.script([Declaration("mail", "shop", ("orders.*",), "shop:mail")]))
 
     assert [each.sql for each in statements] == [
         NAMES.sql(name)
@@ -194,8 +195,8 @@ def test_a_worker_that_declares_the_same_again_writes_at_most_that_it_does() -> 
     again = Declarer("shop/node", "1", again=True)
     known = ("mail", "shop", "shop:mail", "{}", 0, ["orders"])
 
-    lately = bill(PostgresUpkeep(NAMES).declare([declared], None, again), [(*known, True)])
-    long_ago = bill(PostgresUpkeep(NAMES).declare([declared], None, again), [(*known, False)])
+    lately = bill(UPKEEP.declare.script([declared], again), [(*known, True)])
+    long_ago = bill(UPKEEP.declare.script([declared], again), [(*known, False)])
 
     assert [each.sql for each in lately] == [NAMES.sql("declared")]
     assert [each.sql for each in long_ago] == [NAMES.sql("declared"), NAMES.sql("declare_seen")]
@@ -205,18 +206,20 @@ def test_a_group_of_another_app_is_refused_before_anything_is_written() -> None:
     recorder = Recorder([("mail", "other", "other:mail", "{}", 0, [], False)])
 
     with pytest.raises(Conflict, match="'other'"):
-        run(recorder, PostgresUpkeep(NAMES).declare([Declaration("mail", "shop", (), "shop:mail")], None))
+        run(
+            recorder,
+            UPKEEP.declare.script([Declaration("mail", "shop", (), "shop:mail")]),
+        )
 
     assert len(recorder.statements) == 1
 
 
 def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
-    upkeep = PostgresUpkeep(NAMES)
     beat = Beat("node", "shop", "host", 1, ("mail",), 0, "notify")
 
-    assert len(bill(upkeep.beat(beat, None), [(False,)])) == 1
-    assert len(bill(upkeep.farewell("node"))) == 1
-    assert len(bill(upkeep.reroute(100, None), [(0, 0, None)])) == 1
+    assert len(bill(UPKEEP.beat.script(beat), [(False,)])) == 1
+    assert len(bill(UPKEEP.farewell.script("node"))) == 1
+    assert len(bill(UPKEEP.reroute.script(100), [(0, 0, None)])) == 1
 
 
 def test_pruning_asks_only_for_what_may_be_removed() -> None:
@@ -224,7 +227,7 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         done=None, failures=None, dead=None, parked=None, audit=None, inbox=None, leases=None, cursors=None
     )
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None), [(0, False)], [], [], *[[(0,)]] * 4, [], [])
+    statements = bill(UPKEEP.prune.script(kept, 100), [(0, False)], [], [], *[[(0,)]] * 4, [], [])
 
     assert [each.sql for each in statements] == [
         NAMES.sql("prune_messages"),
@@ -240,7 +243,7 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
 
 
 def test_a_chore_alone_asks_for_nothing_else() -> None:
-    statements = bill(PostgresUpkeep(NAMES).prune(Retention(), 100, None, chore="inbox"), [(7,)])
+    statements = bill(UPKEEP.prune.script(Retention(), 100, chore="inbox"), [(7,)])
 
     assert [each.sql for each in statements] == [NAMES.sql("prune_inbox")]
 
@@ -251,7 +254,10 @@ def test_a_stretch_of_topics_says_where_to_go_on() -> None:
     there = [(f"orders.{number:04}", 2 * day if number < 3 else day) for number in range(STRETCH)]
 
     def prune(*answers: Sequence[Row]) -> Pruned:
-        return run(Recorder(there, *answers), PostgresUpkeep(NAMES).prune(kept, 100, None, None, "dead", "orders"))
+        return run(
+            Recorder(there, *answers),
+            UPKEEP.prune.script(kept, 100, None, "dead", "orders"),
+        )
 
     assert prune([(1,)], [(1,)], [(1,)]) == Pruned(dead=3, last="orders.0999")
     assert prune([(1,)], [(99,)]) == Pruned(dead=100, last="orders.0000")
@@ -263,7 +269,7 @@ def test_only_topics_with_something_over_are_pruned_one_by_one() -> None:
     kept = Retention(done=None, failures=None, dead=None, parked=None, topics={"orders.*": {"dead": day}})
     there = [("orders.new", day), ("orders.old", 2 * day), ("orders.older", 3 * day), ("users", 3 * day)]
 
-    statements = bill(PostgresUpkeep(NAMES).prune(kept, 100, None, "#"), there, [(30,)], [(70,)])
+    statements = bill(UPKEEP.prune.script(kept, 100, "#"), there, [(30,)], [(70,)])
 
     assert [(each.sql, *each.args) for each in statements] == [
         (NAMES.sql("topics_dead"), None, "", STRETCH),
@@ -273,26 +279,26 @@ def test_only_topics_with_something_over_are_pruned_one_by_one() -> None:
 
 
 def test_operators_pay_one_trip_and_a_replacement_is_a_transaction() -> None:
-    controls = PostgresControls(NAMES)
+    controls = PostgresControls(NAMES, Nowhere(), HandSet())
     draft = Draft(UUID(int=1), "orders", b"{}", group="mail")
 
-    assert len(bill(controls.pause("mail", "ann", "why", None))) == 1
-    assert len(bill(controls.resume("mail", "ann", None))) == 1
-    assert len(bill(controls.revive(DeadSelection(), "ann", 10, None), [(0,)])) == 1
-    assert len(bill(controls.discard(DeadSelection(), "ann", 10, None), [(0,)])) == 1
-    assert len(bill(controls.hasten(((UUID(int=1), "mail"),), "ann", None), [(0,)])) == 1
-    assert len(bill(controls.withdraw(((UUID(int=1), "mail"),), "ann", "why", None), [(0, 0)])) == 1
-    assert len(bill(controls.drain("node", "ann", "why", None))) == 1
-    statements = bill(controls.replace(uuid4(), "mail", "ann", draft, None), [(1,)])
+    assert len(bill(controls.pause.script("mail", "ann", "why"))) == 1
+    assert len(bill(controls.resume.script("mail", "ann"))) == 1
+    assert len(bill(controls.revive.script(DeadSelection(), "ann", 10), [(0,)])) == 1
+    assert len(bill(controls.discard.script(DeadSelection(), "ann", 10), [(0,)])) == 1
+    assert len(bill(controls.hasten.script(((UUID(int=1), "mail"),), "ann"), [(0,)])) == 1
+    assert len(bill(controls.withdraw.script(((UUID(int=1), "mail"),), "ann", "why"), [(0, 0)])) == 1
+    assert len(bill(controls.drain.script("node", "ann", "why"))) == 1
+    statements = bill(controls.replace.script(uuid4(), "mail", "ann", draft), [(1,)])
     assert [type(each) is Opening for each in statements] == [True, False]
 
 
 def test_a_page_is_looked_for_and_read() -> None:
-    ledger = PostgresLedger(NAMES)
+    ledger = PostgresLedger(NAMES, Nowhere(), HandSet())
 
-    plain = bill(ledger.browse(Filter(), None), [(3, 1, [3, 2, 1])], [])
-    rare = bill(ledger.browse(Filter(group="mail"), None), [(2, [2, 1])], [])
-    many = bill(ledger.browse(Filter(group="mail"), None), [(20_001, [])], [(0, None, [])])
+    plain = bill(ledger.browse.script(Filter()), [(3, 1, [3, 2, 1])], [])
+    rare = bill(ledger.browse.script(Filter(group="mail")), [(2, [2, 1])], [])
+    many = bill(ledger.browse.script(Filter(group="mail")), [(20_001, [])], [(0, None, [])])
 
     assert [each.sql for each in plain] == [NAMES.sql("walk_live"), NAMES.sql("browse_live")]
     assert [each.sql for each in rare] == [NAMES.sql("few_live"), NAMES.sql("browse_live")]
@@ -304,17 +310,17 @@ def test_a_walk_takes_longer_steps_and_ends_where_the_filter_says() -> None:
     for first, last in ((9_999, 9_500), (9_499, 7_500), (7_499, 7_000)):
         answers += [[(first - last + 1, last, [])]]
 
-    statements = bill(PostgresLedger(NAMES).browse(Filter(scan=3_000), None), *answers)
+    statements = bill(PostgresLedger(NAMES, Nowhere(), HandSet()).browse.script(Filter(scan=3_000)), *answers)
 
     walks = [each.args[:2] for each in statements if each.sql == NAMES.sql("walk_live")]
     assert walks == [(2**63 - 1, 500), (9_500, 2_000), (7_500, 500)]
 
 
 def test_a_group_is_said_to_be_retired_only_when_it_has_gone() -> None:
-    controls = PostgresControls(NAMES)
+    controls = PostgresControls(NAMES, Nowhere(), HandSet())
 
     # Two deliveries were seen, and settled by their holders before they could be dropped.
-    statements = bill(controls.retire("mail", "ann", 10, None), [(0, 2)], [(0, 0)])
+    statements = bill(controls.retire.script("mail", "ann", 10), [(0, 2)], [(0, 0)])
 
     assert len(statements) == 2
 
@@ -322,6 +328,8 @@ def test_a_group_is_said_to_be_retired_only_when_it_has_gone() -> None:
 def test_a_hand_set_clock_is_the_last_parameter() -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
-    [statement] = bill(MAILBOX.claim([Want("mail", 1, ALL_LEVELS)], "node", HOLD, noon))
+    mailbox = PostgresMailbox(NAMES, Nowhere(), HandSet(noon))
+
+    [statement] = bill(mailbox.claim.script([Want("mail", 1, ALL_LEVELS)], "node", HOLD))
 
     assert statement.args[-1] == noon

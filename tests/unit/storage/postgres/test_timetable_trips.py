@@ -12,14 +12,14 @@ from mainspring.model.join import follower_id
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Look, Move, Note, Occurrence, Schedule
 from mainspring.storage.continuations import written
-from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.script import Row, Script, Statement, run
 
 NAMES = Names("mainspring")
-TIMETABLE = PostgresTimetable(NAMES, PostgresMailbox(NAMES))
+TIMETABLE = PostgresTimetable(NAMES, Nowhere(), HandSet())
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ID = UUID(int=7)
 NOTHING = [(None, False, False, False)]
@@ -57,13 +57,13 @@ def firing(_due: Due, now: datetime) -> Move:
 
 
 def test_an_idle_look_is_one_trip_and_no_transaction() -> None:
-    assert bill(TIMETABLE.look("shop", firing, 10, (), None), NOTHING) == (Look(), ["peek"])
+    assert bill(TIMETABLE.look.script("shop", firing, 10, ()), NOTHING) == (Look(), ["peek"])
 
 
 def test_a_look_at_what_is_frozen_is_one_trip() -> None:
     frozen = [(timedelta(), False, True, False)]
 
-    assert bill(TIMETABLE.look("shop", firing, 10, (), None), frozen) == (
+    assert bill(TIMETABLE.look.script("shop", firing, 10, ()), frozen) == (
         Look(next_in=timedelta(), frozen=True),
         ["peek"],
     )
@@ -73,7 +73,7 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
     row = (*ROW, 1, 0, NOON)
 
     found, trips = bill(
-        TIMETABLE.look("shop", firing, 10, (), None), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
+        TIMETABLE.look.script("shop", firing, 10, ()), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
     )
 
     assert found == Look(fired=1, moved=1)
@@ -83,7 +83,7 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
 def test_while_something_waits_a_look_is_two_trips_and_no_transaction() -> None:
     waiting = [(timedelta(hours=1), True, False, False)]
 
-    found, trips = bill(TIMETABLE.look("shop", firing, 10, (), None), waiting, [(0,)])
+    found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), waiting, [(0,)])
 
     assert found == Look(next_in=timedelta(hours=1), waiting=True)
     assert trips == ["peek", "release"]
@@ -92,7 +92,7 @@ def test_while_something_waits_a_look_is_two_trips_and_no_transaction() -> None:
 def test_what_no_longer_waits_is_one_trip_more() -> None:
     waiting = [(None, True, False, False)]
 
-    found, trips = bill(TIMETABLE.look("shop", firing, 10, (), None), waiting, [(2,)], NOTHING)
+    found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), waiting, [(2,)], NOTHING)
 
     assert found == Look(released=2)
     assert trips == ["peek", "release", "peek"]
@@ -102,7 +102,7 @@ def test_however_many_runs_are_asked_to_stop_it_is_one_trip() -> None:
     row = (*ROW, 1, 999, NOON)
 
     found, trips = bill(
-        TIMETABLE.look("shop", lambda _due, now: Move(now, None, stop_running=True), 10, (), None),
+        TIMETABLE.look.script("shop", lambda _due, now: Move(now, None, stop_running=True), 10, ()),
         DUE, [row], [(1000, False, [])], [("nightly",)], [(0,)], NOTHING,
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_however_much_has_not_begun_a_pause_and_a_deletion_are_five_trips(ending
         return replace(known, paused_at=now) if known is not None and ending == "paused" else None
 
     _, trips = bill(
-        TIMETABLE.rewrite(["nightly"], how, Note("ann", ending), None), [(NOON, [], *ROW)], [], [(0, False, [])]
+        TIMETABLE.rewrite.script(["nightly"], how, Note("ann", ending)), [(NOON, [], *ROW)], [], [(0, False, [])]
     )
 
     assert trips == ["lock opens", "update" if ending == "paused" else "delete", "cancel", "note", "ring"]
@@ -125,7 +125,7 @@ def test_however_much_has_not_begun_a_pause_and_a_deletion_are_five_trips(ending
 def test_a_parked_occurrence_that_got_away_to_its_groups_is_looked_for_again() -> None:
     answers: list[Sequence[Row]] = [[(NOON, [], *ROW)], [], [(0, True, [])], [(0, False, [])]]
 
-    _, trips = bill(TIMETABLE.rewrite(["nightly"], lambda *_: None, None, None), *answers)
+    _, trips = bill(TIMETABLE.rewrite.script(["nightly"], lambda *_: None, None), *answers)
 
     assert trips == ["lock opens", "delete", "cancel", "cancel", "ring"]
 
@@ -133,8 +133,10 @@ def test_a_parked_occurrence_that_got_away_to_its_groups_is_looked_for_again() -
 def test_what_is_entered_to_wait_rings_for_everybody_and_what_starts_at_once_does_not() -> None:
     draft = Draft(ID, "a", b"", schedule="nightly")
 
-    _, waits = bill(TIMETABLE.enter([Occurrence(draft, NEVER)], Note("ann", "backfill"), None), [], [(ID,)], [], [(0,)])
-    _, starts = bill(TIMETABLE.enter([Occurrence(draft)], Note("ann", "trigger"), None), [], [(ID,)], [(0,)])
+    _, waits = bill(
+        TIMETABLE.enter.script([Occurrence(draft, NEVER)], Note("ann", "backfill")), [], [(ID,)], [], [(0,)]
+    )
+    _, starts = bill(TIMETABLE.enter.script([Occurrence(draft)], Note("ann", "trigger")), [], [(ID,)], [(0,)])
 
     assert waits == ["note opens", "publish", "later", "release", "ring"]
     assert starts == ["note opens", "publish", "release"]
@@ -144,9 +146,9 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
     ended = [(None, False, False, True)]
     then = Draft(UUID(int=1), "b", b"", group="boss")
 
-    none_complete = bill(TIMETABLE.look("shop", firing, 10, (), None), ended, [], NOTHING)
+    none_complete = bill(TIMETABLE.look.script("shop", firing, 10, ()), ended, [], NOTHING)
     one_complete = bill(
-        TIMETABLE.look("shop", firing, 10, (), None),
+        TIMETABLE.look.script("shop", firing, 10, ()),
         ended,
         [(ID, written(then), None, 3, 0)],
         [(follower_id(ID),)],
@@ -160,7 +162,7 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
 
 
 def test_who_lost_the_row_publishes_nothing() -> None:
-    found, trips = bill(TIMETABLE.look("shop", firing, 10, (), None), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
+    found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
 
     assert found == Look()
     assert trips == ["peek", "due opens", "move", "release", "peek"]
@@ -169,7 +171,7 @@ def test_who_lost_the_row_publishes_nothing() -> None:
 def test_rows_that_stay_as_they_are_cost_one_trip() -> None:
     locked: list[tuple[object, ...]] = [(NOON, [], *ROW)]
 
-    answer, trips = bill(TIMETABLE.rewrite(["nightly"], lambda _name, known, _now: known, None, None), locked)
+    answer, trips = bill(TIMETABLE.rewrite.script(["nightly"], lambda _name, known, _now: known, None), locked)
 
     assert [row.name for row in answer] == ["nightly"]
     assert trips == ["lock opens"]
@@ -179,7 +181,7 @@ def test_rows_are_added_in_the_order_of_their_names_however_they_are_named() -> 
     recorder = Recorder([(NOON, [], None)], [("a",), ("b",)])
     rows = {name: Schedule(name, "shop", "code", {}, NOON, NOON, NOON) for name in ("b", "a")}
 
-    run(recorder, TIMETABLE.rewrite(["b", "a"], lambda name, _known, _now: rows[name], Note("ann", "edit"), None))
+    run(recorder, TIMETABLE.rewrite.script(["b", "a"], lambda name, _known, _now: rows[name], Note("ann", "edit")))
 
     assert [each.sql for each in recorder.statements] == [
         NAMES.sql(f"timetable_{name}") for name in ("lock", "insert", "note", "ring")

@@ -9,13 +9,14 @@ import pytest
 
 from mainspring.model.message import Draft, Receipt
 from mainspring.model.unique import Likeness
+from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Row, Statement, run
 
 NAMES = Names("mainspring")
-MAILBOX = PostgresMailbox(NAMES)
+MAILBOX = PostgresMailbox(NAMES, Nowhere(), HandSet())
 EARLIER = UUID(int=7)
 
 
@@ -34,7 +35,7 @@ class Recorder:
 def bill(likeness: Likeness, *answers: Any) -> tuple[Draft, Receipt, list[str]]:
     draft = Draft(uuid4(), "orders.placed", b"{}")
     recorder = Recorder(*answers)
-    receipt = run(recorder, MAILBOX.publish_unique(draft, likeness, None))
+    receipt = run(recorder, MAILBOX.publish_unique.script(draft, likeness))
     assert [isinstance(each, Opening) for each in recorder.statements] == [True, *[False] * len(answers[1:])]
     return draft, receipt, [each.sql for each in recorder.statements]
 

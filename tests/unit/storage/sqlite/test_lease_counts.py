@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from mainspring.model.lease import Hold, Renewal
+from mainspring.storage.operation import Nowhere
 from mainspring.storage.script import Row, Script, Statement, run
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.leases import SqliteLeases
@@ -12,7 +13,7 @@ from mainspring.storage.sqlite.leases import SqliteLeases
 TTL = timedelta(seconds=30)
 HOST = 1_900_000_000_000_000
 SQL = Dialect("mainspring", host=lambda: HOST)
-LEASES = SqliteLeases(SQL)
+LEASES = SqliteLeases(SQL, Nowhere())
 NAMES = (
     *("lease_held", "lease_count", "lease_take", "lease_renew", "lease_release", "lease_browse"),
     *("clock_read", "clock_mark", "audit_note"),
@@ -39,19 +40,19 @@ def bill(script: Script[Any], **answers: Sequence[Row]) -> list[str]:
 
 
 def test_whoever_is_refused_has_only_read() -> None:
-    asked = bill(LEASES.acquire("reports", "two", TTL, None), lease_held=[(7, "one", HOST)])
+    asked = bill(LEASES.acquire.script("reports", "two", TTL), lease_held=[(7, "one", HOST)])
 
     assert asked == ["clock_read", "lease_held"]
 
 
 def test_acquiring_counts_the_epoch_and_takes_the_row() -> None:
-    asked = bill(LEASES.acquire("reports", "one", TTL, None))
+    asked = bill(LEASES.acquire.script("reports", "one", TTL))
 
     assert asked == ["clock_read", "lease_held", "clock_mark", "lease_count", "lease_take"]
 
 
 def test_acquiring_again_counts_no_epoch() -> None:
-    asked = bill(LEASES.acquire("reports", "one", TTL, None), lease_held=[(7, "one", HOST)])
+    asked = bill(LEASES.acquire.script("reports", "one", TTL), lease_held=[(7, "one", HOST)])
 
     assert asked == ["clock_read", "lease_held", "clock_mark", "lease_take"]
 
@@ -59,18 +60,18 @@ def test_acquiring_again_counts_no_epoch() -> None:
 def test_renewing_is_a_statement_per_hold_in_one_transaction() -> None:
     renewals = [Renewal(Hold("a", 1, "one"), TTL), Renewal(Hold("b", 2, "one"), TTL)]
 
-    assert bill(LEASES.renew(renewals, None)) == ["clock_mark", "clock_read", "lease_renew", "lease_renew"]
+    assert bill(LEASES.renew.script(renewals)) == ["clock_mark", "clock_read", "lease_renew", "lease_renew"]
 
 
 def test_confirming_takes_the_write_lock_first() -> None:
     # A read before it could not be raised to a write when somebody else has written since.
-    assert bill(LEASES.confirm("reports", 7, "one", None)) == ["clock_mark", "clock_read", "lease_held"]
+    assert bill(LEASES.confirm.script("reports", 7, "one")) == ["clock_mark", "clock_read", "lease_held"]
 
 
 def test_releasing_is_one_statement_and_revoking_writes_it_down() -> None:
     held = [(7, "one", HOST)]
 
-    assert bill(LEASES.release("reports", 7, "one", None)) == ["clock_mark", "clock_read", "lease_release"]
-    assert bill(LEASES.revoke("reports", "ann", "", None), lease_held=held) == [
+    assert bill(LEASES.release.script("reports", 7, "one")) == ["clock_mark", "clock_read", "lease_release"]
+    assert bill(LEASES.revoke.script("reports", "ann", ""), lease_held=held) == [
         *("clock_mark", "clock_read", "lease_held", "lease_release", "audit_note"),
     ]

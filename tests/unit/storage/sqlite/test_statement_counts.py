@@ -9,6 +9,7 @@ import pytest
 from mainspring.model.message import ALL_LEVELS, Claim, Draft, Want
 from mainspring.model.retention import Rerouted
 from mainspring.model.verdict import DONE, Done, Failure, Release, Retry, Settlement, Verdict
+from mainspring.storage.operation import Nowhere
 from mainspring.storage.script import Row
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
@@ -28,7 +29,7 @@ def sql() -> Dialect:
 
 @pytest.fixture
 def mailbox(sql: Dialect) -> SqliteMailbox:
-    return SqliteMailbox(sql)
+    return SqliteMailbox(sql, Nowhere())
 
 
 def drafts(count: int) -> list[Draft]:
@@ -47,7 +48,7 @@ def test_a_batch_is_published_in_a_few_inserts(mailbox: SqliteMailbox, messages:
     }
     connection = Counting(answers)
 
-    published = drive(connection, mailbox.publish(batch, None))
+    published = drive(connection, mailbox.publish.script(batch))
 
     assert connection.asked == [
         "clock_mark",
@@ -62,7 +63,7 @@ def test_a_batch_is_published_in_a_few_inserts(mailbox: SqliteMailbox, messages:
 def test_one_message_is_published_in_two_statements(mailbox: SqliteMailbox) -> None:
     connection = Counting({"publish_one": [(NOON, NOON, 1)], "publish_copies": ()})
 
-    published = drive(connection, mailbox.publish(drafts(1), None))
+    published = drive(connection, mailbox.publish.script(drafts(1)))
 
     assert connection.asked == ["publish_one", "publish_copies"]
     assert len(published.stored) == 1
@@ -71,7 +72,7 @@ def test_one_message_is_published_in_two_statements(mailbox: SqliteMailbox) -> N
 def test_the_clock_is_marked_when_it_is_behind(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "publish_one": [(NOON, NOON - 100_001, 0)], "publish_parked": ()})
 
-    drive(connection, mailbox.publish(drafts(1), None))
+    drive(connection, mailbox.publish.script(drafts(1)))
 
     assert connection.asked == ["publish_one", "clock_mark", "publish_parked"]
 
@@ -80,7 +81,7 @@ def test_where_patterns_are_to_be_asked_one_message_takes_four(mailbox: SqliteMa
     answers = {"publish_begin_one": [(NOON, 0, MAILER)], "publish_message_one": (), "publish_delivery": ()}
     connection = Counting({"publish_one": (), **answers})
 
-    published = drive(connection, mailbox.publish(drafts(1), None))
+    published = drive(connection, mailbox.publish.script(drafts(1)))
 
     assert connection.asked == ["publish_one", "publish_begin_one", "publish_message_one", "publish_delivery"]
     assert len(published.stored) == 1
@@ -89,7 +90,7 @@ def test_where_patterns_are_to_be_asked_one_message_takes_four(mailbox: SqliteMa
 def test_publishing_one_duplicate_writes_nothing(mailbox: SqliteMailbox) -> None:
     connection = Counting({"publish_one": (), "publish_begin_one": [(NOON, 1, MAILER)], "publish_known": ()})
 
-    published = drive(connection, mailbox.publish(drafts(1), None))
+    published = drive(connection, mailbox.publish.script(drafts(1)))
 
     assert connection.asked == ["publish_one", "publish_begin_one", "publish_known"]
     assert published.stored == frozenset()
@@ -99,7 +100,7 @@ def test_publishing_duplicates_writes_no_delivery(mailbox: SqliteMailbox) -> Non
     routes = [("orders.placed", "mailer")]
     connection = Counting({**CLOCK, "publish_routes": routes, "publish_message": (), "publish_known": ()})
 
-    published = drive(connection, mailbox.publish(drafts(4), None))
+    published = drive(connection, mailbox.publish.script(drafts(4)))
 
     assert connection.asked == ["clock_mark", "clock_read", "publish_routes", "publish_message", "publish_known"]
     assert published.stored == frozenset()
@@ -110,8 +111,8 @@ def test_publishing_straight_to_a_group_reads_no_subscriptions(mailbox: SqliteMa
     first = Counting({"publish_one": [(NOON, NOON, 1)], "publish_delivery": ()})
     both = Counting({**CLOCK, "publish_message": [(one.id.bytes,)], "publish_delivery": (), "publish_known": ()})
 
-    drive(first, mailbox.publish([one], None))
-    drive(both, mailbox.publish([one, other], None))
+    drive(first, mailbox.publish.script([one]))
+    drive(both, mailbox.publish.script([one, other]))
 
     assert first.asked == ["publish_one", "publish_delivery"]
     assert both.asked == ["clock_mark", "clock_read", *["publish_message"] * 2, "publish_delivery", "publish_known"]
@@ -120,9 +121,9 @@ def test_publishing_straight_to_a_group_reads_no_subscriptions(mailbox: SqliteMa
 @pytest.mark.parametrize("operation", ["publish", "settle", "cancel"])
 def test_what_may_join_a_callers_transaction_takes_the_write_lock_first(mailbox: SqliteMailbox, operation: str) -> None:
     scripts = {
-        "publish": mailbox.publish(drafts(1), None),
-        "settle": mailbox.settle([Settlement(Claim(1, 1, MESSAGE), DONE)], "worker", None),
-        "cancel": mailbox.cancel(uuid4(), "not needed", None),
+        "publish": mailbox.publish.script(drafts(1)),
+        "settle": mailbox.settle.script([Settlement(Claim(1, 1, MESSAGE), DONE)], "worker"),
+        "cancel": mailbox.cancel.script(uuid4(), "not needed"),
     }
 
     first = next(scripts[operation])
@@ -133,7 +134,7 @@ def test_what_may_join_a_callers_transaction_takes_the_write_lock_first(mailbox:
 def test_a_claim_that_finds_nothing_only_reads(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "paused": (), "claim_scan": ()})
 
-    claimed = drive(connection, mailbox.claim([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD, None))
+    claimed = drive(connection, mailbox.claim.script([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD))
 
     assert claimed == []
     assert connection.asked == ["clock_read", "paused", *["claim_scan"] * 4]
@@ -142,7 +143,7 @@ def test_a_claim_that_finds_nothing_only_reads(mailbox: SqliteMailbox) -> None:
 def test_a_full_claim_costs_one_scan_and_one_update(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "paused": (), "claim_scan": [row(1), row(2)], "claim_hold": ()})
 
-    claimed = drive(connection, mailbox.claim([Want("mailer", 2, ALL_LEVELS)], "worker", HOLD, None))
+    claimed = drive(connection, mailbox.claim.script([Want("mailer", 2, ALL_LEVELS)], "worker", HOLD))
 
     assert [delivery.claim for delivery in claimed] == [Claim(1, 8, UUID(int=1)), Claim(2, 8, UUID(int=2))]
     assert connection.asked == ["clock_read", "paused", "claim_scan", "clock_mark", "claim_hold"]
@@ -151,7 +152,7 @@ def test_a_full_claim_costs_one_scan_and_one_update(mailbox: SqliteMailbox) -> N
 def test_a_paused_group_is_not_scanned(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "paused": [("mailer",)]})
 
-    drive(connection, mailbox.claim([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD, None))
+    drive(connection, mailbox.claim.script([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD))
 
     assert connection.asked == ["clock_read", "paused"]
 
@@ -167,7 +168,7 @@ def test_plain_successes_settle_in_three_statements_however_many(mailbox: Sqlite
     connection = Counting(answers)
 
     settled = drive(
-        connection, mailbox.settle([Settlement(Claim(seq, 1, MESSAGE), DONE) for seq in range(count)], "worker", None)
+        connection, mailbox.settle.script([Settlement(Claim(seq, 1, MESSAGE), DONE) for seq in range(count)], "worker")
     )
 
     assert not settled.lost
@@ -185,7 +186,7 @@ def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> Non
 
     drive(
         connection,
-        mailbox.settle([Settlement(Claim(seq, 1, MESSAGE), DONE, member=True) for seq in range(10)], "worker", None),
+        mailbox.settle.script([Settlement(Claim(seq, 1, MESSAGE), DONE, member=True) for seq in range(10)], "worker"),
     )
 
     assert connection.asked[3:] == ["delivery_delete", "ended_enlist", "joint_count", "joint_count"]
@@ -202,7 +203,7 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
     connection = Counting(answers)
     settlements = [Settlement(Claim(seq, 1, MESSAGE), verdict, "all") for seq, verdict in enumerate(verdicts)]
 
-    drive(connection, mailbox.settle(settlements, "worker", None))
+    drive(connection, mailbox.settle.script(settlements, "worker"))
 
     assert connection.asked[3:] == [
         *("settle_run", "settle_back"),
@@ -224,7 +225,7 @@ def test_what_is_handed_back_due_rings_the_bell_once(mailbox: SqliteMailbox) -> 
     connection = Counting(answers)
 
     drive(
-        connection, mailbox.settle([Settlement(Claim(seq, 1, MESSAGE), Release()) for seq in range(2)], "worker", None)
+        connection, mailbox.settle.script([Settlement(Claim(seq, 1, MESSAGE), Release()) for seq in range(2)], "worker")
     )
 
     assert connection.asked[3:] == ["settle_back", "settle_back", "bell_ring"]
@@ -233,9 +234,9 @@ def test_what_is_handed_back_due_rings_the_bell_once(mailbox: SqliteMailbox) -> 
 def test_nothing_to_do_costs_nothing(mailbox: SqliteMailbox) -> None:
     connection = Counting({})
 
-    drive(connection, mailbox.publish([], None))
-    drive(connection, mailbox.settle([], "worker", None))
-    drive(connection, mailbox.extend([], "worker", HOLD, None))
+    drive(connection, mailbox.publish.script([]))
+    drive(connection, mailbox.settle.script([], "worker"))
+    drive(connection, mailbox.extend.script([], "worker", HOLD))
 
     assert connection.asked == []
 
@@ -243,7 +244,7 @@ def test_nothing_to_do_costs_nothing(mailbox: SqliteMailbox) -> None:
 def test_rerouting_nothing_costs_two_statements(sql: Dialect) -> None:
     connection = Counting({"reroute_named": (), "reroute_topics": ()})
 
-    assert drive(connection, SqliteUpkeep(sql).reroute(100, None)) == Rerouted()
+    assert drive(connection, SqliteUpkeep(sql, Nowhere()).reroute.script(100)) == Rerouted()
 
     assert connection.asked == ["reroute_named", "reroute_topics"]
 
@@ -252,7 +253,7 @@ def test_the_prefix_is_in_every_statement() -> None:
     draft = drafts(1)[0]
     connection = Counting({"publish_begin_one": [(NOON, 0, "[]")]}, prefix="shop")
 
-    drive(connection, SqliteMailbox(Dialect("shop", lambda: NOON)).publish([draft], None))
+    drive(connection, SqliteMailbox(Dialect("shop", lambda: NOON), Nowhere()).publish.script([draft]))
 
     assert all("shop_" in statement.sql for statement in connection.statements)
     assert not any("mainspring" in statement.sql for statement in connection.statements)

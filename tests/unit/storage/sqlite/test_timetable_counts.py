@@ -8,14 +8,14 @@ import pytest
 
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Look, Move, Occurrence, Schedule
+from mainspring.storage.operation import Nowhere
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.timetable import SqliteTimetable
 from mainspring.storage.sqlite.values import micros
 from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
 
 SQL = Dialect("mainspring", lambda: NOON)
-TIMETABLE = SqliteTimetable(SQL, SqliteMailbox(SQL))
+TIMETABLE = SqliteTimetable(SQL, Nowhere())
 ID = UUID(int=7)
 CLOCK = {"clock_read": [(NOON,)], "clock_mark": ()}
 ROW = ("nightly", "shop", "code", "{}", NOON, NOON, NOON, NOON, "{}", "{}", 0, 0, None, None, None, None, 0, 0, 0, 0, 0)
@@ -28,14 +28,14 @@ def firing(_due: Due, now: datetime) -> Move:
 def test_an_idle_look_is_two_reads() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(None, 0, 0, 0)]})
 
-    assert drive(connection, TIMETABLE.look("shop", firing, 10, (), None)) == Look()
+    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == Look()
     assert connection.asked == ["clock_read", "timetable_peek"]
 
 
 def test_what_has_changed_meanwhile_publishes_nothing() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(NOON, 0, 0, 0)], "timetable_due": [ROW], "timetable_move": ()})
 
-    found = drive(connection, TIMETABLE.look("shop", firing, 10, (), None))
+    found = drive(connection, TIMETABLE.look.script("shop", firing, 10, ()))
 
     assert (found.fired, found.moved) == (0, 0)
     assert connection.asked == [
@@ -51,7 +51,7 @@ def test_what_has_changed_meanwhile_publishes_nothing() -> None:
 def test_while_something_waits_a_look_is_three_reads() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(None, 1, 0, 0)], "timetable_waiting": ()})
 
-    assert drive(connection, TIMETABLE.look("shop", firing, 10, (), None)) == Look(waiting=True)
+    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == Look(waiting=True)
     assert connection.asked == ["clock_read", "timetable_peek", "timetable_waiting"]
 
 
@@ -72,7 +72,7 @@ def test_however_much_has_not_begun_a_pause_and_a_deletion_are_as_many_statement
         }
     )
 
-    drive(connection, TIMETABLE.rewrite(["nightly"], how, None, None))
+    drive(connection, TIMETABLE.rewrite.script(["nightly"], how, None))
 
     assert connection.asked[-9:] == [
         ending, "timetable_unfinished", "timetable_parked", *statements, "bell_ring",

@@ -5,12 +5,13 @@ from uuid import UUID, uuid4
 
 from mainspring.model.message import Draft, Receipt
 from mainspring.model.unique import Likeness
+from mainspring.storage.operation import Nowhere
 from mainspring.storage.script import Row
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
 
-MAILBOX = SqliteMailbox(Dialect("mainspring", lambda: NOON))
+MAILBOX = SqliteMailbox(Dialect("mainspring", lambda: NOON), Nowhere())
 EARLIER = UUID(int=7)
 NOTHING = (0, None, None, 0, 0, 0, None)
 WAITING = (0, EARLIER.bytes, NOON, 0, 1, 0, 1)
@@ -29,7 +30,7 @@ def bill(likeness: Likeness, looked: Row, **answers: Sequence[Row]) -> tuple[Dra
         **dict.fromkeys(("delivery_delete", "ended_enlist"), ()),
     }
     connection = Counting({**asked, **answers})
-    receipt = drive(connection, MAILBOX.publish_unique(draft, likeness, None))
+    receipt = drive(connection, MAILBOX.publish_unique.script(draft, likeness))
     return draft, receipt, connection.asked
 
 

@@ -1,6 +1,5 @@
--- $1 seqs, $2 limit; $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 prefix of topics,
--- $10 fingerprint, $11 text as searchable() has it: each may be null. Columns in the order of model.views.DeliveryView,
--- newest first.
+-- $1 seqs, $2 limit; $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 fingerprint, $10 text as
+-- searchable() has it: each may be null. Columns in the order of model.views.DeliveryView, newest first.
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
     d.scheduled_for, d.published_at, NULL::text, false, d.buried_at, d.error
@@ -12,14 +11,10 @@ WHERE ($3::text IS NULL OR d.group_name = $3)
   AND ($6::text IS NULL OR position(lower($6) IN lower(d.error)) > 0)
   AND ($7::timestamptz IS NULL OR d.published_at >= $7)
   AND ($8::timestamptz IS NULL OR d.published_at < $8)
+  AND ($9::text IS NULL OR d.fingerprint = $9)
   AND (
-      $9::text IS NULL
-      OR (starts_with(d.topic, $9) AND strpos(substr(d.topic, length($9) + 1), '/') = 0)
-  )
-  AND ($10::text IS NULL OR d.fingerprint = $10)
-  AND (
-      $11::text IS NULL
-      OR (SELECT position($11 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = d.message_id)
+      $10::text IS NULL
+      OR (SELECT position($10 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = d.message_id)
   )
 ORDER BY s.seq DESC
 LIMIT $2

@@ -1,5 +1,5 @@
--- $1 seqs, $2 limit; $3 topic, $4 key, $5 since, $6 until, $7 prefix of topics, $8 text as searchable() has it: each may be
--- null. Columns in the order of model.views.DeliveryView, newest first.
+-- $1 seqs, $2 limit; $3 topic, $4 key, $5 since, $6 until, $7 text as searchable() has it: each may be null. Columns in
+-- the order of model.views.DeliveryView, newest first.
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
     NULL::text, false, NULL::timestamptz, NULL::text
@@ -11,11 +11,7 @@ WHERE ($3::text IS NULL OR p.topic = $3)
   AND ($6::timestamptz IS NULL OR p.published_at < $6)
   AND (
       $7::text IS NULL
-      OR (starts_with(p.topic, $7) AND strpos(substr(p.topic, length($7) + 1), '/') = 0)
-  )
-  AND (
-      $8::text IS NULL
-      OR (SELECT position($8 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = p.message_id)
+      OR (SELECT position($7 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = p.message_id)
   )
 ORDER BY s.seq DESC
 LIMIT $2

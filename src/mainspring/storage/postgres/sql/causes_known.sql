@@ -1,35 +1,28 @@
--- $1 prefix of groups, $2 group: each may be null; $3 how many steps. Groups and fingerprints, and whether they are ours.
+-- $1 group, may be null; $2 how many steps. Groups and fingerprints, from one to the next by the index.
 --
--- From one cause to the next by the index, and over a group of somebody else's in one step: a fingerprint is of hex digits,
--- and none comes after a tilde. Bounds are written as rows, so that only that index will do, also for a plan that was made
--- while the table was small.
-WITH RECURSIVE cause (group_name, fingerprint, ours, step) AS (
-    (
-        SELECT
-            d.group_name, d.fingerprint,
-            ($2::text IS NULL OR d.group_name = $2)
-            AND starts_with(d.group_name, coalesce($1::text, ''))
-            AND ($1 IS NULL OR strpos(substr(d.group_name, length($1) + 1), '/') = 0),
-            1
+-- Bounds are written as rows, so that only that index will do, also for a plan that was made while the table was small. A
+-- row is found before it is asked whose it is, so that nothing is read of a group that has no more.
+WITH RECURSIVE cause (group_name, fingerprint, step) AS (
+    SELECT d.group_name, d.fingerprint, 1
+    FROM (
+        SELECT d.group_name, d.fingerprint
         FROM mainspring.dead AS d
-        WHERE (d.group_name, d.fingerprint) >= (coalesce($2, $1, ''), '')
+        WHERE (d.group_name, d.fingerprint) >= (coalesce($1::text, ''), '')
         ORDER BY d.group_name, d.fingerprint
         LIMIT 1
-    )
+    ) AS d
+    WHERE $1 IS NULL OR d.group_name = $1
     UNION ALL
-    SELECT
-        d.group_name, d.fingerprint, $1 IS NULL OR strpos(substr(d.group_name, length($1) + 1), '/') = 0, cause.step + 1
+    SELECT d.group_name, d.fingerprint, cause.step + 1
     FROM cause
     CROSS JOIN LATERAL (
         SELECT d.group_name, d.fingerprint
         FROM mainspring.dead AS d
-        WHERE (d.group_name, d.fingerprint)
-            > (cause.group_name, CASE WHEN cause.ours THEN cause.fingerprint ELSE '~' END)
+        WHERE (d.group_name, d.fingerprint) > (cause.group_name, cause.fingerprint)
         ORDER BY d.group_name, d.fingerprint
         LIMIT 1
     ) AS d
-    WHERE cause.step < $3
-      AND ($2 IS NULL OR d.group_name = $2)
-      AND starts_with(d.group_name, coalesce($1, ''))
+    WHERE cause.step < $2
+      AND ($1 IS NULL OR d.group_name = $1)
 )
-SELECT cause.group_name, cause.fingerprint, cause.ours FROM cause
+SELECT cause.group_name, cause.fingerprint FROM cause

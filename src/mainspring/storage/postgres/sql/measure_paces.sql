@@ -1,7 +1,7 @@
--- $1 span in seconds, $2 how far back from the present span, $3 prefix of groups, $4 now. Rows as in measure_read.sql,
--- with a group instead of a time.
+-- $1 span in seconds, $2 how far back from the present span, $3 now. Rows as in measure_read.sql, with a group
+-- instead of a time.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+    SELECT coalesce($3::timestamptz, statement_timestamp()) AS now
 ),
 since AS MATERIALIZED (
     SELECT to_timestamp(floor(extract(epoch FROM clock.now) / $1::integer) * $1::integer) - $2::interval AS at FROM clock
@@ -18,9 +18,7 @@ both_tables AS (
 counted AS (
     SELECT m.group_name, m.what, m.bin, sum(m.count)::bigint AS count
     FROM both_tables AS m
-    WHERE starts_with(m.group_name, $3::text)
-      AND length(m.group_name) > length($3::text)
-      AND strpos(substr(m.group_name, length($3::text) + 1), '/') = 0
+    WHERE m.group_name <> ''
     GROUP BY m.group_name, m.what, m.bin
 )
 SELECT clock.now, counted.group_name, counted.what, counted.bin, counted.count

@@ -1,4 +1,4 @@
--- $1 span in seconds, $2 how far back from the present span, $3 the group, or the prefix of all; $4 now.
+-- $1 span in seconds, $2 how far back from the present span, $3 the group, empty for all together; $4 now.
 -- Every row begins with the time it was read at; where nothing was counted there is one row, with nothing else.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($4::timestamptz, statement_timestamp()) AS now

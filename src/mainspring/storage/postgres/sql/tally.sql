@@ -1,8 +1,8 @@
--- $1 cap, $2 now, $3 prefix of the topics whose parked messages count: may be null. A row per group (name null when there
--- is none): (now, parked, expired parked, name, scheduled, ready, running, lapsed, dead, oldest ready, handled, failed).
+-- $1 cap, $2 now. A row per group (name null when there is none): (now, parked, expired parked, name, scheduled, ready,
+-- running, lapsed, dead, oldest ready, handled, failed).
 --
--- Names are found by hopping from one to the next in an index; every count stops at the cap. So the price is
--- that of groups times cap, however many rows there are.
+-- Names are found by hopping from one to the next in an index; every count stops at the cap. So the price is that of
+-- groups times cap, however many rows there are.
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, statement_timestamp()) AS now
 ),
@@ -49,21 +49,7 @@ worked AS MATERIALIZED (
 )
 SELECT
     clock.now,
-    (
-        SELECT count(*) FROM (
-            SELECT FROM mainspring.parked AS p
-            WHERE coalesce($3::text, '') = '' AND ($3::text IS NULL OR strpos(p.topic, '/') = 0)
-            LIMIT $1
-        ) AS capped
-    )
-    + (
-        -- What follows a slash in order is a nought: so a namespace is one range of the index.
-        SELECT count(*) FROM (
-            SELECT FROM mainspring.parked AS p
-            WHERE $3::text <> '' AND p.topic >= $3::text AND p.topic < left($3::text, -1) || '0'
-            LIMIT $1
-        ) AS capped
-    ),
+    (SELECT count(*) FROM (SELECT FROM mainspring.parked LIMIT $1) AS capped),
     coalesce((SELECT c.value FROM mainspring.counter AS c WHERE c.name = 'expired_parked'), 0),
     named.name,
     (

@@ -1,7 +1,7 @@
--- $1 before, $2 how many; $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 prefix of topics, $10
--- fingerprint: each may be null but the group and the fingerprint. One row: how many were looked at, the last of them, and
--- which are worth another look. Written so that only the index in this order will do, also for a plan that was made while
--- the table was small.
+-- $1 before, $2 how many; $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 fingerprint: each
+-- may be null but the group and the fingerprint. One row: how many were looked at, the last of them, and which are
+-- worth another look. Written so that only the index in this order will do, also for a plan that was made while the
+-- table was small.
 SELECT count(*), min(w.seq), coalesce(array_agg(w.seq) FILTER (WHERE w.hit), '{}')
 FROM (
     SELECT
@@ -12,14 +12,10 @@ FROM (
         AND ($6::text IS NULL OR position(lower($6) IN lower(d.error)) > 0)
         AND ($7::timestamptz IS NULL OR d.published_at >= $7)
         AND ($8::timestamptz IS NULL OR d.published_at < $8)
-        AND (
-            $9::text IS NULL
-            OR (starts_with(d.topic, $9) AND strpos(substr(d.topic, length($9) + 1), '/') = 0)
-        )
-        AND ($10::text IS NULL OR d.fingerprint = $10) AS hit
+        AND ($9::text IS NULL OR d.fingerprint = $9) AS hit
     FROM mainspring.dead AS d
-    WHERE (d.group_name, d.fingerprint, d.seq) < ($3, $10, $1)
-      AND (d.group_name, d.fingerprint) >= ($3, $10)
+    WHERE (d.group_name, d.fingerprint, d.seq) < ($3, $9, $1)
+      AND (d.group_name, d.fingerprint) >= ($3, $9)
     ORDER BY d.group_name DESC, d.fingerprint DESC, d.seq DESC
     LIMIT $2
 ) AS w

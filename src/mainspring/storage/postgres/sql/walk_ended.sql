@@ -1,5 +1,5 @@
--- $1 before, $2 how many; $3 status, $4 group, $5 topic, $6 text of the error, $7 prefix of topics: each but the status may
--- be null. One row: how many were looked at, the last of them, and which are worth another look.
+-- $1 before, $2 how many; $3 status, $4 group, $5 topic, $6 text of the error: each but the status may be null. One
+-- row: how many were looked at, the last of them, and which are worth another look.
 SELECT count(*), min(w.id), coalesce(array_agg(w.id) FILTER (WHERE w.hit), '{}')
 FROM (
     SELECT
@@ -7,11 +7,7 @@ FROM (
         r.status = $3
         AND ($4::text IS NULL OR r.group_name = $4)
         AND ($5::text IS NULL OR r.topic = $5)
-        AND ($6::text IS NULL OR position(lower($6) IN lower(r.error)) > 0)
-        AND (
-            $7::text IS NULL
-            OR (starts_with(r.topic, $7) AND strpos(substr(r.topic, length($7) + 1), '/') = 0)
-        ) AS hit
+        AND ($6::text IS NULL OR position(lower($6) IN lower(r.error)) > 0) AS hit
     FROM mainspring.run AS r
     WHERE r.id < $1
     ORDER BY r.id DESC

@@ -1,5 +1,5 @@
--- ?1 seqs, ?2 limit; ?3 group, ?4 topic, ?5 key, ?6 text of the error, ?7 since, ?8 until, ?9 prefix of topics,
--- ?10 fingerprint, ?11 text in small letters, as bytes: each may be null.
+-- ?1 seqs, ?2 limit; ?3 group, ?4 topic, ?5 key, ?6 text of the error, ?7 since, ?8 until, ?9 fingerprint, ?10 text in
+-- small letters, as bytes: each may be null.
 SELECT d.seq, d.message_id, d.group_name, d.topic, d.key, d.priority, d.attempt, d.deaths, d.scheduled_for,
        d.published_at, d.buried_at, d.error
 FROM (SELECT value AS seq FROM json_each(?1) ORDER BY value DESC) AS s
@@ -11,8 +11,7 @@ WHERE (?3 IS NULL OR d.group_name = ?3)
   AND (?6 IS NULL OR instr(lower(d.error), lower(?6)))
   AND (?7 IS NULL OR d.published_at >= ?7)
   AND (?8 IS NULL OR d.published_at < ?8)
-  AND (?9 IS NULL OR (substr(d.topic, 1, length(?9)) = ?9 AND instr(substr(d.topic, length(?9) + 1), '/') = 0))
-  AND (?10 IS NULL OR d.fingerprint = ?10)
-  AND (?11 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?11))
+  AND (?9 IS NULL OR d.fingerprint = ?9)
+  AND (?10 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?10))
 ORDER BY s.seq DESC
 LIMIT ?2

@@ -1,5 +1,5 @@
--- ?1 seqs, ?2 limit; ?3 state, ?4 group, ?5 key, ?6 held by, ?7 since, ?8 until, ?9 topic, ?10 prefix of topics, ?11 text
--- in small letters, as bytes: each but the state may be null; ?12 now.
+-- ?1 seqs, ?2 limit; ?3 state, ?4 group, ?5 key, ?6 held by, ?7 since, ?8 until, ?9 topic, ?10 text in small letters,
+-- as bytes: each but the state may be null; ?11 now.
 SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
        d.scheduled_for, d.published_at, d.held_by, d.cancel_asked, p.said, p.at
 FROM (SELECT value AS seq FROM json_each(?1) ORDER BY value DESC) AS s
@@ -8,11 +8,11 @@ CROSS JOIN mainspring_message AS m ON m.id = d.message_id
 LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
 WHERE CASE ?3
         WHEN 'live' THEN 1
-        WHEN 'running' THEN d.held_by IS NOT NULL AND d.due_at > ?12
-        WHEN 'lapsed' THEN d.held_by IS NOT NULL AND d.due_at <= ?12
+        WHEN 'running' THEN d.held_by IS NOT NULL AND d.due_at > ?11
+        WHEN 'lapsed' THEN d.held_by IS NOT NULL AND d.due_at <= ?11
         WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
-        WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?12
-        ELSE d.held_by IS NULL AND d.due_at > ?12
+        WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?11
+        ELSE d.held_by IS NULL AND d.due_at > ?11
       END
   AND (?4 IS NULL OR d.group_name = ?4)
   AND (?5 IS NULL OR d.key = ?5)
@@ -20,7 +20,6 @@ WHERE CASE ?3
   AND (?7 IS NULL OR d.published_at >= ?7)
   AND (?8 IS NULL OR d.published_at < ?8)
   AND (?9 IS NULL OR m.topic = ?9)
-  AND (?10 IS NULL OR (substr(m.topic, 1, length(?10)) = ?10 AND instr(substr(m.topic, length(?10) + 1), '/') = 0))
-  AND (?11 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?11))
+  AND (?10 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?10))
 ORDER BY s.seq DESC
 LIMIT ?2

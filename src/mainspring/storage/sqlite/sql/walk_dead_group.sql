@@ -1,6 +1,5 @@
--- ?1 before, ?2 how many; ?3 group, ?4 topic, ?5 key, ?6 text of the error, ?7 since, ?8 until, ?9 prefix of topics,
--- ?10 fingerprint: each may be null but the group. One row: how many were looked at, the last of them, and which
--- are worth another look.
+-- ?1 before, ?2 how many; ?3 group, ?4 topic, ?5 key, ?6 text of the error, ?7 since, ?8 until, ?9 fingerprint: each
+-- may be null but the group. One row: how many were looked at, the last of them, and which are worth another look.
 SELECT count(*), min(seq), json_group_array(seq) FILTER (WHERE hit)
 FROM (
     SELECT
@@ -11,8 +10,7 @@ FROM (
         AND (?6 IS NULL OR instr(lower(d.error), lower(?6)))
         AND (?7 IS NULL OR d.published_at >= ?7)
         AND (?8 IS NULL OR d.published_at < ?8)
-        AND (?9 IS NULL OR (substr(d.topic, 1, length(?9)) = ?9 AND instr(substr(d.topic, length(?9) + 1), '/') = 0))
-        AND (?10 IS NULL OR d.fingerprint = ?10) AS hit
+        AND (?9 IS NULL OR d.fingerprint = ?9) AS hit
     FROM mainspring_dead AS d INDEXED BY mainspring_dead_group
     WHERE d.group_name = ?3 AND d.seq < ?1
     ORDER BY d.seq DESC

@@ -1,5 +1,5 @@
--- ?1 before, ?2 how many; ?3 status, ?4 group, ?5 topic, ?6 text of the error, ?7 prefix of topics: each but the status and
--- the group may be null. One row: how many were looked at, the last of them, and which are worth another look.
+-- ?1 before, ?2 how many; ?3 status, ?4 group, ?5 topic, ?6 text of the error: each but the status and the group may be
+-- null. One row: how many were looked at, the last of them, and which are worth another look.
 SELECT count(*), min(id), json_group_array(id) FILTER (WHERE hit)
 FROM (
     SELECT
@@ -7,8 +7,7 @@ FROM (
         r.status = ?3
         AND (?4 IS NULL OR r.group_name = ?4)
         AND (?5 IS NULL OR r.topic = ?5)
-        AND (?6 IS NULL OR instr(lower(coalesce(r.error, '')), lower(?6)))
-        AND (?7 IS NULL OR (substr(r.topic, 1, length(?7)) = ?7 AND instr(substr(r.topic, length(?7) + 1), '/') = 0)) AS hit
+        AND (?6 IS NULL OR instr(lower(coalesce(r.error, '')), lower(?6))) AS hit
     FROM mainspring_run AS r INDEXED BY mainspring_run_group
     WHERE r.group_name = ?4 AND r.id < ?1
     ORDER BY r.id DESC

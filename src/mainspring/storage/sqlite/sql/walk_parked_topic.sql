@@ -1,5 +1,5 @@
--- ?1 before, ?2 how many; ?3 topic, ?4 key, ?5 since, ?6 until, ?7 prefix of topics: each may be null but the first. One
--- row: how many were looked at, the last of them, and which are worth another look.
+-- ?1 before, ?2 how many; ?3 topic, ?4 key, ?5 since, ?6 until: each may be null but the first. One row: how many were
+-- looked at, the last of them, and which are worth another look.
 SELECT count(*), min(seq), json_group_array(seq) FILTER (WHERE hit)
 FROM (
     SELECT
@@ -7,8 +7,7 @@ FROM (
         (?3 IS NULL OR p.topic = ?3)
         AND (?4 IS NULL OR p.key = ?4)
         AND (?5 IS NULL OR p.published_at >= ?5)
-        AND (?6 IS NULL OR p.published_at < ?6)
-        AND (?7 IS NULL OR (substr(p.topic, 1, length(?7)) = ?7 AND instr(substr(p.topic, length(?7) + 1), '/') = 0)) AS hit
+        AND (?6 IS NULL OR p.published_at < ?6) AS hit
     FROM mainspring_parked AS p INDEXED BY mainspring_parked_topic
     WHERE p.topic = ?3 AND p.seq < ?1
     ORDER BY p.seq DESC

@@ -1,0 +1,61 @@
+"""Every room of a dialect keeps its contract, and both dialects run an operation on the same lane."""
+
+import inspect
+
+import pytest
+
+from mainspring.storage import contract
+from mainspring.storage.operation import Definition, HandSet, Lane, Nowhere
+from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.rooms import PostgresRooms
+from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.sqlite.rooms import SqliteRooms
+
+ROOMS = ["Controls", "Fanouts", "Inbox", "Leases", "Ledger", "Mailbox", "Measures", "Timetable", "Upkeep"]
+POSTGRES = PostgresRooms(Names("mainspring"), Nowhere(), HandSet())
+SQLITE = SqliteRooms(Dialect("mainspring"), Nowhere())
+
+
+def lanes(room: object) -> dict[str, Lane]:
+    return {name: each._lane for name, each in vars(type(room)).items() if isinstance(each, Definition)}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_dialect_defines_what_the_contract_promises_on_the_same_lanes(room: str) -> None:
+    promised = {
+        name: inspect.signature(each)
+        for name, each in vars(getattr(contract, room)).items()
+        if inspect.iscoroutinefunction(each)
+    }
+
+    postgres, sqlite = (getattr(rooms, room.lower()) for rooms in (POSTGRES, SQLITE))
+
+    assert lanes(postgres) == lanes(sqlite)
+    assert promised.keys() <= lanes(postgres).keys()
+    for name, signature in promised.items():
+        wanted = {each.name: each.default for each in list(signature.parameters.values())[1:]}
+        for dialect in (postgres, sqlite):
+            given = inspect.signature(getattr(dialect, name).script).parameters.values()
+            assert wanted.items() <= {each.name: each.default for each in given}.items(), name
+
+
+def test_claiming_and_settling_have_lanes_of_their_own() -> None:
+    reserved = {name: lane for name, lane in lanes(POSTGRES.mailbox).items() if lane not in ("read", "write")}
+
+    assert reserved == {
+        "claim": "claim",
+        "take": "claim",
+        "reap": "claim",
+        "upcoming": "claim",
+        "claim_limited": "limited",
+        "reap_limited": "limited",
+        "extend": "settle",
+        "settle": "settle",
+        "conclude": "settle",
+    }
+
+
+def test_what_only_reads_never_waits_for_a_writer() -> None:
+    assert set(lanes(POSTGRES.measures).values()) == {"read"}
+    assert {name for name, lane in lanes(SQLITE.ledger).items() if lane != "read"} == {"earlier"}
+    assert "read" not in lanes(SQLITE.mailbox).values()
