@@ -8,14 +8,14 @@ from mutants.mutant import Mutant
 LIMITS = [
     Mutant(
         "what its holder has just handed back is taken over as a suspect",
-        file="storage/postgres/sql/limited_hold.sql",
+        file="storage/postgres/sql/limits.sql#limited_hold",
         was="          AND num_nulls(held_by) = CASE WHEN $3 THEN 0 ELSE 1 END\n",
         becomes="",
         caught_by="tests/integration/postgres/test_limits.py::test_what_its_holder_has_just_handed_back_is_no_suspect",
     ),
     Mutant(
         "a claim that was just extended is taken over",
-        file="storage/postgres/sql/limited_hold.sql",
+        file="storage/postgres/sql/limits.sql#limited_hold",
         was="          AND due_at <= coalesce($10::timestamptz, statement_timestamp())\n",
         becomes="",
         caught_by="tests/integration/postgres/test_limits.py"
@@ -23,7 +23,7 @@ LIMITS = [
     ),
     Mutant(
         "two claim at once under the limits of one group",
-        file="storage/postgres/sql/limited_turn.sql",
+        file="storage/postgres/sql/limits.sql#limited_turn",
         was="ON CONFLICT (group_name) DO UPDATE SET turn = l.turn + 1\n",
         becomes="ON CONFLICT (group_name) DO NOTHING\n",
         caught_by="tests/integration/postgres/test_limits.py"
@@ -38,21 +38,21 @@ LIMITS = [
     ),
     Mutant(
         "a rate has room again before its window is over",
-        file="storage/postgres/sql/limited_hold.sql",
+        file="storage/postgres/sql/limits.sql#limited_hold",
         was="/ counted.slot * counted.slot + counted.slot + counted.per",
         becomes="/ counted.slot * counted.slot + counted.per",
         caught_by="tests/contract/test_limits.py::test_what_a_rate_has_spent_comes_back_a_slot_after_its_window",
     ),
     Mutant(
         "a rate does not count what is taken over",
-        file="storage/postgres/sql/limited_hold.sql",
+        file="storage/postgres/sql/limits.sql#limited_hold",
         was="    WHERE $6::bigint IS NOT NULL\n",
         becomes="    WHERE $6::bigint IS NOT NULL AND NOT $3\n",
         caught_by="tests/contract/test_limits.py::test_a_rate_counts_what_is_reaped",
     ),
     Mutant(
         "of the claims within one slot of a rate only the last are counted",
-        file="storage/sqlite/sql/limited_spend.sql",
+        file="storage/sqlite/sql/limits.sql#limited_spend",
         was="SET claims = claims + excluded.claims",
         becomes="SET claims = excluded.claims",
         caught_by="tests/contract/test_limits.py::test_claimed_by_many_at_once_no_limit_is_exceeded",
@@ -67,14 +67,14 @@ LIMITS = [
     ),
     Mutant(
         "a message that was put off is overtaken by the next of its key",
-        file="storage/postgres/sql/limited_heads.sql",
+        file="storage/postgres/sql/limits.sql#limited_heads",
         was="OR ($3 AND NOT ($4 AND d.attempt > 0))",
         becomes="OR ($3 AND NOT $4)",
         caught_by="tests/contract/test_limits.py::test_skipping_waits_for_a_snooze_which_is_no_failure",
     ),
     Mutant(
         "under an order a key goes by what is due instead of by what was published",
-        file="storage/sqlite/sql/limited_heads.sql",
+        file="storage/sqlite/sql/limits.sql#limited_heads",
         was="        ORDER BY seq\n        LIMIT ?5\n",
         becomes="        ORDER BY due_at, seq\n        LIMIT ?5\n",
         caught_by="tests/contract/test_limits.py::test_a_cancelled_head_is_out_of_the_way_and_a_delayed_one_is_not",
@@ -126,7 +126,7 @@ LIKENESS = [
     ),
     Mutant(
         "what a worker has just taken is replaced while it runs",
-        file="storage/postgres/sql/likeness_replace.sql",
+        file="storage/postgres/sql/unique.sql#likeness_replace",
         was="        WHERE seq = seen.seq AND epoch = 0\n",
         becomes="        WHERE seq = seen.seq\n",
         caught_by="tests/integration/postgres/test_unique.py::test_what_a_worker_has_just_taken_is_not_replaced",
@@ -137,21 +137,21 @@ LIKENESS = [
 JOINS = [
     Mutant(
         "the end of a member is counted again by every look",
-        file="storage/postgres/sql/joint_count.sql",
+        file="storage/postgres/sql/joins.sql#joint_count",
         was="            WHERE taken.join_id IN (SELECT seen.id FROM seen)\n               OR NOT EXISTS",
         becomes="            WHERE NOT EXISTS",
         caught_by="tests/contract/test_joins.py::test_what_follows_is_published_when_the_last_member_is_done",
     ),
     Mutant(
         "two that recount a join at once count a member twice",
-        file="storage/postgres/sql/joint_recount.sql",
+        file="storage/postgres/sql/joins.sql#joint_recount",
         was="WHERE id = gone.id AND pending = gone.pending FOR UPDATE SKIP LOCKED",
         becomes="WHERE id = gone.id FOR UPDATE SKIP LOCKED",
         caught_by="tests/integration/postgres/test_recounting.py::test_who_saw_before_another_recounted_writes_nothing",
     ),
     Mutant(
         "a member that failed counts as done",
-        file="storage/postgres/sql/settle.sql",
+        file="storage/postgres/sql/verdicts.sql#settle",
         was="count(*) FILTER (WHERE becomes = 'done'), count(*) FILTER (WHERE becomes <> 'done')",
         becomes="count(*), 0",
         caught_by="tests/contract/test_joins.py::test_one_that_failed_makes_it_fail_when_all_have_ended",
@@ -169,14 +169,14 @@ JOINS = [
 FANOUTS = [
     Mutant(
         "a cursor goes past what was planned",
-        file="storage/postgres/sql/fanout_advance.sql",
+        file="storage/postgres/sql/fanouts.sql#fanout_advance",
         was="  AND c.planned >= $4\n",
         becomes="",
         caught_by="tests/contract/test_fanouts.py::test_a_cursor_goes_no_further_than_what_was_planned",
     ),
     Mutant(
         "a cursor goes back when an earlier window comes late",
-        file="storage/sqlite/sql/fanout_advance.sql",
+        file="storage/sqlite/sql/fanouts.sql#fanout_advance",
         was="completed < ?4",
         becomes="completed <> ?4",
         caught_by="tests/contract/test_fanouts.py::test_a_cursor_only_goes_on",

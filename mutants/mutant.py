@@ -27,7 +27,7 @@ class Mutant:
     name: str
     """The fault in words: what the package does wrong with it."""
     file: str
-    """The changed file, below ``src/mainspring``."""
+    """The changed file, below ``src/mainspring``; of SQL, with ``#`` and the name of the statement."""
     was: str
     """A piece of that file, which occurs in it once."""
     becomes: str
@@ -37,13 +37,18 @@ class Mutant:
 
     def mutated(self) -> str:
         """The text of the file with the fault in it. Raises ValueError if the file has moved on."""
-        path = ROOT / PACKAGE / self.file
-        if not path.is_file():
-            raise ValueError(f"{self.name!r}: there is no file {self.file}")
-        text = path.read_text(encoding="utf-8")
-        if (count := text.count(self.was)) != 1:
+        if not (ROOT / self.path).is_file():
+            raise ValueError(f"{self.name!r}: there is no file {self.path}")
+        text = (ROOT / self.path).read_text(encoding="utf-8")
+        before, place, after = _around(text, self.file.partition("#")[2])
+        if (count := place.count(self.was)) != 1:
             raise ValueError(f"{self.name!r}: {self.file} holds this {count} times instead of once: {self.was!r}")
-        return text.replace(self.was, self.becomes)
+        return before + place.replace(self.was, self.becomes) + after
+
+    @property
+    def path(self) -> Path:
+        """The changed file, below the root."""
+        return PACKAGE / self.file.partition("#")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +61,21 @@ class Outcome:
     caught: bool
 
 
+def _around(text: str, statement: str) -> tuple[str, str, str]:
+    """The text before a named statement, the statement, and the text after it; without a name, all is the place."""
+    if not statement:
+        return "", text, ""
+    start = text.index(f"-- name: {statement}\n")
+    end = text.find("\n-- name: ", start + 1)
+    return text[:start], text[start:end] if end > 0 else text[start:], text[end:] if end > 0 else ""
+
+
 def try_out(mutant: Mutant) -> Outcome:
     """Run the tests against a copy of the package with the fault in it."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        (source / "mainspring" / mutant.file).write_text(mutant.mutated(), encoding="utf-8")
+        (Path(folder) / mutant.path).write_text(mutant.mutated(), encoding="utf-8")
         return run(mutant.caught_by.split(), "-x", source=source)
 
 

@@ -178,14 +178,14 @@ AUDIT: list[Mutant] = [
     ),
     Mutant(
         "the line of a bulk action is not brought up to date with its batches",
-        file="storage/sqlite/sql/audit_amend.sql",
+        file="storage/sqlite/sql/controls.sql#audit_amend",
         was="replace(coalesce(?2, detail), ?3, ?4)",
         becomes="replace(detail, ?3, ?4)",
         caught_by="tests/contract/test_picked.py",
     ),
     Mutant(
         "deliveries that an operator makes due are not in the audit",
-        file="storage/postgres/sql/hasten.sql",
+        file="storage/postgres/sql/controls.sql#hasten",
         was="HAVING count(*) > 0 AND $3 IS NOT NULL",
         becomes="HAVING count(*) > 1 AND $3 IS NOT NULL",
         caught_by="tests/contract/test_picked.py",
@@ -268,21 +268,21 @@ TEXT: list[Mutant] = [
 DATABASES: list[Mutant] = [
     Mutant(
         "a sequence that the role may not use is not named",
-        file="storage/postgres/sql/rights_lacking.sql",
+        file="storage/postgres/sql/schema.sql#rights_lacking",
         was="THEN NOT has_sequence_privilege(c.oid, 'USAGE, UPDATE') END",
         becomes="THEN false END",
         caught_by=RIGHTS,
     ),
     Mutant(
         "the right to delete is not asked for",
-        file="storage/postgres/sql/rights_lacking.sql",
+        file="storage/postgres/sql/schema.sql#rights_lacking",
         was=", (4, 'DELETE', false)",
         becomes="",
         caught_by=RIGHTS,
     ),
     Mutant(
         "a role is told to be granted writing the migrations",
-        file="storage/postgres/sql/rights_lacking.sql",
+        file="storage/postgres/sql/schema.sql#rights_lacking",
         was="  AND (needed.always OR c.relname NOT IN ('migration', 'setting'))\n",
         becomes="",
         caught_by=RIGHTS,
@@ -345,7 +345,7 @@ DATABASES: list[Mutant] = [
     ),
     Mutant(
         "a statement looks past the namespace",
-        file="storage/sqlite/sql/tally_parked.sql",
+        file="storage/sqlite/sql/ledger.sql#tally_parked",
         was="(SELECT value FROM mainspring_counter",
         becomes="(SELECT value FROM Mainspring_counter",
         caught_by=f"{WALK}::test_no_call_of_one_namespace_reaches_into_another",

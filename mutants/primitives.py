@@ -16,14 +16,14 @@ _TRANSACTIONAL = "tests/integration/transactional"
 INBOX: list[Mutant] = [
     Mutant(
         "an inbox mark does not ask who was let in",
-        file="storage/postgres/sql/inbox_mark.sql",
+        file="storage/postgres/sql/inbox.sql#inbox_mark",
         was="coalesce((extract(epoch FROM changed_at) * 1000000)::bigint = $8::bigint, true)",
         becomes="coalesce($8::bigint, 0) IS NOT NULL",
         caught_by=f"{_HOLDERS}::test_nobody_but_who_was_let_in_says_what_became_of_a_message",
     ),
     Mutant(
         "an inbox mark of an earlier attempt overrules a later one",
-        file="storage/sqlite/sql/inbox_mark.sql",
+        file="storage/sqlite/sql/inbox.sql#inbox_mark",
         was="AND attempts = ?4",
         becomes="AND attempts >= ?4",
         caught_by="tests/contract/test_inbox.py::test_who_was_frozen_cannot_overrule_who_came_later",
@@ -72,14 +72,14 @@ INBOX: list[Mutant] = [
 LEASES: list[Mutant] = [
     Mutant(
         "a lease is renewed after it was lost",
-        file="storage/postgres/sql/lease_renew.sql",
+        file="storage/postgres/sql/leases.sql#lease_renew",
         was="AND holder = hold.holder AND expires_at > clock.now",
         becomes="AND holder = hold.holder",
         caught_by="tests/contract/test_leases.py::test_a_lease_that_ran_out_is_lost_even_if_nobody_took_it",
     ),
     Mutant(
         "a hold of another is taken for renewed",
-        file="storage/postgres/sql/lease_renew.sql",
+        file="storage/postgres/sql/leases.sql#lease_renew",
         was="(hold.name, hold.epoch, hold.holder) NOT IN (SELECT held.name, held.epoch, held.holder FROM held)",
         becomes="(hold.name, hold.epoch) NOT IN (SELECT held.name, held.epoch FROM held)",
         caught_by=f"{_HOLDERS}::test_two_holds_of_one_epoch_are_told_apart_in_one_batch",
@@ -93,7 +93,7 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a lease is released by another holder",
-        file="storage/postgres/sql/lease_release.sql",
+        file="storage/postgres/sql/leases.sql#lease_release",
         was="AND holder = $3",
         becomes="AND $3::text IS NOT NULL",
         caught_by=f"{_HOLDERS}::test_nobody_but_its_holder_renews_confirms_or_releases_a_lease",
@@ -107,7 +107,7 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a confirmed lease goes to the next holder before the commit",
-        file="storage/postgres/sql/lease_confirm.sql",
+        file="storage/postgres/sql/leases.sql#lease_confirm",
         was="FOR KEY SHARE",
         becomes="-- without a lock",
         caught_by="tests/integration/postgres/test_leases.py"
@@ -115,14 +115,14 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "the epoch of a lease does not grow",
-        file="storage/postgres/sql/lease_acquire.sql",
+        file="storage/postgres/sql/leases.sql#lease_acquire",
         was="ELSE greatest(mainspring.next_lease_epoch(), l.epoch + 1)",
         becomes="ELSE l.epoch",
         caught_by="tests/contract/test_leases.py::test_a_lease_that_ran_out_is_acquired_under_a_greater_epoch",
     ),
     Mutant(
         "the epoch of a lease begins again where its row was removed",
-        file="storage/sqlite/sql/lease_count.sql",
+        file="storage/sqlite/sql/leases.sql#lease_count",
         was="SET last = last + 1",
         becomes="SET last = 1",
         caught_by="tests/contract/test_leases.py::test_the_epoch_grows_even_where_the_row_was_removed_in_between",
@@ -214,7 +214,7 @@ TRANSACTIONS: list[Mutant] = [
     ),
     Mutant(
         "a test runs what others commit beside it",
-        file="storage/postgres/sql/own.sql",
+        file="storage/postgres/sql/ledger.sql#own",
         was="= 'in progress'",
         becomes="<> 'aborted'",
         caught_by=f"{_COMMITTED}::test_what_others_commit_while_the_test_runs_is_not_run_either",
@@ -252,7 +252,7 @@ HANDLERS: list[Mutant] = [
     ),
     Mutant(
         "a settle changes how long its caller's session waits for locks",
-        file="storage/postgres/sql/settle_wait.sql",
+        file="storage/postgres/sql/verdicts.sql#settle_wait",
         was="SELECT set_config('lock_timeout', bounded.was, true)",
         becomes="SELECT set_config('lock_timeout', bounded.now, true)",
         caught_by="tests/integration/postgres/test_claiming.py"
@@ -291,7 +291,7 @@ BELLS: list[Mutant] = [
     ),
     Mutant(
         "a bell that was disarmed is never armed again",
-        file="storage/postgres/sql/bell_arm.sql",
+        file="storage/postgres/sql/doorbell.sql#bell_arm",
         was="DO UPDATE SET armed_until = excluded.armed_until",
         becomes="DO NOTHING",
         caught_by="tests/integration/postgres/test_strangers.py::test_bells_are_armed_and_disarmed_while_one_is_locked",

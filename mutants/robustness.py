@@ -214,7 +214,7 @@ _DECLARATIONS = [
     ),
     Mutant(
         "an older version that declares at the same time describes the group",
-        file="storage/postgres/sql/declare_groups.sql",
+        file="storage/postgres/sql/declarations.sql#declare_groups",
         was=" AND groups.version <= excluded.version",
         becomes="",
         caught_by="tests/integration/postgres/test_declaring.py::"
@@ -236,14 +236,14 @@ _DECLARATIONS = [
     ),
     Mutant(
         "the farewell of one start removes what another has declared",
-        file="storage/sqlite/sql/farewell_declared.sql",
+        file="storage/sqlite/sql/workers.sql#farewell_declared",
         was=" AND start_id = ?2",
         becomes="",
         caught_by=f"{DECLARING}::test_a_farewell_of_one_start_leaves_what_another_of_the_same_name_has_declared",
     ),
     Mutant(
         "after an outage each process takes the others for dead",
-        file="storage/postgres/sql/declare_kept.sql",
+        file="storage/postgres/sql/declarations.sql#declare_kept",
         was="NOT judge.stands OR d.start_id",
         becomes="d.start_id",
         caught_by=f"{DECLARING}::test_after_an_outage_in_which_all_were_silent_nothing_is_removed",
@@ -281,14 +281,14 @@ _SUSPECTS = [
     ),
     Mutant(
         "a death is charged to who was never suspected in PostgreSQL",
-        file="storage/postgres/sql/reap.sql",
+        file="storage/postgres/sql/claims.sql#reap",
         was="deaths = d.deaths + d.suspect::integer",
         becomes="deaths = d.deaths + 1",
         caught_by="tests/contract/test_reap.py::test_only_a_suspect_dies",
     ),
     Mutant(
         "a death is charged to who was never suspected in SQLite",
-        file="storage/sqlite/sql/reap_hold.sql",
+        file="storage/sqlite/sql/claims.sql#reap_hold",
         was="deaths = deaths + suspect,",
         becomes="deaths = deaths + 1,",
         caught_by="tests/contract/test_reap.py::test_only_a_suspect_dies",
@@ -396,21 +396,21 @@ _RETENTION = [
     ),
     Mutant(
         "dead letters are pruned a moment too early in PostgreSQL",
-        file="storage/postgres/sql/prune_dead.sql",
+        file="storage/postgres/sql/prune.sql#prune_dead",
         was="WHERE $4::text IS NULL AND d.buried_at < ",
         becomes="WHERE $4::text IS NULL AND d.buried_at <= ",
         caught_by=f"{PRUNE}::test_dead_letters_are_kept_for_ever_unless_a_time_is_given",
     ),
     Mutant(
         "the errors of a dead letter are pruned in SQLite",
-        file="storage/sqlite/sql/prune_runs_read.sql",
+        file="storage/sqlite/sql/prune.sql#prune_runs_read",
         was="SELECT 1 FROM mainspring_dead AS d WHERE d.message_id = r.message_id AND d.group_name = r.group_name",
         becomes="SELECT 1 WHERE 0",
         caught_by=f"{PRUNE}::test_runs_of_what_is_not_over_are_kept_whatever_their_age",
     ),
     Mutant(
         "a message of the inbox that is being processed is pruned",
-        file="storage/postgres/sql/prune_inbox.sql",
+        file="storage/postgres/sql/prune.sql#prune_inbox",
         was="WHERE i.status <> 'processing'\n      AND ",
         becomes="WHERE ",
         caught_by="tests/contract/test_inbox.py::test_what_is_over_is_forgotten_after_its_time",

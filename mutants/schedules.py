@@ -36,7 +36,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a delayed message is due one tick early",
-        file="storage/sqlite/sql/claim_scan.sql",
+        file="storage/sqlite/sql/claims.sql#claim_scan",
         was="d.due_at BETWEEN ?3 AND ?4",
         becomes="d.due_at BETWEEN ?3 AND ?4 + 1",
         caught_by="tests/contract/test_claim.py::test_a_delivery_is_due_at_its_very_instant_and_not_before",
@@ -65,14 +65,14 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "of two schedulers, both let one occurrence go on",
-        file="storage/sqlite/sql/timetable_move.sql",
+        file="storage/sqlite/sql/timetable.sql#timetable_move",
         was=" AND next_at = ?2",
         becomes="",
         caught_by="tests/integration/sqlite/test_timetable.py",
     ),
     Mutant(
         "a schedule goes on by a plan that was changed after it was read",
-        file="storage/postgres/sql/timetable_move.sql",
+        file="storage/postgres/sql/timetable.sql#timetable_move",
         was=" AND s.revision = v.revision",
         becomes="",
         caught_by="tests/integration/postgres/test_timetable.py",
@@ -94,21 +94,21 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a schedule that is frozen during a look fires",
-        file="storage/postgres/sql/timetable_due.sql",
+        file="storage/postgres/sql/timetable.sql#timetable_due",
         was="      AND NOT EXISTS (SELECT FROM mainspring.freeze AS f WHERE f.app IN ('', $1))\n",
         becomes="",
         caught_by="tests/integration/postgres/test_timetable.py",
     ),
     Mutant(
         "a pause takes the run that a worker began while it waited",
-        file="storage/postgres/sql/timetable_cancel.sql",
+        file="storage/postgres/sql/timetable.sql#timetable_cancel",
         was="AND NOT $3::boolean AND epoch = 0",
         becomes="AND NOT $3::boolean",
         caught_by="tests/integration/postgres/test_timetable.py",
     ),
     Mutant(
         "the next occurrence cancels a run that was asked for by hand",
-        file="storage/sqlite/sql/timetable_unfinished.sql",
+        file="storage/sqlite/sql/timetable.sql#timetable_unfinished",
         was="(?3 OR NOT d.manual)",
         becomes="(?3 OR d.manual OR NOT d.manual)",
         caught_by="tests/contract/test_not_begun.py"
@@ -116,7 +116,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "an older release retires what a newer one declares",
-        file="storage/postgres/sql/timetable_retire.sql",
+        file="storage/postgres/sql/timetable.sql#timetable_retire",
         was="          AND s.declared_at <= coalesce($3::timestamptz, statement_timestamp()) - $2::interval\n",
         becomes="          AND $2::interval IS NOT NULL\n",
         caught_by="tests/contract/test_schedules.py::test_what_no_code_has_declared_for_long_is_retired",
@@ -124,7 +124,7 @@ MUTANTS: list[Mutant] = [
     # --- the clock of a file ---------------------------------------------------------------------------------
     Mutant(
         "the time of a file goes back with its host's",
-        file="storage/sqlite/sql/clock_mark.sql",
+        file="storage/sqlite/sql/schema.sql#clock_mark",
         was="WHERE at < ?1 - 100000",
         becomes="WHERE ?1 > 0",
         caught_by="tests/integration/sqlite/test_clock.py",

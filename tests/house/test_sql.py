@@ -1,9 +1,13 @@
-"""Every statement in a `.sql` file is run by someone."""
+"""Every statement in a `.sql` file is run by the library."""
 
 import ast
-from pathlib import Path
+import re
 
-from tests.house.tree import ROOT, SOURCE, files
+import pytest
+
+from mainspring.storage import postgres, sqlite
+from mainspring.storage.script import statements
+from tests.house.tree import SOURCE
 
 
 def _written_names() -> set[str]:
@@ -16,16 +20,13 @@ def _written_names() -> set[str]:
     }
 
 
-def _statements() -> list[Path]:
-    """Migrations are not among them: they are found by their numbers."""
-    return [path for path in files("src") if path.suffix == ".sql" and path.parent.name != "migrations"]
+@pytest.mark.parametrize("package", [postgres.__name__, sqlite.__name__])
+def test_every_statement_is_loaded_by_its_name(package: str) -> None:
+    assert set(statements(package)) - _written_names() == set()
 
 
-def test_every_statement_is_loaded_by_its_name() -> None:
-    names = _written_names()
+@pytest.mark.parametrize("package", [postgres.__name__, sqlite.__name__])
+def test_no_statement_is_empty(package: str) -> None:
+    bare = {name: re.sub(r"(?m)^--.*$", "", text).strip() for name, text in statements(package).items()}
 
-    assert [str(path) for path in _statements() if not {path.stem, path.name} & names] == []
-
-
-def test_no_statement_is_empty() -> None:
-    assert [str(path) for path in _statements() if not (ROOT / path).read_text().strip()] == []
+    assert [name for name, text in bare.items() if not text] == []

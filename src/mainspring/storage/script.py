@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
+_NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _WRITTEN = re.compile(r"(?P<quote>'?)\bmainspring(?P<rest>\.|_\w*)")
 Row = Sequence[Any]
 """A row, read by position: the order of columns is written in the ``.sql`` file beside the script."""
@@ -66,12 +67,26 @@ async def run_async(connection: AsyncConnection, script: Script[T]) -> T:
 
 @cache
 def load(package: str, name: str, prefix: str) -> str:
-    """Read ``sql/<name>.sql`` of a dialect. The file runs as it stands; only the prefix is ours to change.
+    """The statement of a dialect that is called this. It runs as it stands; only the prefix is replaced.
 
-    PostgreSQL files write tables as ``mainspring.delivery`` (a schema), the others as ``mainspring_delivery``.
+    PostgreSQL's are written with tables as ``mainspring.delivery`` (a schema), the others with ``mainspring_delivery``.
     """
-    text = (files(package) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-    return prefixed(text, prefix)
+    return prefixed(statements(package)[name], prefix)
+
+
+@cache
+def statements(package: str) -> Mapping[str, str]:
+    """All statements of a dialect by name: each begins with a line ``-- name: claim`` in a file of ``sql/``."""
+    found: dict[str, str] = {}
+    for file in (files(package) / "sql").iterdir():
+        if not file.name.endswith(".sql"):
+            continue
+        _, *parts = _NAMED.split(file.read_text(encoding="utf-8"))
+        for name, text in zip(parts[::2], parts[1::2], strict=True):
+            if name in found:
+                raise ValueError(f"{package} has two statements called {name!r}: rename one of them")
+            found[name] = text.strip("\n")
+    return found
 
 
 def prefixed(text: str, prefix: str) -> str:

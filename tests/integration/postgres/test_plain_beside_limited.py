@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -14,12 +13,11 @@ from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
-from mainspring.storage import postgres
 from mainspring.storage.operation import HandSet, Lane
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.postgres.names import PACKAGE, Names
+from mainspring.storage.script import Row, Script, Statement, statements
 from mainspring.timing.backoff import NO_RETRY
 
 T = TypeVar("T")
@@ -35,8 +33,7 @@ class Told:
     """A gateway for the mailbox of a worker, which notes what it asks the database by the names of the statements."""
 
     def __init__(self, storage: PostgresStorage, schema: str) -> None:
-        files = Path(postgres.__file__).with_name("sql").glob("*.sql")
-        self._names = {Names(schema).sql(each.stem): each.stem for each in files}
+        self._names = {Names(schema).sql(each): each for each in statements(PACKAGE)}
         self.asked: list[tuple[str, Any]] = []
         self._gateway = storage._gateway
         storage.mailbox = PostgresMailbox(Names(schema, own=True), self, HandSet())

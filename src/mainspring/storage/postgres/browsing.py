@@ -23,7 +23,7 @@ class Clerk:
     now: Now
 
     def statement(self, name: str, *args: Any) -> Statement:
-        """The statement in ``sql/<name>.sql``."""
+        """The statement of this name."""
         return Statement(self.names.sql(name), args)
 
     def instant(self, at: datetime | None) -> datetime | None:

@@ -74,12 +74,12 @@ def of_delivery(row: Row) -> DeliveryView:
 
 
 def is_plain(draft: Draft) -> bool:
-    """Whether ``publish_one.sql`` has room for it."""
+    """Whether ``publish_one`` has room for it."""
     return draft.schedule is None and draft.join_id is None and not draft.manual
 
 
 def of_draft(draft: Draft) -> tuple[Any, ...]:
-    """The first fourteen parameters of ``publish_one.sql``."""
+    """The first fourteen parameters of ``publish_one``."""
     return (
         draft.topic,
         draft.content_type,

@@ -42,7 +42,7 @@ class Names:
         return f'"{self.schema}"'
 
     def sql(self, name: str) -> str:
-        """The text of ``sql/<name>.sql`` for this schema."""
+        """The statement of this name, for this schema."""
         return load(PACKAGE, name, self.quoted)
 
     @property

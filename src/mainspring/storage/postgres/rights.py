@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 
 from mainspring.storage.postgres.names import PACKAGE, Names
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script, Statement, statements
 
 _CALL = re.compile(r"\bmainspring\.(\w+)\(")
 
@@ -21,7 +20,4 @@ def lacking(names: Names) -> Script[list[str]]:
 @cache
 def _called() -> tuple[str, ...]:
     """The functions that our statements call. Those that publish from SQL are for other roles."""
-    texts = (
-        each.read_text(encoding="utf-8") for each in (files(PACKAGE) / "sql").iterdir() if each.name != "__init__.py"
-    )
-    return tuple(sorted({name for text in texts for name in _CALL.findall(text)}))
+    return tuple(sorted({name for text in statements(PACKAGE).values() for name in _CALL.findall(text)}))

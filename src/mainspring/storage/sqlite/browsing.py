@@ -23,7 +23,7 @@ class Clerk:
     now: int
 
     def statement(self, name: str, *args: Any) -> Statement:
-        """The statement in ``sql/<name>.sql``."""
+        """The statement of this name."""
         return self.sql(name, *args)
 
     def instant(self, at: datetime | None) -> int | None:

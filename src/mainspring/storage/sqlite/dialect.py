@@ -51,7 +51,7 @@ class Dialect:
         self.clock: Clock = Clock(self("clock_read").sql, self("clock_mark").sql, host)
 
     def __call__(self, name: str, *args: Any) -> Statement:
-        """The statement in ``sql/<name>.sql`` with these parameters."""
+        """The statement of this name with these parameters."""
         return Statement(load(PACKAGE, name, self.prefix), args)
 
     def many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> Script[list[Row]]:

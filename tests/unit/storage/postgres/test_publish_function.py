@@ -1,17 +1,16 @@
 """What the migrations say about publishing from SQL, and what the library says about it."""
 
-from importlib.resources import files
-
 from mainspring import Options
 from mainspring.storage.migrate import migrations
 from mainspring.storage.postgres.names import PACKAGE
+from mainspring.storage.script import statements
 
 _CALL = "mainspring.publish_one("
 _DEFINING = [each for each in migrations(PACKAGE) if "FUNCTION mainspring.publish" in each.text]
 
 
 def test_the_library_and_the_function_store_one_message_by_the_same_call() -> None:
-    statement = (files(PACKAGE) / "sql" / "publish_one.sql").read_text(encoding="utf-8")
+    statement = statements(PACKAGE)["publish_one"]
     newest = [each.text for each in _DEFINING if "FUNCTION mainspring.publish_checked(" in each.text][-1]
 
     assert f"SELECT {_CALL}" in statement

@@ -1,3 +1,23 @@
+-- Publishing, parking and routing.
+
+-- name: pending
+-- $1 groups, $2 how far each is counted. A row per group: (name, how many of its deliveries nobody holds, due or not).
+--
+-- The scan stops at that number, so a backlog of millions costs no more than one of so many. It goes backwards: what
+-- was settled and is not vacuumed yet lies at the other end, and would be passed over row by row.
+SELECT
+    asked.name,
+    (
+        SELECT count(*) FROM (
+            SELECT FROM mainspring.delivery AS d
+            WHERE d.group_name = asked.name AND d.held_by IS NULL
+            ORDER BY d.group_name DESC, d.priority DESC, d.due_at DESC, d.seq DESC
+            LIMIT asked.most
+        ) AS counted
+    )
+FROM unnest($1::text[], $2::bigint[]) AS asked (name, most)
+
+-- name: publish
 -- $1 topics, $2 content types, $3 groups, $4 priorities: the kinds of drafts in this batch, each once;
 -- $5 places in $1, $6 ids, $7 payloads, $8 headers, $9 keys, $10 delays, $11 instants, $12 times to live,
 -- $13 expiries, $14 correlations, $15 causations, $16 schedules, $17 whether by hand, $18 joins: the drafts, one per
@@ -84,3 +104,112 @@ rung AS MATERIALIZED (
 -- rung is named here because nothing else would have it run.
 SELECT fresh.id
 FROM fresh, rung
+
+-- name: publish_known
+-- $1 places, $2 ids, $3 topics, $4 SHA-256 of the payloads: the drafts whose ids are known. Answers the places of those
+-- that are known as other messages, and the topics of these.
+SELECT draft.place, known.topic
+FROM unnest($1::integer[], $2::uuid[], $3::text[], $4::bytea[]) AS draft (place, id, topic, digest)
+INNER JOIN mainspring.message AS known ON known.id = draft.id
+WHERE known.topic <> draft.topic OR sha256(known.payload) <> draft.digest
+
+-- name: publish_one
+-- $1 topic, $2 content type, $3 group, $4 priority, $5 id, $6 payload, $7 headers, $8 key, $9 delay, $10 instant,
+-- $11 time to live, $12 expiry, $13 correlation, $14 causation: the draft; $15 channel, $16 now. Answers its id if it is
+-- stored now. Lengths of time go by their seconds: a day has 24 hours, also where the caller's zone changes its clocks.
+SELECT mainspring.publish_one(
+    $1::text, $2::text, $3::text, $4::smallint, $5::uuid, $6::bytea, $7::text, $8::text,
+    make_interval(secs => extract(epoch FROM $9::interval)::float8), $10::timestamptz,
+    make_interval(secs => extract(epoch FROM $11::interval)::float8), $12::timestamptz,
+    $13::text, $14::uuid, $15::text, $16::timestamptz
+)
+
+-- name: reroute
+-- $1 limit, $2 channel, $3 now, $4 after which topic, $5 how many topics, $6 how many messages to choose the oldest from. One row: how many were routed, how many topics of patterns were
+-- looked at, and the last of them.
+--
+-- By name it is one look into the index for each subscription, however many topics are parked. Only for patterns it is a walk from topic
+-- to topic, of which this is a stretch: a topic may be parked for each of a hundred thousand orders.
+WITH RECURSIVE named AS MATERIALIZED (
+    SELECT DISTINCT s.pattern AS name
+    FROM mainspring.subscription AS s
+    WHERE NOT s.wild AND EXISTS (SELECT FROM mainspring.parked AS p WHERE p.topic = s.pattern)
+),
+walked (name, place) AS (
+    (
+        SELECT p.topic, 1
+        FROM mainspring.parked AS p
+        WHERE p.topic > $4 AND EXISTS (SELECT FROM mainspring.subscription AS s WHERE s.wild)
+        ORDER BY p.topic
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (SELECT p.topic FROM mainspring.parked AS p WHERE p.topic > walked.name ORDER BY p.topic LIMIT 1), walked.place + 1
+    FROM walked
+    WHERE walked.name IS NOT NULL AND walked.place < $5
+),
+route AS MATERIALIZED (
+    SELECT
+        topic.name AS topic,
+        ARRAY(
+            SELECT s.group_name FROM mainspring.subscription AS s WHERE s.pattern = topic.name AND NOT s.wild
+            UNION
+            SELECT s.group_name FROM mainspring.subscription AS s
+            WHERE s.wild AND starts_with(topic.name, s.head) AND topic.name ~ s.matcher
+            ORDER BY 1
+        ) AS groups
+    FROM (
+        SELECT named.name FROM named
+        UNION
+        SELECT walked.name FROM walked WHERE walked.name IS NOT NULL
+    ) AS topic
+),
+oldest AS MATERIALIZED (
+    SELECT met.seq, met.groups
+    FROM (
+        SELECT p.seq, route.groups
+        FROM route
+        CROSS JOIN LATERAL (
+            SELECT seq FROM mainspring.parked WHERE parked.topic = route.topic ORDER BY seq LIMIT $1
+        ) AS p
+        WHERE cardinality(route.groups) > 0
+        LIMIT $6
+    ) AS met
+    ORDER BY met.seq
+    LIMIT $1
+),
+taken AS MATERIALIZED (
+    SELECT p.*
+    FROM mainspring.parked AS p
+    WHERE p.seq = ANY (ARRAY(SELECT oldest.seq FROM oldest))
+    ORDER BY p.seq
+    FOR UPDATE SKIP LOCKED
+),
+unparked AS (
+    DELETE FROM mainspring.parked WHERE seq = ANY (ARRAY(SELECT taken.seq FROM taken))
+),
+delivered AS (
+    INSERT INTO mainspring.delivery (
+        message_id, group_name, priority, due_at, scheduled_for, published_at, key, schedule, manual
+    )
+    SELECT
+        taken.message_id, receiver.name, taken.priority,
+        greatest(taken.due_at, coalesce($3::timestamptz, statement_timestamp())), taken.scheduled_for,
+        taken.published_at, taken.key, taken.schedule, taken.manual
+    FROM taken JOIN oldest ON oldest.seq = taken.seq, unnest(oldest.groups) WITH ORDINALITY AS receiver (name, position)
+    ORDER BY taken.seq, receiver.position
+    ON CONFLICT (message_id, group_name) DO NOTHING
+    RETURNING group_name
+),
+rung AS MATERIALIZED (
+    SELECT count(mainspring.ring($2, bell.group_name))
+    FROM mainspring.bell
+    WHERE bell.armed_until > coalesce($3::timestamptz, statement_timestamp())
+      AND bell.group_name IN (SELECT delivered.group_name FROM delivered)
+)
+-- rung is named here because nothing else would have it run.
+SELECT
+    (SELECT count(*) FROM taken),
+    (SELECT count(walked.name) FROM walked),
+    (SELECT max(walked.name) FROM walked)
+FROM rung

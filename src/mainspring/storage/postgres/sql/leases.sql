@@ -1,0 +1,153 @@
+-- Leases.
+
+-- name: lease_acquire
+-- $1 name, $2 holder, $3 ttl, $4 now. Answers (epoch, acquired_at, expires_at) when it was acquired; else no row.
+-- Who is refused has only read, so that waiting costs the holder nothing.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+),
+-- A row that is locked is being taken, or was confirmed by a transaction that goes on: it is not to be had now.
+free AS MATERIALIZED (
+    SELECT l.name
+    FROM mainspring.lease AS l
+    CROSS JOIN clock
+    WHERE l.name = $1 AND (l.holder IS NULL OR l.holder = $2 OR l.expires_at <= clock.now)
+    FOR UPDATE OF l SKIP LOCKED
+),
+taken AS (
+    UPDATE mainspring.lease AS l
+    SET
+        -- The same holder while its time lasts: the call was sent again, because its reply was lost.
+        acquired_at = CASE WHEN l.holder = $2 AND l.expires_at > clock.now THEN l.acquired_at ELSE clock.now END,
+        -- The epoch never goes back: it is the fence (invariant 16). It is drawn while the row is locked.
+        epoch = CASE
+            WHEN l.holder = $2 AND l.expires_at > clock.now THEN l.epoch
+            ELSE greatest(mainspring.next_lease_epoch(), l.epoch + 1)
+        END,
+        holder = $2,
+        renewed_at = clock.now,
+        expires_at = clock.now + $3::interval
+    FROM clock
+    WHERE l.name = ANY (ARRAY(SELECT free.name FROM free))
+    RETURNING l.epoch, l.acquired_at, l.expires_at
+),
+made AS (
+    INSERT INTO mainspring.lease (name, epoch, holder, acquired_at, renewed_at, expires_at)
+    SELECT $1, mainspring.next_lease_epoch(), $2, clock.now, clock.now, clock.now + $3::interval
+    FROM clock
+    WHERE NOT EXISTS (SELECT FROM mainspring.lease WHERE name = $1)
+    ON CONFLICT DO NOTHING
+    RETURNING epoch, acquired_at, expires_at
+)
+SELECT taken.epoch, taken.acquired_at, taken.expires_at
+FROM taken
+UNION ALL
+SELECT made.epoch, made.acquired_at, made.expires_at
+FROM made
+
+-- name: lease_browse
+-- $1 the only name, $2 after which name: each may be null; $3 limit, $4 now. Columns in the order of model.lease.LeaseView.
+SELECT
+    l.name,
+    CASE
+        WHEN l.holder IS NULL THEN 'free'
+        WHEN l.expires_at > coalesce($4::timestamptz, statement_timestamp()) THEN 'held'
+        ELSE 'expired'
+    END,
+    l.holder, l.epoch, l.acquired_at, l.renewed_at, l.expires_at
+FROM mainspring.lease AS l
+WHERE l.name >= coalesce($1::text, $2::text, '')
+  AND ($1::text IS NULL OR l.name = $1)
+  AND ($2::text IS NULL OR l.name > $2)
+ORDER BY l.name
+LIMIT $3
+
+-- name: lease_confirm
+-- $1 name, $2 epoch, $3 holder, $4 now. Answers one row when it is held by this holder under this epoch.
+-- Until the transaction ends nobody else can acquire it (invariant 16). The holder's own renewals go on: they change no
+-- key, and a transaction of REPEATABLE READ that has begun before one of them does not fail for it.
+SELECT epoch
+FROM mainspring.lease
+WHERE name = $1
+  AND epoch = $2
+  AND holder = $3
+  AND expires_at > coalesce($4::timestamptz, statement_timestamp())
+FOR KEY SHARE
+
+-- name: lease_release
+-- $1 name, $2 epoch, $3 holder, $4 now. Answers one row when it was held by this holder under this epoch.
+UPDATE mainspring.lease
+SET holder = NULL, expires_at = coalesce($4::timestamptz, statement_timestamp())
+WHERE name = $1
+  AND epoch = $2
+  AND holder = $3
+  AND expires_at > coalesce($4::timestamptz, statement_timestamp())
+RETURNING epoch
+
+-- name: lease_renew
+-- $1 names in rising order, $2 epochs, $3 holders, $4 ttls, $5 now.
+-- Answers (name, epoch, holder, what) for every hold that was not renewed: 'busy' or 'lost'.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($5::timestamptz, statement_timestamp()) AS now
+),
+hold AS MATERIALIZED (
+    SELECT h.name, h.epoch, h.holder, h.ttl
+    FROM unnest($1::text[], $2::bigint[], $3::text[], $4::interval[]) AS h (name, epoch, holder, ttl)
+),
+held AS MATERIALIZED (
+    SELECT l.name, l.epoch, l.holder, hold.ttl
+    FROM hold
+    CROSS JOIN clock
+    CROSS JOIN LATERAL (
+        SELECT name, epoch, holder
+        FROM mainspring.lease
+        WHERE name = hold.name AND epoch = hold.epoch AND holder = hold.holder AND expires_at > clock.now
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS l
+),
+renewed AS (
+    UPDATE mainspring.lease AS l
+    SET renewed_at = clock.now, expires_at = clock.now + held.ttl
+    FROM held
+    CROSS JOIN clock
+    WHERE l.name = held.name
+)
+SELECT
+    hold.name,
+    hold.epoch,
+    hold.holder,
+    coalesce(
+        (
+            SELECT 'busy'
+            FROM mainspring.lease AS l
+            CROSS JOIN clock
+            WHERE l.name = hold.name AND l.epoch = hold.epoch AND l.holder = hold.holder AND l.expires_at > clock.now
+        ),
+        'lost'
+    )
+FROM hold
+WHERE (hold.name, hold.epoch, hold.holder) NOT IN (SELECT held.name, held.epoch, held.holder FROM held)
+
+-- name: lease_revoke
+-- $1 name, $2 by whom, $3 reason, $4 now. Answers one row when somebody held it.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+),
+held AS MATERIALIZED (
+    SELECT l.name, l.holder
+    FROM mainspring.lease AS l
+    CROSS JOIN clock
+    WHERE l.name = $1 AND l.holder IS NOT NULL AND l.expires_at > clock.now
+    FOR NO KEY UPDATE OF l
+),
+released AS (
+    UPDATE mainspring.lease AS l
+    SET holder = NULL, expires_at = clock.now
+    FROM clock
+    WHERE l.name = ANY (ARRAY(SELECT held.name FROM held))
+)
+INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
+SELECT clock.now, $2, 'lease release', held.name, 'held by ' || held.holder || coalesce(': ' || nullif($3::text, ''), '')
+FROM held
+CROSS JOIN clock
+RETURNING id

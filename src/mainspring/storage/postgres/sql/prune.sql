@@ -1,0 +1,325 @@
+-- Retention: what is deleted, in small steps.
+
+-- name: prune_audit
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many entries were removed.
+WITH over AS MATERIALIZED (
+    SELECT a.id
+    FROM mainspring.audit AS a
+    WHERE a.at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY a.at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.audit WHERE id = ANY (ARRAY(SELECT over.id FROM over)) RETURNING id
+)
+SELECT count(*) FROM removed
+
+-- name: prune_bells
+-- $1 now: ears that have not been pricked for an hour belong to workers that are gone.
+DELETE FROM mainspring.bell
+WHERE (group_name, ear) IN (
+    SELECT b.group_name, b.ear
+    FROM mainspring.bell AS b
+    WHERE b.armed_until < coalesce($1::timestamptz, statement_timestamp()) - interval '1 hour'
+    ORDER BY b.group_name, b.ear
+    FOR UPDATE SKIP LOCKED
+)
+
+-- name: prune_cursors
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many cursors were removed whose shard nobody has named for so
+-- long.
+WITH over AS MATERIALIZED (
+    SELECT c.topic, c.work, c.shard
+    FROM mainspring.fanout_cursor AS c
+    WHERE c.seen_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY c.seen_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.fanout_cursor AS c
+    USING over
+    WHERE c.topic = over.topic AND c.work = over.work AND c.shard = over.shard
+    RETURNING 1
+)
+SELECT count(*) FROM removed
+
+-- name: prune_dead
+-- $1 how long they are kept, $2 limit, $3 now, $4 topic or null. One row: how many dead letters were removed.
+WITH everywhere AS MATERIALIZED (
+    SELECT d.seq
+    FROM mainspring.dead AS d
+    WHERE $4::text IS NULL AND d.buried_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY d.buried_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+-- Written twice, since one condition for both would be answered by one index for both.
+there AS MATERIALIZED (
+    SELECT d.seq
+    FROM mainspring.dead AS d
+    WHERE d.topic = $4 AND d.buried_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY d.buried_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.dead WHERE seq = ANY (ARRAY(TABLE everywhere UNION ALL TABLE there)) RETURNING message_id
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT
+        coalesce($3::timestamptz, statement_timestamp()), count(DISTINCT removed.message_id), false,
+        array_agg(DISTINCT removed.message_id)
+    FROM removed
+    HAVING count(*) > 0
+)
+SELECT count(*) FROM removed
+
+-- name: prune_inbox
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many messages were removed. What somebody is at stays.
+WITH over AS MATERIALIZED (
+    SELECT i.message_id, i.source, i.group_name
+    FROM mainspring.inbox AS i
+    WHERE i.status <> 'processing'
+      AND i.changed_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY i.changed_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.inbox AS i
+    USING over
+    WHERE i.message_id = over.message_id AND i.source = over.source AND i.group_name = over.group_name
+    RETURNING 1
+)
+SELECT count(*) FROM removed
+
+-- name: prune_leases
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many leases were removed that nobody has held for so long.
+WITH over AS MATERIALIZED (
+    SELECT l.name
+    FROM mainspring.lease AS l
+    WHERE l.expires_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY l.expires_at, l.name
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.lease WHERE name = ANY (ARRAY(SELECT over.name FROM over)) RETURNING name
+)
+SELECT count(*) FROM removed
+
+-- name: prune_messages
+-- $1 how long ids are guarded, $2 limit, $3 now. One row: how many messages were removed, and whether
+-- batches are left over.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, statement_timestamp()) AS now
+),
+-- Oldest first, as many batches as hold the limit, one at the least.
+oldest AS MATERIALIZED (
+    SELECT b.id, b.place = 1 OR b.ids <= $2 AS fits
+    FROM (
+        SELECT e.id, row_number() OVER batches AS place, sum(e.size) OVER batches AS ids
+        FROM (
+            SELECT id, at, size
+            FROM mainspring.ended
+            WHERE at < (SELECT clock.now FROM clock) - $1::interval
+            ORDER BY at, id
+            LIMIT $2 + 1
+        ) AS e
+        WINDOW batches AS (ORDER BY e.at, e.id ROWS UNBOUNDED PRECEDING)
+    ) AS b
+),
+batch AS MATERIALIZED (
+    SELECT e.id, e.at, e.second, e.message_ids
+    FROM mainspring.ended AS e
+    WHERE e.id = ANY (ARRAY(SELECT oldest.id FROM oldest WHERE oldest.fits))
+    ORDER BY e.id
+    FOR UPDATE SKIP LOCKED
+),
+consumed AS (
+    DELETE FROM mainspring.ended WHERE id = ANY (ARRAY(SELECT batch.id FROM batch))
+),
+listed AS MATERIALIZED (
+    SELECT each.id, bool_or(batch.second) AS second, max(batch.at) AS at
+    FROM batch, unnest(batch.message_ids) AS each (id)
+    GROUP BY each.id
+),
+-- Whoever still refers to it enlists it again at its own end.
+needed AS MATERIALIZED (
+    SELECT message_id FROM mainspring.delivery WHERE message_id = ANY (ARRAY(SELECT listed.id FROM listed))
+    UNION ALL
+    SELECT message_id FROM mainspring.dead WHERE message_id = ANY (ARRAY(SELECT listed.id FROM listed))
+    UNION ALL
+    SELECT message_id FROM mainspring.parked WHERE message_id = ANY (ARRAY(SELECT listed.id FROM listed))
+    UNION ALL
+    SELECT message_id FROM mainspring.run WHERE message_id = ANY (ARRAY(SELECT listed.id FROM listed))
+),
+unneeded AS MATERIALIZED (
+    SELECT m.id, m.copies
+    FROM mainspring.message AS m
+    WHERE m.id = ANY (ARRAY(SELECT listed.id FROM listed))
+      AND m.id NOT IN (SELECT needed.message_id FROM needed)
+      -- A batch from before it was published speaks of an earlier life of the same id.
+      AND m.published_at <= (SELECT listed.at FROM listed WHERE listed.id = m.id)
+    ORDER BY m.id
+    FOR UPDATE SKIP LOCKED
+),
+again AS MATERIALIZED (
+    SELECT unneeded.id
+    FROM unneeded JOIN listed ON listed.id = unneeded.id
+    WHERE unneeded.copies <> 1 AND NOT listed.second
+),
+-- Another group may have ended it later than the one that enlisted it: its time counts from there.
+postponed AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT (SELECT clock.now FROM clock), count(*), true, array_agg(again.id)
+    FROM again
+    HAVING count(*) > 0
+),
+removed AS (
+    DELETE FROM mainspring.message
+    WHERE id = ANY (ARRAY(SELECT unneeded.id FROM unneeded WHERE unneeded.id NOT IN (SELECT again.id FROM again)))
+    RETURNING id
+)
+-- Where others hold all that fits, they go on.
+SELECT
+    (SELECT count(*) FROM removed),
+    EXISTS (SELECT FROM oldest WHERE NOT oldest.fits) AND EXISTS (SELECT FROM batch)
+
+-- name: prune_progress
+-- $1 limit. One row: how many rows were removed of runs that are over.
+WITH over AS MATERIALIZED (
+    SELECT p.seq, p.epoch
+    FROM mainspring.progress AS p
+    -- One by one: the planner shall not read all deliveries for the few that have said something.
+    LEFT JOIN LATERAL (
+        SELECT true AS held
+        FROM mainspring.delivery
+        WHERE seq = p.seq AND epoch = p.epoch AND num_nulls(held_by) = 0
+        OFFSET 0
+    ) AS d ON true
+    WHERE d.held IS NULL
+    ORDER BY p.seq
+    LIMIT $1
+),
+-- By epoch too: whoever holds it next may have said something meanwhile, and that stays.
+locked AS MATERIALIZED (
+    SELECT p.seq
+    FROM over
+    JOIN mainspring.progress AS p ON p.seq = over.seq AND p.epoch = over.epoch
+    FOR UPDATE OF p SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.progress WHERE seq = ANY (ARRAY(SELECT locked.seq FROM locked)) RETURNING seq
+)
+SELECT count(*) FROM removed
+
+-- name: prune_runs
+-- $1 statuses, $2 how long they are kept, $3 limit, $4 now, $5 topic or null. One row: how many runs were removed.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($4::timestamptz, statement_timestamp()) - $2::interval AS cutoff
+),
+-- From the oldest on, and from wherever a run picked by chance was: a million dead letters keep the oldest runs
+-- for ever, and must not keep us from those behind them.
+start (since) AS MATERIALIZED (
+    SELECT '-infinity'::timestamptz
+    UNION ALL
+    SELECT any_run.finished_at
+    FROM (
+        SELECT
+            (SELECT run.id FROM mainspring.run ORDER BY run.id LIMIT 1) AS first,
+            (SELECT run.id FROM mainspring.run ORDER BY run.id DESC LIMIT 1) AS last,
+            random() AS chance
+    ) AS known
+    CROSS JOIN LATERAL (
+        SELECT run.finished_at
+        FROM mainspring.run
+        WHERE run.id >= known.first + (known.chance * (known.last - known.first))::bigint
+        ORDER BY run.id
+        LIMIT 1
+    ) AS any_run
+),
+old AS MATERIALIZED (
+    SELECT DISTINCT r.id, r.message_id, r.group_name, r.finished_at
+    FROM start
+    CROSS JOIN unnest($1::text[]) AS s (status)
+    CROSS JOIN LATERAL (
+        (
+            SELECT run.id, run.message_id, run.group_name, run.finished_at
+            FROM mainspring.run
+            WHERE $5::text IS NULL
+              AND run.status = s.status
+              AND run.finished_at >= start.since
+              AND run.finished_at < (SELECT clock.cutoff FROM clock)
+            ORDER BY run.finished_at
+            LIMIT 10 * $3
+        )
+        -- Written twice, since one condition for both would be answered by one index for both.
+        UNION ALL
+        (
+            SELECT run.id, run.message_id, run.group_name, run.finished_at
+            FROM mainspring.run
+            WHERE run.topic = $5
+              AND run.status = s.status
+              AND run.finished_at >= start.since
+              AND run.finished_at < (SELECT clock.cutoff FROM clock)
+            ORDER BY run.finished_at
+            LIMIT 10 * $3
+        )
+    ) AS r
+),
+-- Who is not through yet keeps every error it met. (Asked row by row: as a join it may read it all.)
+over AS MATERIALIZED (
+    SELECT old.id
+    FROM old
+    WHERE (
+        SELECT d.seq FROM mainspring.delivery AS d
+        WHERE d.message_id = old.message_id AND d.group_name = old.group_name
+    ) IS NULL
+      AND (
+        SELECT d.seq FROM mainspring.dead AS d
+        WHERE d.message_id = old.message_id AND d.group_name = old.group_name
+    ) IS NULL
+    ORDER BY old.finished_at, old.id
+    LIMIT $3
+),
+removed AS (
+    DELETE FROM mainspring.run
+    WHERE id = ANY (
+        ARRAY(
+            SELECT r.id FROM mainspring.run AS r WHERE r.id = ANY (ARRAY(SELECT over.id FROM over))
+            ORDER BY r.id FOR UPDATE SKIP LOCKED
+        )
+    )
+    RETURNING message_id
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT
+        coalesce($4::timestamptz, statement_timestamp()), count(DISTINCT removed.message_id), false,
+        array_agg(DISTINCT removed.message_id)
+    FROM removed
+    HAVING count(*) > 0
+)
+SELECT count(*) FROM removed
+
+-- name: prune_schedules
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many were removed of those made at run time that are over.
+WITH over AS MATERIALIZED (
+    SELECT s.name
+    FROM mainspring.schedule AS s
+    WHERE s.origin = 'api'
+      AND s.next_at IS NULL
+      AND s.paused_at IS NULL
+      AND s.base_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    ORDER BY s.name
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.schedule WHERE name = ANY (ARRAY(SELECT over.name FROM over)) RETURNING name
+)
+SELECT count(*) FROM removed

@@ -1,0 +1,180 @@
+-- Tables, rights, clocks, and what doctor examines.
+
+-- name: examine_hidden
+SELECT count(*)
+FROM pg_stat_activity
+WHERE datname = current_database() AND query = '<insufficient privilege>'
+
+-- name: examine_horizon
+-- $1 how many transactions back. Who keeps rows for queries on another server: a slot, or a standby without one that
+-- says what its queries still see. Of a slot for logical replication only the system's own catalogs are kept.
+SELECT found.what, found.name, found.pid, found.behind
+FROM (
+    SELECT
+        CASE WHEN s.active THEN 'slot in use' ELSE 'slot' END AS what,
+        s.slot_name::text AS name,
+        coalesce(s.active_pid, 0) AS pid,
+        age(s.xmin)::bigint AS behind
+    FROM pg_replication_slots AS s
+    WHERE s.xmin IS NOT NULL
+    UNION ALL
+    SELECT 'catalogs', s.slot_name::text, coalesce(s.active_pid, 0), age(s.catalog_xmin)::bigint
+    FROM pg_replication_slots AS s
+    WHERE s.xmin IS NULL AND s.catalog_xmin IS NOT NULL AND s.database = current_database()
+    UNION ALL
+    SELECT 'standby', coalesce(r.application_name, ''), r.pid, age(r.backend_xmin)::bigint
+    FROM pg_stat_replication AS r
+    WHERE r.backend_xmin IS NOT NULL
+) AS found
+WHERE found.behind >= $1::bigint
+ORDER BY found.behind DESC
+LIMIT 5
+
+-- name: examine_indexes
+SELECT named.relname, it.indisvalid AND it.indisready
+FROM pg_index AS it
+INNER JOIN pg_class AS named ON named.oid = it.indexrelid
+WHERE named.relnamespace = to_regnamespace($1)
+
+-- name: examine_prepared
+-- A transaction that was prepared for a second phase holds on without any session.
+SELECT gid, owner, extract(epoch FROM clock_timestamp() - prepared)::float8
+FROM pg_prepared_xacts
+WHERE database = current_database() AND prepared < clock_timestamp() - $1::interval
+ORDER BY prepared
+LIMIT 5
+
+-- name: examine_server
+SELECT
+    clock_timestamp(),
+    pg_backend_pid(),
+    pg_is_in_recovery(),
+    current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean,
+    quote_ident(current_user),
+    quote_ident(current_database())
+
+-- name: examine_sessions
+-- Who keeps what is settled from being removed: those in this database that have a snapshot, or a number of their own.
+-- What others have asked is theirs, so it is not read. Of the sessions of other roles one may see nothing but that
+-- they are there.
+SELECT
+    pid,
+    coalesce(application_name, ''),
+    coalesce(usename, ''),
+    coalesce(state, ''),
+    extract(epoch FROM clock_timestamp() - xact_start)::float8,
+    extract(epoch FROM clock_timestamp() - query_start)::float8,
+    coalesce(quote_ident(usename), '')
+FROM pg_stat_activity
+WHERE
+    datname = current_database()
+    AND pid <> pg_backend_pid()
+    AND backend_type <> 'autovacuum worker'
+    AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+    AND xact_start < clock_timestamp() - $1::interval
+ORDER BY xact_start
+LIMIT 5
+
+-- name: examine_tables
+-- Each table with whether it is vacuumed, its dead rows, and how many of them autovacuum waits for.
+SELECT
+    tables.relname,
+    coalesce(options.enabled, true),
+    coalesce(counted.n_dead_tup, 0),
+    coalesce(options.threshold, current_setting('autovacuum_vacuum_threshold')::float8)
+    + coalesce(options.scale, current_setting('autovacuum_vacuum_scale_factor')::float8)
+    * greatest(tables.reltuples, 0)::float8,
+    extract(epoch FROM clock_timestamp() - greatest(counted.last_autovacuum, counted.last_vacuum))::float8
+FROM pg_class AS tables
+LEFT JOIN pg_stat_user_tables AS counted ON counted.relid = tables.oid
+CROSS JOIN LATERAL (
+    SELECT
+        bool_and(option_value::boolean) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled,
+        max(option_value::float8) FILTER (WHERE option_name = 'autovacuum_vacuum_threshold') AS threshold,
+        max(option_value::float8) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor') AS scale
+    FROM pg_options_to_table(tables.reloptions)
+) AS options
+WHERE tables.relnamespace = to_regnamespace($1) AND tables.relkind = 'r'
+ORDER BY tables.relname
+
+-- name: ping
+SELECT 1
+
+-- name: rights_lacking
+-- $1 schema, $2 functions that our statements call. Answers what the role lacks, as a right and what it is on; all of it
+-- is read from the catalogs, which every role may read. The sequences of identity columns need no right of their own.
+SELECT 'USAGE', 'SCHEMA ' || quote_ident(n.nspname), quote_ident(current_user)
+FROM pg_namespace AS n
+WHERE n.nspname = $1 AND NOT has_schema_privilege(n.oid, 'USAGE')
+UNION ALL
+SELECT string_agg(needed.privilege, ', ' ORDER BY needed.place), c.oid::regclass::text, quote_ident(current_user)
+FROM pg_namespace AS n
+INNER JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p')
+-- Migrations are only read by who may not migrate, and settings are the owner's.
+CROSS JOIN LATERAL (
+    VALUES (1, 'SELECT', true), (2, 'INSERT', false), (3, 'UPDATE', false), (4, 'DELETE', false)
+) AS needed (place, privilege, always)
+WHERE n.nspname = $1
+  AND (needed.always OR c.relname NOT IN ('migration', 'setting'))
+  AND NOT has_table_privilege(c.oid, needed.privilege)
+GROUP BY c.oid
+UNION ALL
+SELECT 'USAGE', 'SEQUENCE ' || c.oid::regclass::text, quote_ident(current_user)
+FROM pg_namespace AS n
+INNER JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind = 'S'
+WHERE n.nspname = $1
+  -- A CASE, since conditions have no order and this one refuses what is no sequence.
+  AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE, UPDATE') END
+  AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'i')
+UNION ALL
+SELECT 'EXECUTE', 'FUNCTION ' || p.oid::regprocedure::text, quote_ident(current_user)
+FROM pg_namespace AS n
+INNER JOIN pg_proc AS p ON p.pronamespace = n.oid AND p.proname = ANY ($2::text[])
+WHERE n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE')
+ORDER BY 2
+
+-- name: schema_applied
+-- Answers (number, checksum, breaking) of every migration that was applied.
+SELECT number, checksum, breaking
+FROM mainspring.migration
+ORDER BY number
+
+-- name: schema_blockers
+-- $1 schema. The sessions that hold locks on its tables, the oldest transaction first: who has had one for long blocks
+-- a migration of the tables. Of sessions of other roles only the number and the name may be known.
+SELECT
+    a.pid, a.application_name, a.usename, a.state, extract(epoch FROM clock_timestamp() - min(a.xact_start))::float8,
+    extract(epoch FROM clock_timestamp() - min(a.query_start))::float8
+FROM pg_locks AS l
+INNER JOIN pg_class AS c ON c.oid = l.relation
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+INNER JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE n.nspname = $1
+  AND l.granted
+  AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+  AND l.pid <> pg_backend_pid()
+GROUP BY a.pid, a.application_name, a.usename, a.state
+ORDER BY min(a.xact_start) NULLS LAST
+LIMIT 3
+
+-- name: schema_index
+-- $1 schema, $2 index. Whether it can be used, and its table; no row: it is not there.
+SELECT i.indisvalid AND i.indisready, i.indrelid::regclass::text
+FROM pg_index AS i
+INNER JOIN pg_class AS c ON c.oid = i.indexrelid
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relname = $2
+
+-- name: schema_record
+-- $1 number, $2 name, $3 checksum, $4 breaking.
+INSERT INTO mainspring.migration (number, name, checksum, breaking, applied_at)
+VALUES ($1, $2, $3, $4, statement_timestamp())
+
+-- name: schema_table
+CREATE TABLE IF NOT EXISTS mainspring.migration (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    breaking boolean NOT NULL,
+    applied_at timestamptz NOT NULL
+)

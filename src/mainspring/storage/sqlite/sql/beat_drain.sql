@@ -1,1 +1,0 @@
-SELECT draining_at FROM mainspring_worker WHERE name = ?1

@@ -1,1 +1,0 @@
-SELECT seq, message_id, held_by IS NOT NULL, join_id FROM mainspring_delivery WHERE message_id = ?1 ORDER BY seq

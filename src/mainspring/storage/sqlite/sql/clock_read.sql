@@ -1,1 +1,0 @@
-SELECT at FROM mainspring_clock

@@ -1,1 +1,0 @@
-DELETE FROM mainspring_subscription WHERE pattern = ?1 AND group_name = ?2

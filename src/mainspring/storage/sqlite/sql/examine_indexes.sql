@@ -1,1 +1,0 @@
-SELECT name FROM sqlite_schema WHERE type = 'index'

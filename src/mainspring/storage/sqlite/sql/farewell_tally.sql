@@ -1,1 +1,0 @@
-DELETE FROM mainspring_tally WHERE worker = ?1

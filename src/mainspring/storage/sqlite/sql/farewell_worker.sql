@@ -1,1 +1,0 @@
-DELETE FROM mainspring_worker WHERE name = ?1

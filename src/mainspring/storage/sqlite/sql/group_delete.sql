@@ -1,1 +1,0 @@
-DELETE FROM mainspring_groups WHERE name = ?1

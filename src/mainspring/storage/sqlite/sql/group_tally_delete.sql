@@ -1,1 +1,0 @@
-DELETE FROM mainspring_tally WHERE group_name = ?1

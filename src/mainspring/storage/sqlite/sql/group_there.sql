@@ -1,1 +1,0 @@
-SELECT app, handler, options FROM mainspring_groups WHERE name = ?1

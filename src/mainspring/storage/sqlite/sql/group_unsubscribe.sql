@@ -1,1 +1,0 @@
-DELETE FROM mainspring_subscription WHERE group_name = ?1

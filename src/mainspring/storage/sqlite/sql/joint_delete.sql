@@ -1,1 +1,0 @@
-DELETE FROM mainspring_joint WHERE id = ?1

@@ -1,1 +1,0 @@
-DELETE FROM mainspring_spent WHERE group_name = ?1

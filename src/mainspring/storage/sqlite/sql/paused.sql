@@ -1,1 +1,0 @@
-SELECT name FROM mainspring_groups WHERE paused_at IS NOT NULL

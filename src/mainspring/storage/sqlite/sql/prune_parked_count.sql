@@ -1,1 +1,0 @@
-UPDATE mainspring_counter SET value = value + ?1 WHERE name = 'expired_parked'

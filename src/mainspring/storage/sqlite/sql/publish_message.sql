@@ -1,6 +1,0 @@
-INSERT INTO mainspring_message (
-    id, topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at, copies
-)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-ON CONFLICT (id) DO NOTHING
-RETURNING id

@@ -1,1 +1,0 @@
-SELECT group_name, pattern FROM mainspring_subscription ORDER BY group_name, pattern

@@ -1,1 +1,0 @@
-SELECT number, checksum, breaking FROM mainspring_migration ORDER BY number

@@ -1,1 +1,0 @@
-SELECT group_name, sum(handled), sum(failed) FROM mainspring_tally GROUP BY group_name

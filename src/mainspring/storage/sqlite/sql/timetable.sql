@@ -1,0 +1,190 @@
+-- Schedules.
+
+-- name: timetable_declared
+-- ?1 app, ?2 names, ?3 since when it has to be said again, ?4 now. Answers a row for each that had to be.
+UPDATE mainspring_schedule
+SET declared_at = ?4
+WHERE app = ?1 AND name IN (SELECT value FROM json_each(?2)) AND declared_at <= ?3
+RETURNING 1
+
+-- name: timetable_delete
+DELETE FROM mainspring_schedule WHERE name = ?1
+
+-- name: timetable_due
+-- ?1 app, ?2 names to leave, ?3 now, ?4 limit, ?5 since when a group must have been served. The columns of a schedule, and
+-- its deliveries that are unfinished and that wait, the newest of them: that there are any is of interest, and whether there
+-- are too many. Where these are all left behind by a group that nobody serves, an older one that counts is not seen; it
+-- would have kept them from starting, unless overlaps were allowed then or they were asked for by hand.
+SELECT
+    s.name, s.app, s.origin, s.definition, s.created_at, s.declared_at, s.base_at, s.next_at, s.overrides, s.edits,
+    s.version, s.revision, s.paused_at, s.paused_by, s.pause_reason, s.retired_at, s.fired, s.missed, s.skipped,
+    (
+        SELECT count(*)
+        FROM (
+            SELECT d.message_id, d.group_name, d.epoch
+            FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_schedule
+            WHERE d.schedule = s.name AND d.due_at <> 253402214400000000
+            ORDER BY d.seq DESC
+            LIMIT 100
+        ) AS e
+        -- What nobody has begun, of a group that nobody serves, counts as long as no other group has begun it either.
+        WHERE e.epoch > 0
+           OR EXISTS (
+                SELECT 1
+                FROM mainspring_groups AS g
+                WHERE g.name = e.group_name AND coalesce(g.served_at, g.declared_at) > ?5
+            )
+           OR (SELECT m.copies FROM mainspring_message AS m WHERE m.id = e.message_id)
+              = (SELECT count(*) FROM mainspring_delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
+    ),
+    (
+        SELECT count(*)
+        FROM (
+            SELECT 1
+            FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
+            WHERE d.schedule = s.name AND d.due_at = 253402214400000000
+            LIMIT 1000
+        )
+    )
+FROM mainspring_schedule AS s INDEXED BY mainspring_schedule_due
+WHERE s.app = ?1
+  AND s.next_at <= ?3 AND s.paused_at IS NULL AND s.retired_at IS NULL
+  AND s.name NOT IN (SELECT value FROM json_each(?2))
+ORDER BY s.next_at, s.name
+LIMIT ?4
+
+-- name: timetable_insert
+INSERT INTO mainspring_schedule (
+    name, app, origin, definition, created_at, declared_at, base_at, next_at, overrides, edits, version, revision,
+    paused_at, paused_by, pause_reason, retired_at, fired, missed, skipped
+)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+
+-- name: timetable_later
+-- ?1 message id, ?2 when its deliveries start: later than they are due by a jitter, or when an earlier run has ended.
+UPDATE mainspring_delivery SET due_at = max(due_at, ?2) WHERE message_id = ?1
+
+-- name: timetable_later_parked
+-- ?1 message id, ?2 when it is to start at the earliest. What is nobody's waits for no earlier run.
+UPDATE mainspring_parked SET due_at = max(due_at, ?2) WHERE message_id = ?1 AND ?2 < 253402214400000000
+
+-- name: timetable_move
+-- ?1 name, ?2 its next time so far, ?3 revision, ?4 next time, ?5 base, ?6 fired, ?7 missed, ?8 skipped.
+-- Guarded by the old time and the revision, though the write lock is ours: a row that has changed is not moved (invariant 5).
+UPDATE mainspring_schedule
+SET next_at = ?4, base_at = ?5, fired = fired + ?6, missed = missed + ?7, skipped = skipped + ?8
+WHERE name = ?1 AND next_at = ?2 AND revision = ?3
+RETURNING 1
+
+-- name: timetable_parked
+-- ?1 schedules, ?2 whether those that somebody asked for by hand too. Read from end to end: parked messages are few, and
+-- schedules are not often paused.
+SELECT seq, message_id
+FROM mainspring_parked
+WHERE schedule IN (SELECT value FROM json_each(?1)) AND (?2 OR NOT manual)
+ORDER BY seq
+
+-- name: timetable_peek
+-- ?1 app, ?2 names to leave. One row: when the next occurrence is, whether anything of this app waits, whether it is
+-- frozen, whether some join is complete.
+SELECT
+    (
+        SELECT next_at
+        FROM mainspring_schedule INDEXED BY mainspring_schedule_due
+        WHERE app = ?1
+          AND next_at IS NOT NULL AND paused_at IS NULL AND retired_at IS NULL
+          AND name NOT IN (SELECT value FROM json_each(?2))
+        ORDER BY next_at
+        LIMIT 1
+    ),
+    EXISTS (
+        SELECT 1
+        FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
+        WHERE d.schedule IS NOT NULL AND d.due_at = 253402214400000000
+          -- What is left of a schedule that is gone, is for everybody.
+          AND coalesce((SELECT s.app FROM mainspring_schedule AS s WHERE s.name = d.schedule), ?1) = ?1
+    ),
+    EXISTS (SELECT 1 FROM mainspring_freeze WHERE app IN ('', ?1)),
+    EXISTS (SELECT 1 FROM mainspring_joint INDEXED BY mainspring_joint_complete WHERE pending <= 0)
+
+-- name: timetable_read
+-- ?1 names, ?2 app: each may be null. The columns of a schedule, by name.
+SELECT
+    name, app, origin, definition, created_at, declared_at, base_at, next_at, overrides, edits, version, revision,
+    paused_at, paused_by, pause_reason, retired_at, fired, missed, skipped
+FROM mainspring_schedule
+WHERE (?1 IS NULL OR name IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR app = ?2)
+ORDER BY name
+
+-- name: timetable_release
+UPDATE mainspring_delivery SET due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))
+
+-- name: timetable_retire
+-- ?1 app, ?2 since when nobody may have declared it, ?3 now. Answers the names.
+-- What an API call has made is not the code's to take away (invariant 13).
+UPDATE mainspring_schedule
+SET retired_at = ?3, revision = revision + 1
+WHERE app = ?1 AND origin = 'code' AND retired_at IS NULL AND declared_at <= ?2
+RETURNING name
+
+-- name: timetable_unfinished
+-- ?1 schedules, ?2 whether those that have begun too, ?3 whether those that somebody asked for by hand too. Their deliveries,
+-- as cancel_find_id.sql answers those of a message.
+SELECT d.seq, d.message_id, d.held_by IS NOT NULL, d.join_id
+FROM json_each(?1) AS stopped
+CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_schedule ON d.schedule = stopped.value
+WHERE (?2 OR d.epoch = 0) AND (?3 OR NOT d.manual)
+ORDER BY d.seq
+
+-- name: timetable_update
+-- ?1 to ?19 the columns of a schedule; when it was created stays.
+UPDATE mainspring_schedule
+SET app = ?2, origin = ?3, definition = ?4, declared_at = ?6, base_at = ?7, next_at = ?8, overrides = ?9,
+    edits = ?10, version = ?11, revision = ?12, paused_at = ?13, paused_by = ?14, pause_reason = ?15, retired_at = ?16,
+    fired = ?17, missed = ?18, skipped = ?19
+WHERE name = ?1
+
+-- name: timetable_waiting
+-- ?1 app whose schedules are meant, or ?2 schedules; ?3 schedules of which none need wait, ?4 since when a group must have been
+-- served. The deliveries that need not wait: those of ?3, and the ones of the oldest waiting message of every schedule that
+-- has nothing unfinished.
+WITH oldest AS MATERIALIZED (
+    SELECT d.schedule, min(d.seq) AS seq
+    FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
+    WHERE d.schedule IS NOT NULL AND d.due_at = 253402214400000000
+      AND (
+        d.schedule IN (SELECT value FROM json_each(?2))
+        -- What is left of a schedule that is gone, is for everybody.
+        OR coalesce((SELECT s.app FROM mainspring_schedule AS s WHERE s.name = d.schedule), ?1) = ?1
+      )
+    GROUP BY d.schedule
+)
+SELECT d.seq
+FROM oldest
+CROSS JOIN mainspring_delivery AS first ON first.seq = oldest.seq
+CROSS JOIN mainspring_delivery AS d ON d.message_id = first.message_id AND d.due_at = 253402214400000000
+WHERE NOT EXISTS (
+        SELECT 1
+        FROM (
+            SELECT f.message_id, f.group_name, f.epoch
+            FROM mainspring_delivery AS f INDEXED BY mainspring_delivery_schedule
+            WHERE f.schedule = oldest.schedule AND f.due_at <> 253402214400000000
+            ORDER BY f.seq DESC
+            LIMIT 100
+        ) AS e
+        -- As in timetable_due.sql.
+        WHERE e.epoch > 0
+           OR EXISTS (
+                SELECT 1
+                FROM mainspring_groups AS g
+                WHERE g.name = e.group_name AND coalesce(g.served_at, g.declared_at) > ?4
+            )
+           OR (SELECT m.copies FROM mainspring_message AS m WHERE m.id = e.message_id)
+              = (SELECT count(*) FROM mainspring_delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
+    )
+UNION
+SELECT d.seq
+FROM json_each(?3) AS free
+CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting ON d.schedule = free.value
+WHERE d.due_at = 253402214400000000 AND d.schedule IS NOT NULL
+ORDER BY 1

@@ -1,1 +1,0 @@
-DELETE FROM mainspring_schedule WHERE name = ?1

@@ -1,1 +1,0 @@
-SELECT app, at, by_whom, reason FROM mainspring_freeze ORDER BY app

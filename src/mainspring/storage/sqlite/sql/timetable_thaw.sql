@@ -1,1 +1,0 @@
-DELETE FROM mainspring_freeze WHERE app = ?1 RETURNING 1

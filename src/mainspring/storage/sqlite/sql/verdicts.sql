@@ -1,0 +1,57 @@
+-- Settling.
+
+-- name: conclude_lock
+-- ?1 seq, ?2 epoch. Changes nothing, and takes the write lock.
+UPDATE mainspring_delivery SET epoch = epoch WHERE seq = ?1 AND epoch = ?2
+
+-- name: delivery_delete
+DELETE FROM mainspring_delivery WHERE seq IN (SELECT value FROM json_each(?1))
+
+-- name: ended_enlist
+INSERT INTO mainspring_ended (at, second, message_ids) VALUES (?1, ?2, ?3)
+
+-- name: settle_back
+-- epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
+UPDATE mainspring_delivery
+SET held_by = NULL, suspect = 0, due_at = ?2, attempt = max(attempt - ?3, 0)
+WHERE seq = ?1
+
+-- name: settle_bury
+INSERT INTO mainspring_dead (
+    seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
+    kind, error, buried_at, schedule, manual, fingerprint
+)
+SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.epoch, d.attempt, d.deaths,
+       d.scheduled_for, d.published_at, ?2, ?3, ?4, d.schedule, d.manual, ?5
+FROM mainspring_delivery AS d
+JOIN mainspring_message AS m ON m.id = d.message_id
+WHERE d.seq = ?1
+
+-- name: settle_forget
+DELETE FROM mainspring_run
+WHERE status IN ('failed', 'snoozed')
+  AND message_id = ?1
+  AND group_name = (SELECT group_name FROM mainspring_delivery WHERE seq = ?2)
+
+-- name: settle_read
+SELECT d.seq, d.epoch, d.held_by, d.message_id, d.attempt, d.cancel_asked, d.join_id
+FROM json_each(?1) AS claimed
+CROSS JOIN mainspring_delivery AS d ON d.seq = claimed.value
+
+-- name: settle_run
+INSERT INTO mainspring_run (
+    message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
+    schedule, source, scheduled_for
+)
+SELECT d.message_id, d.group_name, m.topic, d.attempt, ?2, ?3, ?4, ?9, ?5, ?6, ?7, ?8,
+       d.schedule,
+       CASE
+           WHEN d.manual THEN 'manual'
+           WHEN d.schedule IS NOT NULL THEN 'schedule'
+           WHEN d.scheduled_for > d.published_at THEN 'deferred'
+           ELSE 'message'
+       END,
+       d.scheduled_for
+FROM mainspring_delivery AS d
+JOIN mainspring_message AS m ON m.id = d.message_id
+WHERE d.seq = ?1
