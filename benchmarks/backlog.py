@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import asyncpg
 
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.storage.postgres import PostgresStorage
 
 GROUP, OTHER = "bench", "other"
@@ -50,7 +50,9 @@ async def claim_times(url: str, schema: str, claims: int, rows: int) -> list[flo
         times: list[float] = []
         for _ in range(claims):
             started = time.perf_counter()
-            claimed = await storage.mailbox.claim([Want(GROUP, TAKE, ALL_LEVELS)], "bench", timedelta(minutes=5))
+            claimed = await storage.mailbox.claim(
+                [ClaimRequest(GROUP, TAKE, ALL_LEVELS)], "bench", timedelta(minutes=5)
+            )
             times.append((time.perf_counter() - started) * 1_000)
             if len(claimed) != TAKE:
                 raise RuntimeError(f"a claim brought {len(claimed)} of {TAKE}")

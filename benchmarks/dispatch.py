@@ -14,10 +14,10 @@ from uuid import UUID
 from mainspring import Context, Depends, Mainspring
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import Settlement
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.threads import Threads
 from mainspring.storage.codec import decoder
 from mainspring.telemetry.bus import Bus
@@ -116,11 +116,11 @@ async def _round(handler: Handler, messages: int) -> float:
     executor = Executor(
         handler,
         _Absorbing(),
-        Hands(),
+        ClaimsInHand(),
         Threads(1),
         done,
         3,
-        Complaints(SystemClock(), "mainspring.bench"),
+        RateLimitedLog(SystemClock(), "mainspring.bench"),
         Bus(),
     )
     runs = [Run(_delivery(number), handler, 0.0) for number in range(messages)]

@@ -16,7 +16,7 @@ SUSPECTS = "tests/runtime/test_suspects.py"
 _VERDICTS = [
     Mutant(
         "what is no Exception ends the hand that it was raised in",
-        file="runtime/alone.py",
+        file="runtime/own_context.py",
         was="        return False  # before anything is asked of what may be the user's own object",
         becomes="        return not issubclass(type(error), Exception | CancelledError)",
         caught_by=f"{RAISES}[SystemExit-async]",
@@ -39,26 +39,26 @@ _VERDICTS = [
         "a verdict on a locked row is dropped and not kept",
         file="runtime/settler.py",
         was="                self._put_aside(origin, settlement)\n",
-        becomes="                self._hands.drop(settlement.claim)\n                origin.settled()\n",
+        becomes="                self._in_hand.drop(settlement.claim)\n                origin.settled()\n",
         caught_by=f"{BUSY}::test_a_locked_row_keeps_no_other_verdict_waiting",
     ),
     Mutant(
         "a verdict on a locked row keeps its hand",
         file="runtime/settler.py",
-        was="            run = self._hands.put_aside(settlement.claim)\n            origin.settled()\n",
-        becomes="            run = self._hands.put_aside(settlement.claim)\n",
+        was="            run = self._in_hand.put_aside(settlement.claim)\n            origin.settled()\n",
+        becomes="            run = self._in_hand.put_aside(settlement.claim)\n",
         caught_by=f"{BUSY}::test_rows_that_stay_locked_take_no_hand_away",
     ),
     Mutant(
         "a worker reaps what it has put aside itself",
         file="runtime/fetcher.py",
-        was="accused=accused, aside=self._hands.aside)",
+        was="accused=accused, aside=self._in_hand.aside)",
         becomes="accused=accused)",
         caught_by=f"{BUSY}::test_a_verdict_whose_claim_lapsed_under_the_lock_is_written_and_nothing_runs_twice",
     ),
     Mutant(
         "what is put aside keeps the worker from reaping",
-        file="runtime/hands.py",
+        file="runtime/claims_in_hand.py",
         was=" for claim, run in self._runs.items() if claim not in self._aside)",
         becomes=" for run in self._runs.values())",
         caught_by=f"{BUSY}::test_others_who_died_are_reaped_while_a_row_stays_locked",
@@ -275,7 +275,7 @@ _SUSPECTS = [
     Mutant(
         "one that would die of it is reaped beside other suspects",
         file="runtime/fetcher.py",
-        was="accused = self._clock.monotonic(), not self._hands.holds_suspects",
+        was="accused = self._clock.monotonic(), not self._in_hand.holds_suspects",
         becomes="accused = self._clock.monotonic(), True",
         caught_by=f"{SUSPECTS}::test_one_that_has_cost_a_process_is_not_taken_while_other_suspects_run",
     ),
@@ -358,7 +358,7 @@ _STOPPING = [
     ),
     Mutant(
         "a stop does not hand back what has not begun",
-        file="runtime/closing.py",
+        file="runtime/shutdown.py",
         was="                executor.release_waiting()\n            await within(",
         becomes="                pass\n            await within(",
         caught_by="tests/runtime/test_batch_ends.py::test_stopping_hands_back_what_gathers_and_lets_what_runs_finish",

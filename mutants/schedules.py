@@ -44,21 +44,21 @@ MUTANTS: list[Mutant] = [
     # --- what becomes of what is due -------------------------------------------------------------------------
     Mutant(
         "where 10,000 have been missed, the last of them is taken twice",
-        file="runtime/schedules/deciding.py",
+        file="runtime/schedules/decisions.py",
         was="at > latest[-1]",
         becomes="at >= latest[-1]",
         caught_by="tests/unit/runtime/schedules/test_deciding.py",
     ),
     Mutant(
         "misfire='skip' runs what is late",
-        file="runtime/schedules/deciding.py",
+        file="runtime/schedules/decisions.py",
         was="[at for at in pending.latest if at >= tolerated]",
         becomes="pending.latest",
         caught_by="tests/unit/runtime/schedules/test_deciding.py",
     ),
     Mutant(
         "overlap='skip' takes no notice of a run that goes on",
-        file="runtime/schedules/deciding.py",
+        file="runtime/schedules/decisions.py",
         was="return _Fit() if busy else",
         becomes="return _Fit() if due.waiting else",
         caught_by="tests/unit/runtime/schedules/test_deciding.py",

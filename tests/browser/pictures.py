@@ -66,7 +66,7 @@ def _take(browser: Browser, address: str, look: str, *, first: bool) -> None:
         page.wait_for_timeout(1500)
         page.screenshot(path=FOLDER / f"{name}-{look}.png")
     page.goto(f"{site}/dead")
-    page.get_by_role("link", name="Look at them").first.click()
+    page.get_by_role("link", name="ScheduleTick at them").first.click()
     page.get_by_role("link", name="parcels.packed").first.click()
     page.get_by_text("What was tried").wait_for()
     page.wait_for_timeout(500)

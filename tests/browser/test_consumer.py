@@ -32,7 +32,7 @@ def test_what_it_failed_of_leads_to_the_messages(site: Site, visit: Opening) -> 
     expect(causes).to_have_count(2)
     expect(page.locator("section.card", has_text="Newest failures").locator("li")).to_have_count(3)
 
-    causes.filter(has_text="declined").get_by_role("link", name="Look at them").click()
+    causes.filter(has_text="declined").get_by_role("link", name="ScheduleTick at them").click()
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
     expect(page.locator("tbody tr")).to_have_count(1)

@@ -10,13 +10,13 @@ from mainspring.model.browsing import Filter, Sought
 from mainspring.model.message import (
     ALL_LEVELS,
     Claim,
+    ClaimRequest,
     Delivery,
     Draft,
     Keep,
     Priority,
     Scan,
     Settled,
-    Want,
 )
 from mainspring.model.verdict import Bury, Failure, FailureKind, Settlement, Verdict
 from mainspring.model.views import Counts, Declaration, DeliveryView, MessageView
@@ -87,7 +87,7 @@ async def claim(
     scans: tuple[Scan, ...] = ALL_LEVELS,
     owner: str = WORKER,
 ) -> list[Delivery]:
-    return await storage.mailbox.claim([Want(group, limit, scans)], owner, HOLD)
+    return await storage.mailbox.claim([ClaimRequest(group, limit, scans)], owner, HOLD)
 
 
 async def claim_one(storage: Storage, group: str = "mailer", owner: str = WORKER) -> Delivery:

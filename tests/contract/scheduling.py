@@ -6,7 +6,17 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from mainspring.model.schedule import NEVER, Decide, Due, Look, Move, Note, Occurrence, Origin, Schedule
+from mainspring.model.schedule import (
+    NEVER,
+    Decide,
+    Due,
+    Note,
+    Occurrence,
+    Origin,
+    Schedule,
+    ScheduleAdvance,
+    ScheduleTick,
+)
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, NOON, TOPIC, draft
 
@@ -93,19 +103,19 @@ def occurrence(
 
 def hourly(
     group: str | None = "mailer", later: timedelta | None = None, *, waits: bool = False
-) -> Callable[[Due, datetime], Move]:
+) -> Callable[[Due, datetime], ScheduleAdvance]:
     """Publishes the one occurrence that is due, and goes on by an hour."""
 
-    def decide(due: Due, _now: datetime) -> Move:
+    def decide(due: Due, _now: datetime) -> ScheduleAdvance:
         at = due.schedule.next_at
         assert at is not None
         due_at = NEVER if waits else None if later is None else at + later
-        return Move(at, at + HOUR, (occurrence(at, due.schedule.name, group=group, due_at=due_at),))
+        return ScheduleAdvance(at, at + HOUR, (occurrence(at, due.schedule.name, group=group, due_at=due_at),))
 
     return decide
 
 
-def stopping(due: Due, now: datetime) -> Move:
+def stopping(due: Due, now: datetime) -> ScheduleAdvance:
     """Publishes what is due to start when the earlier run, which is asked to stop, has ended."""
     return replace(hourly(waits=due.unfinished > 0)(due, now), stop_running=True)
 
@@ -114,7 +124,7 @@ def leaving(_due: Due, _now: datetime) -> None:
     """Decides nothing."""
 
 
-async def look(storage: Storage, decide: Decide | None = None, *, app: str = "shop", limit: int = 100) -> Look:
+async def look(storage: Storage, decide: Decide | None = None, *, app: str = "shop", limit: int = 100) -> ScheduleTick:
     return await storage.timetable.look(app, decide or hourly(), limit)
 
 
@@ -122,8 +132,8 @@ async def queue(storage: Storage, *hours: int, group: str | None = "mailer", nam
     """Publish one occurrence per hour after noon, each of which waits for an earlier run. Releases none."""
     waiting = [occurrence(NOON + hour * HOUR, name, group=group, due_at=NEVER) for hour in hours]
 
-    def decide(due: Due, _now: datetime) -> Move:
-        return Move(NOON, None, tuple(waiting))
+    def decide(due: Due, _now: datetime) -> ScheduleAdvance:
+        return ScheduleAdvance(NOON, None, tuple(waiting))
 
     await keep(storage, schedule(name))
     found = await look(storage, decide)

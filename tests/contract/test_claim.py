@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 
-from mainspring.model.message import ALL_LEVELS, Delivery, Priority, Scan, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Priority, Scan
 from mainspring.model.verdict import Retry
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -170,9 +170,9 @@ async def test_several_wants_are_answered_together_in_their_order(storage: Stora
 
     claimed = await storage.mailbox.claim(
         [
-            Want("analytics", 5, ALL_LEVELS),
-            Want("nobody", 5, ALL_LEVELS),
-            Want("mailer", 2, (Scan(Priority.NORMAL, None),)),
+            ClaimRequest("analytics", 5, ALL_LEVELS),
+            ClaimRequest("nobody", 5, ALL_LEVELS),
+            ClaimRequest("mailer", 2, (Scan(Priority.NORMAL, None),)),
         ],
         "worker-1",
         HOLD,
@@ -185,7 +185,9 @@ async def test_several_wants_are_answered_together_in_their_order(storage: Stora
 async def test_the_limit_of_one_want_does_not_touch_another(storage: Storage) -> None:
     await publish(storage, *(draft(group=group) for group in ("a", "b") for _ in range(4)))
 
-    claimed = await storage.mailbox.claim([Want("a", 1, ALL_LEVELS), Want("b", 3, ALL_LEVELS)], "worker-1", HOLD)
+    claimed = await storage.mailbox.claim(
+        [ClaimRequest("a", 1, ALL_LEVELS), ClaimRequest("b", 3, ALL_LEVELS)], "worker-1", HOLD
+    )
 
     assert Counter(each.group for each in claimed) == {"a": 1, "b": 3}
 
@@ -196,7 +198,7 @@ async def test_a_paused_group_gives_nothing_and_its_neighbour_everything(storage
     await storage.controls.pause("mailer", "ann", "upgrade")
 
     claimed = await storage.mailbox.claim(
-        [Want("mailer", 5, ALL_LEVELS), Want("analytics", 5, ALL_LEVELS)], "worker-1", HOLD
+        [ClaimRequest("mailer", 5, ALL_LEVELS), ClaimRequest("analytics", 5, ALL_LEVELS)], "worker-1", HOLD
     )
 
     assert [each.group for each in claimed] == ["analytics"]

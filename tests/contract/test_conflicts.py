@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from mainspring.model.join import Join, follower_id
 from mainspring.model.message import Conflict, Draft
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.storage.contract import Storage
 from tests.contract.acting import NOON, TOPIC, WORKER, claim, claim_one, declare, draft, settle
@@ -122,7 +122,7 @@ async def test_an_occurrence_is_told_where_its_id_is_known_as_another_message(st
 
 
 async def test_what_is_to_be_there_once_conflicts_too(storage: Storage) -> None:
-    likeness = Likeness(b"x" * 32, "pending")
+    likeness = UniqueKey(b"x" * 32, "pending")
     await storage.mailbox.publish([ORDER])
 
     same = await storage.mailbox.publish_unique(ORDER, likeness)

@@ -16,7 +16,7 @@ from mainspring.model.holder import holder, shown
 from mainspring.model.inbox import Fate, InboxFilter, InboxKey
 from mainspring.model.lease import Hold, Renewal, Renewed
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import ALL_LEVELS, Claim, Delivery, Extended, Progress, Settled, Want
+from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Delivery, Extended, Progress, Settled
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -170,7 +170,7 @@ async def test_whichever_way_it_was_taken_a_delivery_is_its_takers_alone(storage
     again = await storage.mailbox.reap_limited("mailer", Limits(rate=Rate(5, HOUR)), OURS, HOLD)
     await publish(storage, draft(group="mailer"))
     rationed = await storage.mailbox.claim_limited(
-        Want("mailer", 1, ALL_LEVELS), Limits(global_concurrency=2), None, OURS, HOLD
+        ClaimRequest("mailer", 1, ALL_LEVELS), Limits(global_concurrency=2), None, OURS, HOLD
     )
 
     assert taken is not None

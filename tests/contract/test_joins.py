@@ -8,7 +8,7 @@ import pytest
 from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join, JoinOutcome, follower_id, is_member, outcome
 from mainspring.model.message import Delivery, Draft, Priority
-from mainspring.model.schedule import Look
+from mainspring.model.schedule import ScheduleTick
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.storage.contract import Keyed, Storage
 from tests.contract.acting import (
@@ -32,7 +32,7 @@ from tests.contract.acting import (
 )
 from tests.contract.scheduling import leaving
 
-NOTHING = Look()
+NOTHING = ScheduleTick()
 
 
 def then(id: UUID, group: str = "boss") -> Draft:
@@ -56,7 +56,7 @@ async def end(storage: Storage, delivery: Delivery, verdict: Verdict) -> None:
     await storage.mailbox.settle([Settlement(delivery.claim, verdict, member=is_member(delivery))], WORKER)
 
 
-async def look(storage: Storage, limit: int = 100) -> Look:
+async def look(storage: Storage, limit: int = 100) -> ScheduleTick:
     return await storage.timetable.look("anybody's", leaving, limit)
 
 
@@ -259,7 +259,7 @@ async def test_a_join_without_that_continuation_is_simply_over(storage: Storage,
 
     await end(storage, await claim_one(storage), verdict)
 
-    assert await look(storage) == Look(joined=1)
+    assert await look(storage) == ScheduleTick(joined=1)
     assert await look(storage) == NOTHING
     assert await claim(storage, "boss") == []
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.browsing import DeadSelection
-from mainspring.model.limits import SLOTS, Limits, Rate, Ration
-from mainspring.model.message import ALL_LEVELS, Delivery, Priority, Want
+from mainspring.model.limits import SLOTS, LimitedClaim, Limits, Rate
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Priority
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Snooze, Verdict
 from mainspring.storage.contract import Storage
 from mainspring.storage.limiting import KEYS
@@ -36,8 +36,8 @@ SKIPPING = Limits(ordered=True, on_failure="skip")
 GROUP = "mailer"
 
 
-async def ration(storage: Storage, limits: Limits, limit: int = 10, after: str | None = None) -> Ration:
-    return await storage.mailbox.claim_limited(Want(GROUP, limit, ALL_LEVELS), limits, after, "worker-1", HOLD)
+async def ration(storage: Storage, limits: Limits, limit: int = 10, after: str | None = None) -> LimitedClaim:
+    return await storage.mailbox.claim_limited(ClaimRequest(GROUP, limit, ALL_LEVELS), limits, after, "worker-1", HOLD)
 
 
 async def take(storage: Storage, limits: Limits, limit: int = 10) -> list[Delivery]:
@@ -396,6 +396,6 @@ async def test_claimed_by_many_at_once_no_limit_is_exceeded(storage: Storage) ->
 
 
 async def test_nothing_there_is_nothing_left(storage: Storage) -> None:
-    assert await ration(storage, ORDERED) == Ration([], None, None, left=False)
+    assert await ration(storage, ORDERED) == LimitedClaim([], None, None, left=False)
     await bury_one(storage)
-    assert await ration(storage, ORDERED) == Ration([], None, None, left=False)
+    assert await ration(storage, ORDERED) == LimitedClaim([], None, None, left=False)

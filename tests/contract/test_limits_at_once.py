@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.verdict import DONE, Release, Retry, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOLD, HOUR, NOW, draft, failure, publish, settle, siblings
@@ -44,7 +44,7 @@ class Desk:
         owner, after = f"worker-{number}", None
         for turn in count(number):
             await asyncio.sleep(0)  # memory never lets others come in between
-            want = Want(GROUP, 1 + turn % 3, ALL_LEVELS)
+            want = ClaimRequest(GROUP, 1 + turn % 3, ALL_LEVELS)
             ration = await door.mailbox.claim_limited(want, self.limits, after, owner, HOLD)
             after = ration.after
             self.take(ration.deliveries)

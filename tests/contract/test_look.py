@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mainspring.model.schedule import Due, Look, Move
+from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
 from mainspring.model.verdict import DONE
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -49,7 +49,7 @@ async def test_what_is_due_is_published_and_goes_on(storage: Storage) -> None:
 
     found = await look(storage)
 
-    assert found == Look(fired=1, moved=1, next_in=HOUR)
+    assert found == ScheduleTick(fired=1, moved=1, next_in=HOUR)
     row = await kept(storage)
     assert (row.base_at, row.next_at, row.fired, row.missed, row.skipped) == (NOON, NOON + HOUR, 8, 1, 2)
     (delivery,) = await claim(storage)
@@ -59,9 +59,9 @@ async def test_what_is_due_is_published_and_goes_on(storage: Storage) -> None:
 async def test_what_the_policies_let_go_is_counted(storage: Storage) -> None:
     await keep(storage, schedule(missed=1))
 
-    found = await look(storage, lambda _due, _now: Move(NOON, None, missed=3, skipped=2))
+    found = await look(storage, lambda _due, _now: ScheduleAdvance(NOON, None, missed=3, skipped=2))
 
-    assert found == Look(moved=1)
+    assert found == ScheduleTick(moved=1)
     row = await kept(storage)
     assert (row.next_at, row.fired, row.missed, row.skipped) == (None, 0, 4, 2)
 
@@ -80,14 +80,14 @@ async def test_who_decides_is_told_what_is_stored_and_what_time_it_is(storage: S
 async def test_nothing_is_due_before_its_time(storage: Storage) -> None:
     await keep(storage, schedule(next_at=NOON + TICK), schedule("never", next_at=None))
 
-    assert await look(storage) == Look(next_in=TICK)
+    assert await look(storage) == ScheduleTick(next_in=TICK)
 
     turn(storage, TICK)
     assert (await look(storage)).fired == 1
 
 
 async def test_an_empty_timetable_has_nothing_to_wait_for(storage: Storage) -> None:
-    assert await look(storage) == Look()
+    assert await look(storage) == ScheduleTick()
 
 
 async def test_the_oldest_go_first_and_the_limit_says_how_many(storage: Storage) -> None:
@@ -107,7 +107,7 @@ async def test_several_occurrences_are_published_in_their_order(storage: Storage
     await keep(storage, schedule())
     missed = tuple(occurrence(NOON - hours * HOUR) for hours in (3, 2, 1))
 
-    found = await look(storage, lambda _due, _now: Move(NOON, NOON + HOUR, missed))
+    found = await look(storage, lambda _due, _now: ScheduleAdvance(NOON, NOON + HOUR, missed))
 
     assert (found.fired, found.moved) == (3, 1)
     assert ids(await claim(storage)) == [each.draft.id for each in missed]
@@ -167,7 +167,7 @@ async def test_other_apps_paused_and_retired_ones_and_those_to_leave_are_left_al
 
     found = await storage.timetable.look("shop", hourly(), 100, leave=["left", "of no schedule"])
 
-    assert found == Look(next_in=MINUTE)
+    assert found == ScheduleTick(next_in=MINUTE)
     assert await claim(storage) == []
     assert {row.fired for row in (await storage.timetable.read()).schedules} == {0}
 
@@ -177,7 +177,7 @@ async def test_the_undecided_are_left_as_they_are_and_named(storage: Storage) ->
 
     found = await look(storage, lambda due, now: None if due.schedule.name == "odd" else hourly()(due, now))
 
-    assert found == Look(fired=1, moved=1, next_in=MINUTE, left=frozenset(["odd"]))
+    assert found == ScheduleTick(fired=1, moved=1, next_in=MINUTE, left=frozenset(["odd"]))
     assert (await kept(storage, "odd")).next_at == NOON
     # What the caller has named already is not news.
     assert (await storage.timetable.look("shop", leaving, 100, leave=["odd"])).left == frozenset()
@@ -186,7 +186,7 @@ async def test_the_undecided_are_left_as_they_are_and_named(storage: Storage) ->
 async def test_a_decision_that_fails_leaves_nothing_behind(storage: Storage) -> None:
     await keep(storage, schedule("a"), schedule("b"))
 
-    def decide(due: Due, now: datetime) -> Move:
+    def decide(due: Due, now: datetime) -> ScheduleAdvance:
         if due.schedule.name == "b":
             raise ZeroDivisionError
         return hourly()(due, now)
@@ -207,7 +207,7 @@ async def test_what_is_frozen_stands_still_until_it_is_thawed(storage: Storage, 
     frozen = await look(storage)
     other = await look(storage, app="crm")
 
-    assert frozen == Look(frozen=True, next_in=NOW)
+    assert frozen == ScheduleTick(frozen=True, next_in=NOW)
     assert (other.fired, other.frozen) == ((0, True) if app == "" else (1, False))
     turn(storage, MINUTE)
     assert await storage.timetable.thaw(app, "ann")
@@ -282,4 +282,4 @@ async def test_what_runs_is_asked_to_stop_and_what_nobody_holds_is_removed(stora
     assert len(await listed(storage, "cancelled")) == 2
 
     await settle(storage, held, DONE)
-    assert replace(await look(storage), next_in=None) == Look(released=1)
+    assert replace(await look(storage), next_in=None) == ScheduleTick(released=1)

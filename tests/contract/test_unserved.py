@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from mainspring.model.schedule import NEVER, Due, Look
+from mainspring.model.schedule import NEVER, Due, ScheduleTick
 from mainspring.model.verdict import DONE, Retry
 from mainspring.model.views import Beat
 from mainspring.storage.contract import Storage
@@ -126,7 +126,7 @@ async def test_what_waits_is_released_for_all_groups_though_one_is_served_by_nob
 
     released = await look(storage)
 
-    assert released == Look(released=2, waiting=True)
+    assert released == ScheduleTick(released=2, waiting=True)
     mailed = await claim_one(storage)
     assert mailed.message_id == first
     assert (await look(storage)).released == 0
@@ -143,7 +143,7 @@ async def test_what_waits_for_a_run_that_nobody_serves_and_nobody_has_begun_goes
 
     turn(storage, HOUR)
 
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
 
 
 async def test_an_entered_run_waits_for_those_that_are_served(storage: Storage) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mainspring.model.browsing import DeadSelection
-from mainspring.model.schedule import NEVER, Look
+from mainspring.model.schedule import NEVER, ScheduleTick
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -32,7 +32,7 @@ from tests.contract.acting import (
 )
 from tests.contract.scheduling import NAME, NOTE, edit, keep, kept, look, occurrence, queue, remove, schedule
 
-NOTHING = Look()
+NOTHING = ScheduleTick()
 
 
 async def running(storage: Storage, name: str = NAME) -> None:
@@ -68,13 +68,13 @@ async def test_what_waits_is_released_in_order_when_the_earlier_run_is_over(stor
     await settle(storage, earlier, verdict)
     after = await look(storage)
 
-    assert before == Look(waiting=True)
-    assert after == Look(released=1, waiting=True)
+    assert before == ScheduleTick(waiting=True)
+    assert after == ScheduleTick(released=1, waiting=True)
     (delivery,) = await claim(storage)
     assert (delivery.message_id, delivery.due_at) == (first, NOON + MINUTE)
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
     await settle(storage, delivery, verdict)
-    assert await look(storage) == Look(released=1)
+    assert await look(storage) == ScheduleTick(released=1)
     assert (await claim_one(storage)).message_id == second
     assert await look(storage) == NOTHING
 
@@ -94,16 +94,16 @@ async def test_a_run_in_retry_or_held_or_lapsed_is_not_over(storage: Storage) ->
     await running(storage)
     await queue(storage, 1)
 
-    assert await look(storage) == Look(waiting=True)  # ready
+    assert await look(storage) == ScheduleTick(waiting=True)  # ready
     held = await claim_one(storage)
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
     turn(storage, HOUR)  # long lapsed
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
     await settle(storage, held, Retry(HOUR, failure()))
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
     turn(storage, 2 * HOUR)
     await settle(storage, await claim_one(storage), Release(MINUTE))
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
 
 
 async def test_a_revived_run_is_unfinished_again(storage: Storage) -> None:
@@ -114,7 +114,7 @@ async def test_a_revived_run_is_unfinished_again(storage: Storage) -> None:
 
     revived = await claim_one(storage)
 
-    assert await look(storage) == Look(waiting=True)
+    assert await look(storage) == ScheduleTick(waiting=True)
     await settle(storage, revived, DONE)
     assert (await look(storage)).released == 1
     assert (await claim_one(storage)).message_id == waiting
@@ -148,8 +148,8 @@ async def test_other_schedules_do_not_keep_it_waiting_and_only_its_own_app_relea
     await settle(storage, of_a, DONE)
 
     assert await look(storage, app="yet another") == NOTHING
-    assert await look(storage, app="shop") == Look(waiting=True)
-    assert await look(storage, app="crm") == Look(released=1)
+    assert await look(storage, app="shop") == ScheduleTick(waiting=True)
+    assert await look(storage, app="crm") == ScheduleTick(released=1)
     assert ids(await claim(storage)) == [first]
 
 
@@ -162,8 +162,8 @@ async def test_what_waits_of_a_schedule_that_is_gone_is_released_by_whoever_look
 
     await settle(storage, earlier, DONE)
 
-    assert before == Look(waiting=True)
-    assert await look(storage, app="any") == Look(released=1)
+    assert before == ScheduleTick(waiting=True)
+    assert await look(storage, app="any") == ScheduleTick(released=1)
     assert ids(await claim(storage)) == [late.draft.id]
 
 
@@ -176,7 +176,7 @@ async def test_what_a_stranger_has_put_off_for_ever_is_not_ours_to_release(stora
 
     beside = await look(storage)
 
-    assert (alone, beside) == (NOTHING, Look(released=1))
+    assert (alone, beside) == (NOTHING, ScheduleTick(released=1))
     assert await claim(storage, "analytics") == []
 
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
-from mainspring.model.schedule import Due, Look, Move
+from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, MINUTE, NOON, claim, claim_one, draft, ids, publish, turn
 from tests.contract.scheduling import NAME, edit, hourly, keep, kept, look, queue, remove, schedule
 
 
-def allowing(due: Due, now: datetime) -> Move:
+def allowing(due: Due, now: datetime) -> ScheduleAdvance:
     """Publishes what is due, beside whatever runs, and lets nothing wait."""
     return replace(hourly()(due, now), release_waiting=True)
 
@@ -36,7 +36,7 @@ async def test_what_waited_starts_when_overlaps_are_allowed_though_a_run_is_unfi
 async def test_where_nothing_waits_there_is_nothing_to_release(storage: Storage) -> None:
     await keep(storage, schedule())
 
-    assert await look(storage, allowing) == Look(fired=1, moved=1, next_in=HOUR)
+    assert await look(storage, allowing) == ScheduleTick(fired=1, moved=1, next_in=HOUR)
 
 
 async def test_however_many_wait_none_of_them_outlives_a_pause(storage: Storage) -> None:
@@ -47,7 +47,7 @@ async def test_however_many_wait_none_of_them_outlives_a_pause(storage: Storage)
     await edit(storage, paused_at=NOON)
 
     turn(storage, MINUTE)
-    assert await look(storage) == Look()
+    assert await look(storage) == ScheduleTick()
     assert (await kept(storage)).paused_at == NOON
 
 
@@ -58,4 +58,4 @@ async def test_however_many_wait_none_of_them_outlives_the_schedule(storage: Sto
 
     await remove(storage, NAME)
 
-    assert await look(storage) == Look()
+    assert await look(storage) == ScheduleTick()

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import Keeps, Likeness, Scope
+from mainspring.model.unique import Keeps, Scope, UniqueKey
 from mainspring.storage.contract import Storage
 from tests.contract.acting import draft
 
@@ -13,7 +13,7 @@ ONE, OTHER = b"one" * 10, b"\x00\xff"
 async def publish(
     storage: Storage, one: Draft | None = None, scope: Scope = "running", keep: Keeps = "first", hash: bytes = ONE
 ) -> Receipt:
-    return await storage.mailbox.publish_unique(one or draft(group="mailer"), Likeness(hash, scope, keep))
+    return await storage.mailbox.publish_unique(one or draft(group="mailer"), UniqueKey(hash, scope, keep))
 
 
 async def stored(

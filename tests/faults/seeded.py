@@ -13,8 +13,9 @@ from mainspring.model.verdict import Settlement
 from mainspring.runtime import handler
 from mainspring.runtime.duties import Recounting
 from mainspring.runtime.scheduler import Scheduler
-from mainspring.runtime.schedules import deciding, reconciling
-from mainspring.runtime.schedules.reconciling import Declared
+from mainspring.runtime.schedules import decisions as deciding
+from mainspring.runtime.schedules import reconciliation as reconciling
+from mainspring.runtime.schedules.reconciliation import Declared
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Mailbox

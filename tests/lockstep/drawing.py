@@ -11,7 +11,7 @@ from mainspring.model.measures import BINS, STATUSES, TIMES, Measure
 from mainspring.model.message import Draft, Keep, Priority
 from mainspring.model.retention import Kind, Retention
 from mainspring.model.standing import Declarer
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
 from mainspring.model.views import Beat, Declaration, GroupRuns, State
 
@@ -60,8 +60,8 @@ drafts = st.builds(
 
 hashes = st.sampled_from([b"\x00", b"it's"])
 likenesses = st.builds(
-    Likeness, hash=hashes, scope=st.sampled_from(("pending", "running", MINUTE, DAY)), keep=st.just("first")
-) | st.builds(Likeness, hash=hashes, scope=st.just("pending"), keep=st.just("last"))
+    UniqueKey, hash=hashes, scope=st.sampled_from(("pending", "running", MINUTE, DAY)), keep=st.just("first")
+) | st.builds(UniqueKey, hash=hashes, scope=st.just("pending"), keep=st.just("last"))
 
 Timed = tuple[Draft, timedelta | None]
 """A draft, and how far from now it is to be due as an instant."""

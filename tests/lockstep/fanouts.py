@@ -18,7 +18,7 @@ from mainspring.model.fanout import (
     slice_id,
 )
 from mainspring.model.lease import Hold
-from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.retention import Retention
 from mainspring.model.schedule import Note
 from mainspring.model.views import Declaration
@@ -86,7 +86,7 @@ class Fanned(Twins):
         before = len(self.claims)
         # In one order on both: of slices that are due at once, either may come first.
         for _ in settlings:
-            self.take([Want("load", 1, ALL_LEVELS)], drawing.HOUR)
+            self.take([ClaimRequest("load", 1, ALL_LEVELS)], drawing.HOUR)
         self.settle_pairs(list(zip(self.claims[before:], settlings, strict=False)))
 
     @rule(work=works, shard=shards, offset=windows)

@@ -11,7 +11,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.join import Join, JoinView
-from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Verdict
 from mainspring.model.views import Declaration
@@ -95,7 +95,7 @@ class Joined(Twins):
 
     @rule(verdicts=st.lists(verdicts, min_size=6, max_size=6), keep=drawing.keeps)
     def work(self, verdicts: list[Verdict], keep: Any) -> None:
-        wants = [Want(group, 2, ALL_LEVELS) for group in drawing.GROUPS]
+        wants = [ClaimRequest(group, 2, ALL_LEVELS) for group in drawing.GROUPS]
         before = len(self.claims)
         self.take(wants, drawing.HOUR)
         batch = list(zip(self.claims[before:], verdicts, strict=False))
@@ -112,7 +112,7 @@ class Joined(Twins):
 
     @rule(group=drawing.groups)
     def hold(self, group: str) -> None:
-        self.take([Want(group, 1, ALL_LEVELS)], drawing.HOUR)
+        self.take([ClaimRequest(group, 1, ALL_LEVELS)], drawing.HOUR)
 
     @rule(group=drawing.groups)
     def reap(self, group: str) -> None:
@@ -150,7 +150,7 @@ class Joined(Twins):
     @rule()
     def follow(self) -> None:
         self.look()
-        self.take([Want(BOSS, 1000, ALL_LEVELS)], drawing.HOUR)
+        self.take([ClaimRequest(BOSS, 1000, ALL_LEVELS)], drawing.HOUR)
 
     def declare(self) -> None:
         declared = [Declaration(group, "shop", (), "old") for group in (*drawing.GROUPS, BOSS)]

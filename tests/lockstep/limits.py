@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from mainspring.model.browsing import DeadSelection, Filter
-from mainspring.model.limits import Limits, Rate, Ration
-from mainspring.model.message import Delivery, Draft, Priority, Scan, Want
+from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.message import ClaimRequest, Delivery, Draft, Priority, Scan
 from mainspring.model.views import Declaration
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
@@ -108,7 +108,7 @@ class Limited(Twins):
     @rule(limit=wanted, hold=drawing.holds, back=backs)
     def claim(self, limit: int, hold: timedelta, back: timedelta | None) -> None:
         since = None if back is None else self.now - back
-        want = Want(GROUP, limit, tuple(Scan(level, since) for level in Priority))
+        want = ClaimRequest(GROUP, limit, tuple(Scan(level, since) for level in Priority))
         memory, real = self.both(
             lambda storage: storage.mailbox.claim_limited(want, self.limits, self.after, "node-1", hold)
         )
@@ -188,7 +188,7 @@ class Limited(Twins):
         return self._sent[-1 - age % len(self._sent)]
 
 
-def _plain(ration: Ration) -> Ration:
+def _plain(ration: LimitedClaim) -> LimitedClaim:
     return ration._replace(deliveries=[alike.delivery(each) for each in ration.deliveries])
 
 

@@ -12,10 +12,10 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from mainspring.model.browsing import GOES_ON, DeadSelection, Filter, Line
 from mainspring.model.errors import MainspringError
 from mainspring.model.measures import SPANS
-from mainspring.model.message import Delivery, Draft, Priority, Progress, Scan, Want
+from mainspring.model.message import ClaimRequest, Delivery, Draft, Priority, Progress, Scan
 from mainspring.model.retention import Retention
 from mainspring.model.standing import Declarer, Standing
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.model.views import Beat, Declaration, DeliveryView
 from mainspring.model.views import State as Stands
 from mainspring.storage.contract import Keyed, Storage
@@ -48,13 +48,15 @@ class Lockstep(Twins):
         self.alike(lambda storage: storage.mailbox.publish(batch))
 
     @rule(draft=drawing.drafts, likeness=drawing.likenesses)
-    def publish_unique(self, draft: Draft, likeness: Likeness) -> None:
+    def publish_unique(self, draft: Draft, likeness: UniqueKey) -> None:
         self.alike(lambda storage: storage.mailbox.publish_unique(draft, likeness))
 
     @rule(wants=drawing.wants, hold=drawing.holds)
     def claim(self, wants: list[drawing.Wanted], hold: timedelta) -> None:
         wanted = [
-            Want(group, limit, tuple(Scan(level, None if back is None else self.now - back) for level, back in scans))
+            ClaimRequest(
+                group, limit, tuple(Scan(level, None if back is None else self.now - back) for level, back in scans)
+            )
             for group, limit, scans in wants
         ]
         self.take(wanted, hold)

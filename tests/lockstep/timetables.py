@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from mainspring.model.browsing import DeadSelection, Filter
-from mainspring.model.message import ALL_LEVELS, Draft, Want
-from mainspring.model.schedule import NEVER, Decide, Due, Move, Note, Occurrence, Rewrite, Schedule
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
+from mainspring.model.schedule import NEVER, Decide, Due, Note, Occurrence, Rewrite, Schedule, ScheduleAdvance
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Verdict
 from mainspring.model.views import Beat, Declaration
 from mainspring.storage.contract import Storage
@@ -113,7 +113,7 @@ class Timetabled(Twins):
 
     @rule(group=drawing.groups, limit=st.sampled_from([1, 1000]))
     def hold(self, group: str, limit: int) -> None:
-        self.take([Want(group, limit, ALL_LEVELS)], drawing.HOUR)
+        self.take([ClaimRequest(group, limit, ALL_LEVELS)], drawing.HOUR)
 
     @rule(verdict=verdicts, count=st.sampled_from([1, 1000]))
     def finish(self, verdict: Verdict, count: int) -> None:
@@ -123,7 +123,7 @@ class Timetabled(Twins):
     @rule(verdict=verdicts, times=st.integers(1, 3), app=apps)
     def work_off(self, verdict: Verdict, times: int, app: str) -> None:
         for _ in range(times):
-            self.take([Want(group, 1000, ALL_LEVELS) for group in drawing.GROUPS], drawing.HOUR)
+            self.take([ClaimRequest(group, 1000, ALL_LEVELS) for group in drawing.GROUPS], drawing.HOUR)
             self.finish(verdict, 1000)
             self.look(app, "leave", drawing.GROUPS[0], 1000, ())
 
@@ -131,7 +131,7 @@ class Timetabled(Twins):
     def leave_one_group_behind(self, name: str, verdict: Verdict, policy: Policy) -> None:
         """One of two groups goes on with its copy, and nobody serves the other."""
         self.become_due(name, "allow", "orders.placed")
-        self.take([Want("mailer", 1000, ALL_LEVELS)], drawing.HOUR)
+        self.take([ClaimRequest("mailer", 1000, ALL_LEVELS)], drawing.HOUR)
         self.turn(self.now + drawing.MINUTE * 6)
         self.serve("mailer")
         self.finish(verdict, 1000)
@@ -191,7 +191,7 @@ def rewriting(change: Change, app: str) -> Rewrite:
 def deciding(policy: Policy, receiver: str) -> Decide:
     """A policy as a pure function of what is due, how its earlier runs are doing, and what time it is."""
 
-    def decide(due: Due, now: datetime) -> Move | None:
+    def decide(due: Due, now: datetime) -> ScheduleAdvance | None:
         name, at = due.schedule.name, due.schedule.next_at
         assert at is not None
         busy = due.unfinished + due.waiting > 0
@@ -199,16 +199,16 @@ def deciding(policy: Policy, receiver: str) -> Decide:
             case "leave":
                 return None
             case "skip":
-                return Move(at, now + drawing.HOUR, missed=1, skipped=due.unfinished)
+                return ScheduleAdvance(at, now + drawing.HOUR, missed=1, skipped=due.unfinished)
             case "all":
                 missed = tuple(occurrence(name, at - each * drawing.MINUTE, receiver) for each in (2, 1, 0))
-                return Move(at, None, missed)
+                return ScheduleAdvance(at, None, missed)
             case "jitter":
                 later = occurrence(name, at, receiver, at + drawing.MINUTE)
-                return Move(at, now + drawing.MINUTE, (later,))
+                return ScheduleAdvance(at, now + drawing.MINUTE, (later,))
             case _:
                 due_at = NEVER if busy and policy not in ("allow", "free") else None
-                return Move(
+                return ScheduleAdvance(
                     at,
                     now + drawing.MINUTE,
                     (occurrence(name, at, receiver, due_at),),

@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis.stateful import RuleBasedStateMachine
 
 from mainspring.app.background import at_once
-from mainspring.model.message import Claim, Delivery, Want
+from mainspring.model.message import Claim, ClaimRequest, Delivery
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
@@ -96,7 +96,7 @@ class Twins(RuleBasedStateMachine):
         known = {ours: theirs for theirs, ours in self.claims}
         assert {known[each] for each in real} == memory
 
-    def take(self, wanted: Sequence[Want], hold: timedelta) -> None:
+    def take(self, wanted: Sequence[ClaimRequest], hold: timedelta) -> None:
         memory, real = self.both(lambda storage: storage.mailbox.claim(wanted, "node-1", hold))
         assert len(real) == len(memory)
         for ours, theirs in zip(memory, real, strict=True):

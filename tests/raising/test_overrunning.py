@@ -22,7 +22,7 @@ _LONGEST = 70.0
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overruns, "PATIENCE", 0.05)
-    monkeypatch.setattr("mainspring.runtime.complaints._SPACING", 0.0)
+    monkeypatch.setattr("mainspring.runtime.rate_limited_log._SPACING", 0.0)
 
 
 class Stubborn:

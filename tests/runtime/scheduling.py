@@ -12,9 +12,9 @@ from typing import Any
 from mainspring.model.browsing import Filter
 from mainspring.model.schedule import Schedule
 from mainspring.model.views import Declaration
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
-from mainspring.runtime.schedules.reconciling import Declared
+from mainspring.runtime.schedules.reconciliation import Declared
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.storage.contract import Doorbell
 from mainspring.storage.memory import MemoryStorage
@@ -85,7 +85,7 @@ class Node:
         self, storage: MemoryStorage, clock: HandClock, scheduling: Scheduling, longest_poll: timedelta
     ) -> None:
         self.published = 0
-        self.scheduler = Scheduler(storage, scheduling, self._heard, longest_poll, Complaints(clock), clock)
+        self.scheduler = Scheduler(storage, scheduling, self._heard, longest_poll, RateLimitedLog(clock), clock)
 
     def _heard(self) -> None:
         self.published += 1

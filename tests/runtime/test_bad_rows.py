@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.schedule import Look
+from mainspring.model.schedule import ScheduleTick
 from mainspring.runtime.schedules import timekeeper
-from mainspring.runtime.schedules.deciding import decide
+from mainspring.runtime.schedules.decisions import decide
 from mainspring.storage.memory.timetable import MemoryTimetable
 from tests.runtime.scheduling import HOURLY, NOON, SECOND, Scene
 
@@ -67,9 +67,9 @@ async def test_what_another_has_in_hand_is_asked_for_less_and_less_often(
 ) -> None:
     node = scene.node(longest_poll=5 * SECOND)
     await node.turn()
-    answers = [Look(next_in=-n * SECOND) for n in range(9)]
+    answers = [ScheduleTick(next_in=-n * SECOND) for n in range(9)]
 
-    async def look(*_: object) -> Look:
+    async def look(*_: object) -> ScheduleTick:
         return answers.pop(0)
 
     # What the lock of another looks like from here.
@@ -78,5 +78,5 @@ async def test_what_another_has_in_hand_is_asked_for_less_and_less_often(
     pauses = [await node.turn() for _ in range(8)]
     assert pauses == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25]
 
-    answers[:] = [Look(moved=1, next_in=SECOND), Look(next_in=NOON - NOON)]
+    answers[:] = [ScheduleTick(moved=1, next_in=SECOND), ScheduleTick(next_in=NOON - NOON)]
     assert [await node.turn() for _ in range(2)] == [1.0, 0.005]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Run
 from mainspring.timing.breaker import breaker
@@ -16,7 +16,7 @@ from tests.runtime.stage import CLAIM_TIME, MILLISECOND, Stage, taken_over
 async def test_a_suspect_runs_alone(stage: Stage) -> None:
     work = Batches(nothing, size=3, linger=0.02)
     await stage.publish(4)
-    [suspect] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "died", timedelta(0))
+    [suspect] = await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "died", timedelta(0))
     async with stage.worker(work.handler):
         await stage.until(stage.empty)
 
@@ -33,7 +33,7 @@ async def test_a_suspect_waits_for_no_batch_to_fill(stage: Stage) -> None:
         await stage.publish()
         await stage.until(lambda: is_held(stage, 1))
         await stage.publish()
-        [suspect] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "died", timedelta(0))
+        [suspect] = await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "died", timedelta(0))
         await stage.until(lambda: len(work.seen) == 1)
 
     assert work.ids() == [suspect.message_id]
@@ -60,7 +60,9 @@ async def test_what_need_not_run_is_judged_alone_and_the_rest_is_handed_over(sta
     worker = stage.make(work.handler)
     [executor] = worker._executors
     await stage.publish(4)
-    claimed = await stage.storage.mailbox.claim([Want("work", 4, ALL_LEVELS)], worker.owner, timedelta(minutes=1))
+    claimed = await stage.storage.mailbox.claim(
+        [ClaimRequest("work", 4, ALL_LEVELS)], worker.owner, timedelta(minutes=1)
+    )
     changed = [
         claimed[0]._replace(expired=True),
         claimed[1]._replace(deaths=3),
@@ -70,7 +72,7 @@ async def test_what_need_not_run_is_judged_alone_and_the_rest_is_handed_over(sta
     await worker.start()
     runs = [Run(delivery, work.handler, LONG) for delivery in changed]
     for run in runs:
-        worker._hands.take(run)
+        worker._in_hand.take(run)
     executor.put(runs)
     await stage.until(lambda: is_held(stage, 1))  # while the handler is still at it
     gate.set()

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.verdict import Cancel, Done, Failure, Retry, Settlement, Snooze
 from mainspring.runtime.batch import Batch, outcomes
 from mainspring.timing.backoff import intervals
@@ -99,7 +99,7 @@ async def test_what_the_handler_raises_fails_each_message_by_its_own_count(stage
 
     work = Batches(handle, size=2, linger=0.02, threaded=threaded, retry=intervals(0))
     await stage.publish()
-    [tried] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "other", timedelta(minutes=1))
+    [tried] = await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "other", timedelta(minutes=1))
     await stage.storage.mailbox.settle(
         [Settlement(tried.claim, Retry(timedelta(0), Failure("error", "before")))], "other"
     )

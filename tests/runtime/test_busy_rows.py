@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Claim, Delivery, Extended, Settled, Want
+from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Delivery, Extended, Settled
 from mainspring.model.verdict import Settlement
 from mainspring.runtime.handler import Run
 from mainspring.storage.contract import Mailbox
@@ -171,7 +171,9 @@ async def test_others_who_died_are_reaped_while_a_row_stays_locked(stage: Stage,
 
         # In one step, so that the worker cannot be faster.
         await stage.publish(topic="other")
-        [orphan] = await stage.storage.mailbox.claim([Want("other", 1, ALL_LEVELS)], "one that dies", timedelta())
+        [orphan] = await stage.storage.mailbox.claim(
+            [ClaimRequest("other", 1, ALL_LEVELS)], "one that dies", timedelta()
+        )
         await stage.until(lambda: any(each.message_id == orphan.message_id for each in stage.calls))
         locked.rows.clear()
         await stage.until(stage.empty)
@@ -188,7 +190,7 @@ async def test_a_suspect_whose_row_stays_locked_keeps_no_other_suspect_waiting(
 
     async def lapse(topic: str, deaths: int) -> None:
         await stage.publish(topic=topic)
-        await mailbox.claim([Want(topic, 1, ALL_LEVELS)], "one that dies", died)
+        await mailbox.claim([ClaimRequest(topic, 1, ALL_LEVELS)], "one that dies", died)
         for _ in range(deaths):
             await locked._reap([topic], "one that dies", died)
 

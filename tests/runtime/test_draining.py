@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.retention import Retention
 from mainspring.model.views import Beat, Orders, WorkerView
 from mainspring.runtime.handler import Run
@@ -18,7 +18,7 @@ from tests.runtime.stage import MILLISECOND, Stage
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers beat often: it is by its beat that one hears of it."""
-    monkeypatch.setattr("mainspring.runtime.reporting._ROUND", 0.05)
+    monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 0.05)
 
 
 async def test_a_draining_worker_finishes_what_it_has_and_claims_no_more(
@@ -69,7 +69,7 @@ async def test_a_draining_worker_reaps_nothing_either(stage: Stage) -> None:
         await stage.storage.controls.drain(view.name, "ann", "")
         await stage.until(lambda: not worker.serves("work"))
         await stage.publish(1)
-        await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "who has died", timedelta())
+        await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "who has died", timedelta())
         turns = worker.progress()["fetcher"].turns
 
         def has_looked() -> bool:
@@ -109,7 +109,7 @@ async def test_a_worker_says_at_once_that_it_has_heard(stage: Stage, monkeypatch
     async with stage.worker(stage.handler(lambda *_: None), app="shop", name="node"):
         await stage.until(lambda: bool(told))
         # No other round comes: it is the answer to the order that says so.
-        monkeypatch.setattr("mainspring.runtime.reporting._ROUND", 600.0)
+        monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 600.0)
         view = await _seen(stage)
         await stage.storage.controls.drain(view.name, "ann", "")
         asked = (await _seen(stage)).condition
@@ -124,7 +124,7 @@ async def test_a_worker_says_at_once_that_it_has_heard(stage: Stage, monkeypatch
 
 
 async def test_a_ring_is_enough_for_a_worker_to_hear_of_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.runtime.reporting._ROUND", 600.0)
+    monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 600.0)
     async with stage.worker(stage.handler(lambda *_: None)):
         view = await _seen(stage)
         await stage.storage.controls.drain(view.name, "ann", "")

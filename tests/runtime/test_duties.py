@@ -11,8 +11,8 @@ import pytest
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.retention import CHORES, Chore, Pruned, Retention
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.duties import Pruning
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.worker import Worker
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
@@ -64,7 +64,7 @@ class Sickroom:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("reporting", "subscribing", "duties"):
+    for module in ("roster_reports", "subscriptions", "duties"):
         monkeypatch.setattr(f"mainspring.runtime.{module}._ROUND", 0.01)
     monkeypatch.setattr("mainspring.runtime.duties._PRUNE_EVERY", 0.01)
 
@@ -138,7 +138,7 @@ class Shelves:
 
 
 def _pruning(upkeep: Shelves, clock: HandClock) -> Pruning:
-    return Pruning(upkeep, Retention(), Complaints(clock), clock)  # type: ignore[arg-type]
+    return Pruning(upkeep, Retention(), RateLimitedLog(clock), clock)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ailing", get_args(Chore))

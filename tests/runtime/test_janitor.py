@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Draft, Keep, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft, Keep
 from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.model.views import RunStatus, RunView
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.duties import Pruning
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 
@@ -21,7 +21,7 @@ PAUSE = timedelta(seconds=30)
 
 
 def pruning(storage: MemoryStorage, clock: HandClock, retention: Retention) -> Pruning:
-    return Pruning(storage.upkeep, retention, Complaints(clock), clock)
+    return Pruning(storage.upkeep, retention, RateLimitedLog(clock), clock)
 
 
 def run(topic: str, status: RunStatus = "done") -> RunView:
@@ -67,7 +67,7 @@ async def test_messages_are_pruned_at_once_to_the_last_batch(
     keeps_house = pruning(storage, clock, Retention(done=None))
     for _ in range(4):
         await storage.mailbox.publish([Draft(uuid4(), "a.b", b"", group="mail") for _ in range(3)])
-        held = await storage.mailbox.claim([Want("mail", 10, ALL_LEVELS)], "node", HOUR)
+        held = await storage.mailbox.claim([ClaimRequest("mail", 10, ALL_LEVELS)], "node", HOUR)
         await storage.mailbox.settle([Settlement(each.claim, DONE, keep, timedelta()) for each in held], "node")
 
     storage.now = NOON + 2 * HOUR

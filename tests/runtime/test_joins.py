@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring.model.join import Join, JoinOutcome, follower_id, outcome
-from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
-from mainspring.model.schedule import Look
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
+from mainspring.model.schedule import ScheduleTick
 from mainspring.model.verdict import DONE, Settlement, Snooze
 from mainspring.runtime.handler import Run
 from tests.runtime.scheduling import HOUR, NOON, SECOND, Scene
@@ -68,7 +68,7 @@ async def test_what_has_ended_elsewhere_is_found_by_the_next_look() -> None:
     await scene.prepare()
     node = scene.node(longest_poll=5 * SECOND)
     await scene.storage.mailbox.join(join_of("work"), members(1))
-    (delivery,) = await scene.storage.mailbox.claim([Want("work", 10, ALL_LEVELS)], "another node", HOUR)
+    (delivery,) = await scene.storage.mailbox.claim([ClaimRequest("work", 10, ALL_LEVELS)], "another node", HOUR)
     await node.turn()
 
     await scene.storage.mailbox.settle([Settlement(delivery.claim, DONE, member=True)], "another node")
@@ -83,8 +83,8 @@ async def test_it_looks_again_at_once_while_there_is_more_to_count(monkeypatch: 
     await scene.prepare()
     node = scene.node(longest_poll=HOUR)
 
-    async def more(*_: object) -> Look:
-        return Look(more=True)
+    async def more(*_: object) -> ScheduleTick:
+        return ScheduleTick(more=True)
 
     monkeypatch.setattr(node.scheduler._timekeeper, "look", more)
 

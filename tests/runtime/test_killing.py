@@ -83,7 +83,7 @@ async def test_a_lost_claim_kills_the_process_and_writes_nothing(stage: Stage, t
     await publish(stage, {"file": str(file)})
     async with stage.worker(handler("compute_forever"), claim_time=CLAIM_TIME) as worker:
         [pid] = await pids(stage, file)
-        [run] = worker._hands.runs()
+        [run] = worker._in_hand.runs()
         await taken_over(stage, run.delivery.claim)
         await stage.until(lambda: not lives(pid))
         [delivery] = await stage.browse("running")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.limits import Limits, Rate, Ration
-from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
+from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.model.verdict import DONE, Failure, Retry, Settlement
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler, Run
@@ -39,7 +39,9 @@ class FarMailbox(MemoryMailbox):
     """Set, it is waited for by every answer to a claim."""
     answered = asyncio.Event()
 
-    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+    async def claim_limited(
+        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
+    ) -> LimitedClaim:
         self.claims += 1
         ration = await super().claim_limited(want, limits, after, owner, hold)
         self.answered.set()
@@ -88,7 +90,7 @@ class Desk:
 
     async def elsewhere(self, group: str = "0", limit: int = 1, hold: timedelta = HOUR) -> list[Delivery]:
         """Have another worker hold the first of them."""
-        return await self.mailbox.claim([Want(group, limit, ALL_LEVELS)], "another", hold)
+        return await self.mailbox.claim([ClaimRequest(group, limit, ALL_LEVELS)], "another", hold)
 
     async def pauses(self, fetchers: Fetchers, turns: int) -> list[float]:
         """How long it slept after each turn, by clocks that are turned on by as much and by what a claim takes."""
@@ -105,7 +107,7 @@ class Desk:
         self.storage.now += by
 
     def in_hand(self) -> list[Delivery]:
-        return [run.delivery for worker in self.workers for run in worker._hands.runs()]
+        return [run.delivery for worker in self.workers for run in worker._in_hand.runs()]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.runtime.handler import Run
 from mainspring.storage.limiting import KEYS
 from mainspring.timing.backoff import intervals
@@ -99,7 +99,7 @@ async def test_a_rate_that_has_room_again_is_not_waited_for_any_longer(stage: St
 async def test_all_keys_are_gone_through_however_many_stand_in_the_way(stage: Stage) -> None:
     keys = [f"k{n:03}" for n in range(2 * KEYS + 10)]
     await put(stage, *["a crowd"] * 250, *keys)
-    [head] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "another", HOUR)
+    [head] = await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "another", HOUR)
 
     async with stage.worker(stage.handler(nothing, limits=ORDERED, concurrency=10), idle_poll=HOUR):
         await stage.until(lambda: len(stage.calls) == len(keys))

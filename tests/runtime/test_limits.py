@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.runtime.handler import Run
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import CLAIM_TIME, MILLISECOND, Stage, taken_over
@@ -163,7 +163,7 @@ async def test_a_claim_lost_while_it_waited_for_a_hand_is_not_run(stage: Stage) 
     await stage.until(lambda: len(stage.calls) == 2)
     [executor] = worker._executors
     late = await stage.publish()
-    [delivery] = await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "us", timedelta(seconds=30))
+    [delivery] = await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "us", timedelta(seconds=30))
     run = Run(delivery, executor.handler, 0.0)
     executor.put([run])
     executor.interrupt(run, "lost")

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.measures import Bucket, Measure, Sums, by_time
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.verdict import DONE, Cancel, Snooze
 from mainspring.model.views import Beat
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Run
-from mainspring.runtime.reporting import Reporting
+from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.roster_reports import Reporting
 from mainspring.storage.memory import MemoryStorage
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.backoff import intervals
@@ -144,7 +144,7 @@ async def test_every_message_of_a_batch_has_its_own_wait_and_the_run_of_all(stag
 async def test_a_suspect_has_waited_since_its_claim_lapsed(stage: Stage) -> None:
     stage.storage.now = NOON
     await stage.publish()
-    await stage.storage.mailbox.claim([Want("work", 1, ALL_LEVELS)], "died", SECOND)
+    await stage.storage.mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "died", SECOND)
     stage.storage.now = NOON + SECOND + LATE
 
     async with stage.worker(stage.handler(handle)):
@@ -196,7 +196,7 @@ def keeping(upkeep: Beats, clock: HandClock) -> tuple[Reporting, Meter]:
         runs, measures = meter.take()
         return Beat("node-1", "shop", "host", 1, (), 0, "poll", runs, measures=measures)
 
-    return Reporting(upkeep, beat, Complaints(clock), clock, meter), meter  # type: ignore[arg-type]
+    return Reporting(upkeep, beat, RateLimitedLog(clock), clock, meter), meter  # type: ignore[arg-type]
 
 
 async def test_an_idle_worker_beats_with_its_rounds_and_no_oftener() -> None:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from mainspring.model.errors import StorageUnavailable
-from mainspring.model.message import ALL_LEVELS, Delivery, Progress, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Progress
 from mainspring.model.views import DeliveryView
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
-from mainspring.runtime.hands import Hands
 from mainspring.runtime.keeper import Keeper
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
 from mainspring.storage.memory.upkeep import MemoryUpkeep
 from mainspring.timing.clock import SystemClock
@@ -123,21 +123,21 @@ async def test_a_process_is_seen_getting_on(stage: Stage, tmp_path: Path) -> Non
 
 
 async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: type[Noted]) -> None:
-    stage, hands = await opened(), Hands()
+    stage, in_hand = await opened(), ClaimsInHand()
     keeper = Keeper(
         stage.storage,
-        hands,
+        in_hand,
         "here",
         timedelta(minutes=1),
         on_lost=lambda _: None,
         on_asked=lambda _: None,
-        complaints=Complaints(SystemClock()),
+        log=RateLimitedLog(SystemClock()),
         clock=SystemClock(),
     )
     await stage.publish(3)
     runs = [Run(each, stage.handler(print), inf) for each in await claimed(stage)]
     for run in runs:
-        hands.take(run)
+        in_hand.take(run)
 
     async def turned() -> list[list[str]]:
         await keeper.turn()
@@ -159,7 +159,7 @@ async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: t
 
 
 async def claimed(stage: Stage) -> list[Delivery]:
-    return await stage.storage.mailbox.claim([Want("work", 10, ALL_LEVELS)], "here", timedelta(minutes=1))
+    return await stage.storage.mailbox.claim([ClaimRequest("work", 10, ALL_LEVELS)], "here", timedelta(minutes=1))
 
 
 async def test_what_could_not_be_stored_is_tried_again_and_fails_nothing(noted: type[Noted]) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from mainspring.app.testing.joined import SilentBell
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.schedule import NEVER, Note, Rewrite, Schedule
 from mainspring.model.verdict import Done, Settlement
 from tests.runtime.scheduling import HOUR, HOURLY, MINUTE, NOON, SECOND, Scene
@@ -51,14 +51,14 @@ async def test_it_looks_every_second_while_a_run_waits_for_one_that_may_end_else
         scene.clock.advance(HOUR)
         pause = await node.turn()
     assert pause == 1.0
-    (first,) = await scene.storage.mailbox.claim([Want("work", 10, ALL_LEVELS)], "a worker", HOUR)
+    (first,) = await scene.storage.mailbox.claim([ClaimRequest("work", 10, ALL_LEVELS)], "a worker", HOUR)
 
     await scene.storage.mailbox.settle([Settlement(first.claim, Done(), "all")], "a worker")
     pause = await node.turn()
 
     assert pause == 3600.0
     assert node.published == 3  # two occurrences, one release
-    (second,) = await scene.storage.mailbox.claim([Want("work", 10, ALL_LEVELS)], "a worker", HOUR)
+    (second,) = await scene.storage.mailbox.claim([ClaimRequest("work", 10, ALL_LEVELS)], "a worker", HOUR)
     assert (second.scheduled_for, second.due_at < NEVER) == (NOON + 2 * HOUR, True)
 
 

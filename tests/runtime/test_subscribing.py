@@ -7,8 +7,8 @@ import pytest
 
 from mainspring.model.standing import Declarer
 from mainspring.model.views import Declaration
-from mainspring.runtime.complaints import Complaints
-from mainspring.runtime.subscribing import Subscribing
+from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.subscriptions import Subscribing
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 
@@ -19,7 +19,7 @@ async def test_what_the_start_of_a_worker_removes_is_logged(caplog: pytest.LogCa
     await storage.upkeep.declare([Declaration("mail", "shop", ("a", "b"), "shop:mail")], Declarer("shop/old", "1"))
     await storage.upkeep.farewell("shop/old", "1")
     declarations = [Declaration("mail", "shop", ("a",), "shop:mail")]
-    subscribing = Subscribing(storage.upkeep, declarations, Declarer("shop/new", "2"), Complaints(clock), clock)
+    subscribing = Subscribing(storage.upkeep, declarations, Declarer("shop/new", "2"), RateLimitedLog(clock), clock)
 
     await subscribing.declare()
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Batching, Handler, Program, Run
-from mainspring.runtime.hands import Hands
 from mainspring.runtime.worker import Worker
 from mainspring.timing.backoff import NO_RETRY
 from tests.runtime.stage import CLAIM_TIME, Stage
@@ -43,7 +43,7 @@ async def lapsed(stage: Stage, count: int, group: str = "work") -> list[Delivery
     """So many deliveries of a process that died."""
     await stage.declare(group)
     await stage.publish(count, topic=group)
-    return await stage.storage.mailbox.claim([Want(group, count, ALL_LEVELS)], "a process that died", NOW)
+    return await stage.storage.mailbox.claim([ClaimRequest(group, count, ALL_LEVELS)], "a process that died", NOW)
 
 
 async def past_probation(stage: Stage, worker: Worker) -> None:
@@ -182,10 +182,10 @@ async def test_a_suspect_in_a_process_of_its_own_keeps_none_waiting(stage: Stage
     assert first is not None
     program = Program("entry", "work", "module", "function", "module")
     apart, here = (Handler("work", lambda *_: None, NO_RETRY, program=each) for each in (program, None))
-    hands, others = Hands(), Hands()
+    in_hand, others = ClaimsInHand(), ClaimsInHand()
 
-    hands.take(Run(first, apart, 0.0))
+    in_hand.take(Run(first, apart, 0.0))
     others.take(Run(first, here, 0.0))
 
-    assert hands.probation("work") == 0.0
+    assert in_hand.probation("work") == 0.0
     assert others.probation("work") > 0.0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mainspring.model.errors import Conflict, StorageError, StorageUnavailable
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Run
@@ -59,7 +59,7 @@ async def test_a_worker_carries_on_by_itself_when_the_database_is_back(
     stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "mainspring.worker")
-    monkeypatch.setattr("mainspring.runtime.complaints._SPACING", 3600.0)  # on a busy machine it may take seconds
+    monkeypatch.setattr("mainspring.runtime.rate_limited_log._SPACING", 3600.0)  # on a busy machine it may take seconds
     await stage.publish(3)
     faulty.before["claim"] = away
 
@@ -161,7 +161,7 @@ async def test_a_group_of_another_app_is_refused_at_the_start(stage: Stage) -> N
 
 async def test_suspects_are_cleared_one_at_a_time(stage: Stage, faulty: Faulty) -> None:
     await stage.publish(40)
-    await stage.storage.mailbox.claim([Want("work", 40, ALL_LEVELS)], "a process that died", timedelta())
+    await stage.storage.mailbox.claim([ClaimRequest("work", 40, ALL_LEVELS)], "a process that died", timedelta())
     together = most = 0
 
     async def handle(_: Delivery, __: Run) -> None:
@@ -183,7 +183,7 @@ async def test_suspects_are_cleared_one_at_a_time(stage: Stage, faulty: Faulty) 
 async def test_a_suspect_that_dies_too_often_is_buried_unread(stage: Stage) -> None:
     await stage.publish()
     mailbox = stage.storage.mailbox
-    await mailbox.claim([Want("work", 1, ALL_LEVELS)], "first to die", timedelta())
+    await mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "first to die", timedelta())
     for _ in range(3):
         await mailbox.reap(["work"], "next to die", timedelta())
 
@@ -200,7 +200,7 @@ async def test_a_suspect_that_dies_too_often_is_buried_unread(stage: Stage) -> N
 async def test_a_suspect_that_has_not_died_often_enough_is_run(stage: Stage, deaths: int) -> None:
     await stage.publish()
     mailbox = stage.storage.mailbox
-    await mailbox.claim([Want("work", 1, ALL_LEVELS)], "first to die", timedelta())
+    await mailbox.claim([ClaimRequest("work", 1, ALL_LEVELS)], "first to die", timedelta())
     for _ in range(deaths):
         await mailbox.reap(["work"], "next to die", timedelta())
 

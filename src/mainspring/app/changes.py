@@ -13,7 +13,7 @@ from mainspring.app.timings import check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Misuse
 from mainspring.model.schedule import Layer, Note, Schedule
 from mainspring.runtime.schedules.plan import CannotPlan, Code, read_plan
-from mainspring.runtime.schedules.reconciling import is_due_otherwise, scheduled_anew
+from mainspring.runtime.schedules.reconciliation import is_due_otherwise, scheduled_anew
 from mainspring.timing.rhythm import Once
 
 Wish = Callable[[Schedule | None, datetime], Schedule | None]

@@ -16,7 +16,7 @@ from mainspring.app.publisher import Publisher
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.contract import BellMode, Storage
 from mainspring.timing.clock import Clock
 
@@ -35,7 +35,7 @@ class Publishes(Protocol):
         """Store one draft; ``fresh`` says that its id was made here."""
         ...
 
-    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         """Store one draft whose id was made here, unless an earlier one counts."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mainspring.app.config import Options
 from mainspring.app.post import Post
 from mainspring.app.registration import Registration
-from mainspring.runtime.schedules.reconciling import Declared
+from mainspring.runtime.schedules.reconciliation import Declared
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.settings import WorkerSettings, owner_name
 from mainspring.runtime.worker import Worker

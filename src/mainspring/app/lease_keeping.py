@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from mainspring.app.door import Door
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.holding import Holding
 from mainspring.runtime.lease_keeper import LeaseKeeper, Return
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -60,7 +60,7 @@ class Keeping:
 
     def _of(self, storage: Storage) -> LeaseKeeper:
         if self._here is None or self._storage is not storage:
-            self._keeper = LeaseKeeper(storage, self._clock, Complaints(self._clock, "mainspring.leases"))
+            self._keeper = LeaseKeeper(storage, self._clock, RateLimitedLog(self._clock, "mainspring.leases"))
             self._storage, self._pid = storage, os.getpid()
         assert self._keeper is not None
         return self._keeper

@@ -22,7 +22,7 @@ from mainspring.model.views import AuditView, Declaration, Roster, Tally
 from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
-    from mainspring.runtime.schedules.reconciling import Declared
+    from mainspring.runtime.schedules.reconciliation import Declared
     from mainspring.runtime.worker import Worker
 
 _logger = logging.getLogger("mainspring.schedules")

@@ -13,7 +13,7 @@ from mainspring.app.options import Setting, closest, nearest, refuse_unknown
 from mainspring.app.timings import TIMING, check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption
 from mainspring.runtime.schedules.plan import read_plan
-from mainspring.runtime.schedules.reconciling import Declared
+from mainspring.runtime.schedules.reconciliation import Declared
 from mainspring.timing.cron import CronError
 
 OVERRIDABLE = ("rhythm", *sorted(TIMING))

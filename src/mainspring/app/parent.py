@@ -11,8 +11,8 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mainspring.runtime.interpreters import how_it_ended, interpreter
 from mainspring.runtime.service import backoff
-from mainspring.runtime.spawning import how_it_ended, interpreter
 
 _logger = logging.getLogger("mainspring.parent")
 

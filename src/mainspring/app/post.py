@@ -27,7 +27,7 @@ from mainspring.app.unique import likeness_of, refuse_followed, refuse_many
 from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.contract import Keyed, Lender
 from mainspring.storage.script import Script
 from mainspring.timing.clock import Clock
@@ -182,7 +182,7 @@ class Post:
         with self._chain.around([draft], joined=options.get("tx") is not None) as drafts:
             return await self._store_now(drafts[0], likeness, options, call)
 
-    async def _store_now(self, draft: Draft, likeness: Likeness | None, options: PublishOptions, call: str) -> Receipt:
+    async def _store_now(self, draft: Draft, likeness: UniqueKey | None, options: PublishOptions, call: str) -> Receipt:
         tx = options.get("tx")
         if tx is None:
             publisher = (await self._door.opening(call)).publisher
@@ -198,7 +198,7 @@ class Post:
         self._transactions.stored(drafts, published)
         return published
 
-    def _publishing_unique(self, draft: Draft, likeness: Likeness) -> Script[Receipt]:
+    def _publishing_unique(self, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
         receipt = yield from self._transactions.rooms.mailbox.publish_unique.script(draft, likeness)
         if receipt.id == draft.id:
             self._transactions.stored([draft], Published(frozenset((draft.id,))))

@@ -14,7 +14,7 @@ from mainspring.app.receipts import receipts
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -70,7 +70,7 @@ class Publisher:
             self._flushing = asyncio.create_task(self._flush(), name="mainspring-publish")
         return await answer
 
-    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         """Store one draft unless an earlier one counts: by itself, since others of its kind wait for its end.
 
         Its id was made here: sent again after an outage it is found, and not taken for another.

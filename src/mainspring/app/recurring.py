@@ -20,7 +20,7 @@ from mainspring.app.timings import TimingOptions, check_has_occurrences, read_ti
 from mainspring.model.errors import BadOption, Conflict, Unreadable
 from mainspring.model.schedule import Mode
 from mainspring.runtime.schedules.plan import Code, read_plan
-from mainspring.runtime.schedules.reconciling import Declared
+from mainspring.runtime.schedules.reconciliation import Declared
 
 _logger = logging.getLogger("mainspring.schedules")
 

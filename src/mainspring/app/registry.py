@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mainspring.app.planning import Coordinator
     from mainspring.app.recurring import Recurrences, RecurringOptions
     from mainspring.app.timings import RhythmOption
-    from mainspring.runtime.schedules.reconciling import Declared
+    from mainspring.runtime.schedules.reconciliation import Declared
     from mainspring.runtime.worker import Worker
 
 M = TypeVar("M")

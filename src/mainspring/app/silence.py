@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mainspring.model.browsing import Filter
 from mainspring.model.schedule import Schedule
 from mainspring.model.views import DeliveryView
-from mainspring.runtime.schedules.deciding import occurrence
+from mainspring.runtime.schedules.decisions import occurrence
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.storage.contract import Storage
 

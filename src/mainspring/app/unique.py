@@ -11,7 +11,7 @@ from typing import Any, Literal
 from mainspring.app.options import choice, closest, length
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Draft
-from mainspring.model.unique import Keeps, Likeness, Scope
+from mainspring.model.unique import Keeps, Scope, UniqueKey
 from mainspring.timing.duration import Duration
 
 Basis = Literal["key", "payload"]
@@ -54,7 +54,7 @@ def unique(
     return Unique(basis, "pending", kept)
 
 
-def likeness_of(draft: Draft, options: Mapping[str, Any], call: str) -> Likeness | None:
+def likeness_of(draft: Draft, options: Mapping[str, Any], call: str) -> UniqueKey | None:
     """What this draft is to be alone in; None where nothing was said of it. Raises what is wrong with that."""
     given = options.get("unique")
     if given is None:
@@ -67,7 +67,7 @@ def likeness_of(draft: Draft, options: Mapping[str, Any], call: str) -> Likeness
         )
     if how.by == "key" and draft.key is None:
         raise BadOption(f"{call} is to be unique by its key and has none: give key='…', or write unique='payload'")
-    return Likeness(_hashed(draft, how.by), how.scope, how.keep)
+    return UniqueKey(_hashed(draft, how.by), how.scope, how.keep)
 
 
 def refuse_followed(options: Mapping[str, Any], call: str) -> None:

@@ -18,7 +18,7 @@ from mainspring.app.timings import TIMING, read_timing
 from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Occurrence, Timesheet
-from mainspring.runtime.schedules.deciding import message
+from mainspring.runtime.schedules.decisions import message
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class Limits:
         return self.rate is not None or self.key_rate is not None
 
 
-class Ration(NamedTuple):
+class LimitedClaim(NamedTuple):
     """What a claim under limits brought."""
 
     deliveries: list[Delivery]

@@ -120,7 +120,7 @@ class Scan(NamedTuple):
     since: datetime | None
 
 
-class Want(NamedTuple):
+class ClaimRequest(NamedTuple):
     """How many deliveries of a group are wanted, and the levels to look at, in that order."""
 
     group: str

@@ -102,7 +102,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ScheduleAdvance:
     """What becomes of a schedule that was due: where it stands now, and what it publishes on the way."""
 
     base_at: datetime
@@ -116,7 +116,7 @@ class Move:
     """Whether those that wait for an earlier run start now: it allows overlaps by now, and may never be idle."""
 
 
-Decide = Callable[[Due, datetime], Move | None]
+Decide = Callable[[Due, datetime], ScheduleAdvance | None]
 """What becomes of a due schedule at this time; None leaves it as it is. Pure and quick: its row is locked meanwhile."""
 
 Rewrite = Callable[[str, Schedule | None, datetime], Schedule | None]
@@ -124,7 +124,7 @@ Rewrite = Callable[[str, Schedule | None, datetime], Schedule | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ScheduleTick:
     """What a look at the timetable of one app has found."""
 
     fired: int = 0

@@ -18,7 +18,7 @@ LEAST = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class UniqueKey:
     """What a message is alike in, hashed, and what becomes of the second one."""
 
     hash: bytes

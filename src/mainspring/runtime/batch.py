@@ -8,9 +8,9 @@ from typing import Any
 from mainspring.model.errors import ClaimLost, Unreadable
 from mainspring.model.verdict import Cancel, Done, Snooze
 from mainspring.model.wording import described, plain
-from mainspring.runtime.alone import is_stopped
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.judgement import refuse_unawaited
+from mainspring.runtime.own_context import is_stopped
 
 _OUTCOMES = (Done, Snooze, Cancel)
 _ACCEPTED = "None, Done(…), Snooze(…), Cancel(…) or an exception"

@@ -16,15 +16,15 @@ from mainspring.model.interrupts import is_interrupt
 from mainspring.model.verdict import Release, Verdict
 from mainspring.model.wording import text_of
 from mainspring.runtime import judgement
-from mainspring.runtime.alone import alone, is_closing
 from mainspring.runtime.batch import Answer, Batch, Undone
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.crew import is_spent
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.outcome_reports import report_failure
+from mainspring.runtime.own_context import in_own_context, is_closing
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.settler import Settles
-from mainspring.runtime.telling import complain
 from mainspring.runtime.threads import Threads
 from mainspring.telemetry.bus import Bus
 
@@ -46,18 +46,18 @@ class BatchExecutor(Executor):
         self,
         handler: Handler,
         settler: Settles,
-        hands: Hands,
+        in_hand: ClaimsInHand,
         threads: Threads,
         freed: Callable[[str], None],
         deaths: int,
-        failures: Complaints,
+        failures: RateLimitedLog,
         bus: Bus,
     ) -> None:
-        super().__init__(handler, settler, hands, threads, freed, deaths, failures, bus)
+        super().__init__(handler, settler, in_hand, threads, freed, deaths, failures, bus)
         assert handler.batching is not None, "others are run one by one"
         self._size = handler.batching.size
         self._linger = handler.batching.linger
-        self.hands: int = handler.concurrency * self._size
+        self.slots: int = handler.concurrency * self._size
         self._stopping = False
         self._arrived: deque[float] = deque()
         """When each of the queue came."""
@@ -73,7 +73,7 @@ class BatchExecutor(Executor):
             (self._queue.appendleft if run.delivery.suspect else self._queue.append)(run)
             (self._arrived.appendleft if run.delivery.suspect else self._arrived.append)(now)
         self._quiet.clear()
-        if self.fuse is not None and self.fuse.paused_for is not None:
+        if self.guard is not None and self.guard.paused_for is not None:
             self._hand_back()  # claimed while the breaker opened
         else:
             self._stir()
@@ -163,17 +163,17 @@ class BatchExecutor(Executor):
     async def _serve_all(self, runs: Sequence[Run], task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
         """Judge what need not run, run the rest as one, report each."""
         started = time.monotonic()
-        alone: list[Judged] = []
+        unrun: list[Judged] = []
         wanted: list[Run] = []
         for run in runs:
             run.started = started
             if run.stop_reason is not None:
-                alone.append((run, self._after_stop(run, None)))  # told to stop before it began
+                unrun.append((run, self._after_stop(run, None)))  # told to stop before it began
             elif (verdict := judgement.without_running(run.delivery, self._deaths)) is not None:
-                alone.append((run, verdict))
+                unrun.append((run, verdict))
             else:
                 wanted.append(run)
-        self._conclude(alone, started)
+        self._conclude(unrun, started)
         if wanted:
             self._conclude(await self._attempt_all(Batch(wanted, self.handler), task, loop), started)
 
@@ -181,12 +181,12 @@ class BatchExecutor(Executor):
         took, tripped = time.monotonic() - started, False
         for run, verdict in judged:
             self._running.discard(run)
-            if self.fuse is not None and self.fuse.judge(verdict, run.started):
+            if self.guard is not None and self.guard.judge(verdict, run.started):
                 tripped = True
             if run.settled is not None:
                 self._settler.written(self, run.settled)
             elif verdict is None:
-                self._hands.let_go(run)  # lost: its new holder decides
+                self._in_hand.let_go(run)  # lost: its new holder decides
             else:
                 self._settle(run, verdict, took)
         if tripped:
@@ -219,7 +219,7 @@ class BatchExecutor(Executor):
     async def _perform_all(self, batch: Batch) -> Sequence[Answer]:
         try:
             perform, around = partial(self._call, batch), self.handler.around
-            return batch.answered(await alone(perform if around is None else partial(around, batch, perform)))
+            return batch.answered(await in_own_context(perform if around is None else partial(around, batch, perform)))
         except asyncio.CancelledError as error:
             if self._crew.closed:
                 raise
@@ -228,7 +228,7 @@ class BatchExecutor(Executor):
             if is_closing(error) or is_interrupt(error):
                 raise
             if batch.runs[0].settled is not None:
-                self._failures.say(
+                self._failures.log(
                     logging.WARNING, "%s: a batch was committed, and what came after it failed: %s",
                     self.group, text_of(error),
                 )  # fmt: skip
@@ -237,7 +237,7 @@ class BatchExecutor(Executor):
     def _judged(self, run: Run, answer: object) -> Verdict | None:
         """The verdict on one of a batch, by what its handler has said of it."""
         if run.settled is not None:
-            complain(self._failures, run.delivery, run.settled.verdict)
+            report_failure(self._failures, run.delivery, run.settled.verdict)
             return run.settled.verdict  # committed with it, whatever was asked meanwhile
         if isinstance(answer, Undone):
             return Release() if run.stop_reason is None else self._after_stop(run, None)
@@ -262,5 +262,5 @@ class BatchExecutor(Executor):
                 self._told = error, judgement.Reported(judgement.failure_of(error), ())
             shared = self._told[1]
         verdict = judgement.of_error(shared, run.delivery, policy, elapsed)
-        complain(self._failures, run.delivery, verdict)
+        report_failure(self._failures, run.delivery, verdict)
         return verdict

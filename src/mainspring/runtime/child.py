@@ -17,8 +17,8 @@ from collections.abc import Callable
 from mainspring.model.message import Delivery
 from mainspring.runtime import judgement, wire
 from mainspring.runtime.handler import Handler, Program, Run
+from mainspring.runtime.outcome_reports import facts
 from mainspring.runtime.reporter import Reporter
-from mainspring.runtime.telling import facts
 from mainspring.telemetry.logs import lines
 from mainspring.telemetry.tracing import within
 

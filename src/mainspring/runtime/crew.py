@@ -9,7 +9,7 @@ from typing import Any
 
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.wording import described
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 
 _PAUSE = 0.1
 """Seconds until one that was ended is replaced: what ends every worker at once must not keep the loop busy."""
@@ -18,7 +18,9 @@ _PAUSE = 0.1
 class Crew:
     """Up to ``size`` workers, each running ``work`` until the crew is closed (invariant 24)."""
 
-    def __init__(self, group: str, size: int, work: Callable[[], Coroutine[Any, Any, None]], log: Complaints) -> None:
+    def __init__(
+        self, group: str, size: int, work: Callable[[], Coroutine[Any, Any, None]], log: RateLimitedLog
+    ) -> None:
         self._group = group
         self._size = size
         self._work = work
@@ -67,7 +69,7 @@ class Crew:
             return
         if error is None or not is_interrupt(error):
             why = "it was cancelled" if error is None else described(error)
-            self._log.say(logging.ERROR, "%s: a worker has ended and is replaced: %s", self._group, why, trace=error)
+            self._log.log(logging.ERROR, "%s: a worker has ended and is replaced: %s", self._group, why, trace=error)
         self.wake_one()
 
 

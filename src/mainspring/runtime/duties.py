@@ -7,7 +7,7 @@ import random
 from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import Service
 from mainspring.storage.contract import Upkeep
 from mainspring.timing.clock import Clock
@@ -26,8 +26,8 @@ _WALK = 0.25
 class Rerouting(Service):
     """Routes parked messages whose topic has subscribers now, a stretch of topics at a time."""
 
-    def __init__(self, upkeep: Upkeep, complaints: Complaints, clock: Clock) -> None:
-        super().__init__("rerouting", complaints, clock)
+    def __init__(self, upkeep: Upkeep, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("rerouting", log, clock)
         self._upkeep = upkeep
         self._after: str | None = None
 
@@ -45,8 +45,8 @@ class Pruning(Service):
 
     longest_pause = _PRUNE_EVERY
 
-    def __init__(self, upkeep: Upkeep, retention: Retention, complaints: Complaints, clock: Clock) -> None:
-        super().__init__("pruning", complaints, clock)
+    def __init__(self, upkeep: Upkeep, retention: Retention, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("pruning", log, clock)
         self._upkeep = upkeep
         self._retention = retention
         self._after: dict[Chore, str | None] = {}
@@ -84,8 +84,8 @@ class Pruning(Service):
 class Recounting(Service):
     """Holds open joins against their members."""
 
-    def __init__(self, upkeep: Upkeep, complaints: Complaints, clock: Clock) -> None:
-        super().__init__("recounting", complaints, clock)
+    def __init__(self, upkeep: Upkeep, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("recounting", log, clock)
         self._upkeep = upkeep
         self._after: UUID | None = None
         self._recount_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)

@@ -15,16 +15,16 @@ from mainspring.model.interrupts import is_interrupt
 from mainspring.model.verdict import Cancel, Release, Verdict
 from mainspring.model.wording import described, text_of
 from mainspring.runtime import judgement
-from mainspring.runtime.alone import alone, is_closing
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.breaker_guard import BreakerGuard
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.crew import Crew, is_spent
-from mainspring.runtime.elsewhere import elsewhere
-from mainspring.runtime.fuse import Fuse
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.offload import offload
+from mainspring.runtime.outcome_reports import report_failure
 from mainspring.runtime.overruns import Overrun, Overruns
+from mainspring.runtime.own_context import in_own_context, is_closing
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.settler import Settles
-from mainspring.runtime.telling import complain
 from mainspring.runtime.threads import Threads
 from mainspring.telemetry.bus import Bus
 
@@ -49,18 +49,18 @@ class Executor:
         self,
         handler: Handler,
         settler: Settles,
-        hands: Hands,
+        in_hand: ClaimsInHand,
         threads: Threads,
         freed: Callable[[str], None],
         deaths: int,
-        failures: Complaints,
+        failures: RateLimitedLog,
         bus: Bus,
     ) -> None:
         self.handler: Handler = handler
         self.group: str = handler.group
-        self.hands: int = handler.concurrency
+        self.slots: int = handler.concurrency
         self._settler = settler
-        self._hands = hands
+        self._in_hand = in_hand
         self._freed = freed
         self._deaths = deaths
         self._failures = failures
@@ -72,9 +72,9 @@ class Executor:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
-        self._elsewhere = elsewhere(handler, threads, self._overrun)
-        self.fuse: Fuse | None = (
-            None if handler.breaker is None else Fuse(handler.group, handler.breaker, freed, failures, bus)
+        self._offload = offload(handler, threads, self._overrun)
+        self.guard: BreakerGuard | None = (
+            None if handler.breaker is None else BreakerGuard(handler.group, handler.breaker, freed, failures, bus)
         )
         self._limit = None if handler.program else self._timeout  # a process begins to count when it is ready
 
@@ -85,20 +85,20 @@ class Executor:
         A verdict on its way to the database does not occupy a hand, but what is in hand altogether never exceeds
         twice the concurrency: that is the bound on duplicates when the process is killed (invariant 4).
         """
-        hands = self.hands
+        slots = self.slots
         begun = len(self._queue) + len(self._running)
-        free = min(hands - begun, 2 * hands - begun - self._unsettled)
-        if self.fuse is None:
+        free = min(slots - begun, 2 * slots - begun - self._unsettled)
+        if self.guard is None:
             return free
         # One that hangs since before the pause must not keep the probe from being made.
-        counted = len(self._queue) + sum(self.fuse.judges(run.started) for run in self._running)
-        return min(free, self.fuse.hands(hands) - counted)
+        counted = len(self._queue) + sum(self.guard.judges(run.started) for run in self._running)
+        return min(free, self.guard.slots(slots) - counted)
 
     def put(self, runs: list[Run]) -> None:
         """Take deliveries to be run."""
         self._queue.extend(runs)
         self._quiet.clear()
-        if self.fuse is not None and self.fuse.paused_for is not None:
+        if self.guard is not None and self.guard.paused_for is not None:
             self.release_waiting()  # claimed while the breaker opened
         else:
             self._crew.wake_one()
@@ -142,13 +142,13 @@ class Executor:
     def close(self) -> None:
         """End the workers, whatever they are at."""
         self._crew.close()
-        if self._elsewhere is not None:
-            self._elsewhere.close()
+        if self._offload is not None:
+            self._offload.close()
 
     async def ended(self) -> None:
         """End the processes of a ``cpu=True`` consumer, and the connections of a transactional one."""
-        if self._elsewhere is not None:
-            await self._elsewhere.ended()
+        if self._offload is not None:
+            await self._offload.ended()
         if self.handler.ended is not None:
             await self.handler.ended()
 
@@ -180,11 +180,11 @@ class Executor:
             raise error
         interrupted = is_interrupt(error)
         if not interrupted:
-            self._failures.say(logging.ERROR, "%s: %s", self.group, described(error), trace=error)
+            self._failures.log(logging.ERROR, "%s: %s", self.group, described(error), trace=error)
         for run in runs:
             self._running.discard(run)
             if run.settled is not None:
-                self._hands.drop(run.delivery.claim)
+                self._in_hand.drop(run.delivery.claim)
             elif not run.judged:
                 self._settle(run, Release() if interrupted else self._failed(run, error))
         self._freed(self.group)
@@ -200,12 +200,12 @@ class Executor:
         else:
             verdict = judgement.without_running(run.delivery, self._deaths) or await self._attempt(run, task, loop)
         self._running.discard(run)
-        if self.fuse is not None and self.fuse.judge(verdict, run.started):
+        if self.guard is not None and self.guard.judge(verdict, run.started):
             self.release_waiting()
         if run.settled is not None:
             self._settler.written(self, run.settled)
         elif verdict is None:
-            self._hands.let_go(run)  # lost: its new holder decides
+            self._in_hand.let_go(run)  # lost: its new holder decides
         else:
             self._settle(run, verdict, time.monotonic() - started)
         self._freed(self.group)
@@ -229,7 +229,7 @@ class Executor:
     async def _perform(self, run: Run) -> Verdict | None:
         try:
             perform, around = partial(self._call, run), self.handler.around
-            result = await alone(perform if around is None else partial(around, run, perform))
+            result = await in_own_context(perform if around is None else partial(around, run, perform))
             if run.settled is not None:
                 return run.settled.verdict  # committed with it, whatever was asked meanwhile
             if run.stop_reason is None:
@@ -246,14 +246,14 @@ class Executor:
 
     def _call(self, run: Run) -> Awaitable[object]:
         """What middleware stands around."""
-        if self._elsewhere is not None:
-            return self._elsewhere.perform(run)
+        if self._offload is not None:
+            return self._offload.perform(run)
         return cast("Awaitable[object]", self.handler.call(run.delivery, run))
 
     def _overrun(self, run: Run) -> None:
         self.interrupt(run, STOP_TIMEOUT)
         if self.handler.threaded:
-            self._failures.say(
+            self._failures.log(
                 logging.WARNING,
                 "%s: message %s runs past its timeout of %gs in a thread, which cannot be stopped; its claim is kept",
                 self.group,
@@ -279,7 +279,7 @@ class Executor:
         """What becomes of a run that ended in an error, its own or that of being stopped."""
         if run.settled is not None:
             # Its transaction is committed and its verdict with it: there is nothing left to fail.
-            self._failures.say(
+            self._failures.log(
                 logging.WARNING, "%s: message %s was committed, and what came after it failed: %s",
                 self.group, run.delivery.message_id, text_of(error),
             )  # fmt: skip
@@ -287,7 +287,7 @@ class Executor:
         if run.stop_reason is not None:
             return self._after_stop(run, None)
         if isinstance(error, judgement.RowLocked):
-            self._failures.say(
+            self._failures.log(
                 logging.WARNING,
                 "%s: the transaction of message %s is undone, and it runs again, no attempt counted: %s",
                 self.group, run.delivery.message_id, text_of(error),
@@ -298,7 +298,7 @@ class Executor:
     def _failed(self, run: Run, error: BaseException) -> Verdict:
         elapsed = timedelta(seconds=time.monotonic() - (run.started or 0.0))
         verdict = judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
-        complain(self._failures, run.delivery, verdict)
+        report_failure(self._failures, run.delivery, verdict)
         return verdict
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:

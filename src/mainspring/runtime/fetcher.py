@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from mainspring.model.message import Delivery, Want
-from mainspring.runtime.complaints import Complaints
+from mainspring.model.message import ClaimRequest, Delivery
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.handler import Run
-from mainspring.runtime.hands import Hands
 from mainspring.runtime.marks import Marks
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.runtime.settler import BATCH
 from mainspring.runtime.wakeup import Wakeup
@@ -32,20 +32,20 @@ class Fetcher(Service):
         self,
         mailbox: Mailbox,
         executors: Sequence[Executor],
-        hands: Hands,
+        in_hand: ClaimsInHand,
         wakeup: Wakeup,
         *,
         owner: str,
         hold: timedelta,
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
         name: str = "fetcher",
     ) -> None:
-        super().__init__(name, complaints, clock)
+        super().__init__(name, log, clock)
         self._mailbox = mailbox
         self._executors: Mapping[str, Executor] = {each.handler.group: each for each in executors}
         self._marks = {group: Marks() for group in self._executors}
-        self._hands = hands
+        self._in_hand = in_hand
         self._wakeup = wakeup
         self._owner = owner
         self._hold = hold
@@ -133,36 +133,36 @@ class Fetcher(Service):
             self._look_everywhere()
         return min(pause, reap_in)
 
-    async def _claim(self, wants: Sequence[Want]) -> Sequence[Delivery]:
+    async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         return await self._mailbox.claim(wants, self._owner, self._hold)
 
     async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
-        return await self._mailbox.reap(groups, self._owner, self._hold, accused=accused, aside=self._hands.aside)
+        return await self._mailbox.reap(groups, self._owner, self._hold, accused=accused, aside=self._in_hand.aside)
 
     def _has_more_to_see(self) -> bool:
         """Whether a claim that came back short has not looked at everything."""
         return False
 
-    def _wants(self, now: float) -> tuple[list[Want], float]:
+    def _wants(self, now: float) -> tuple[list[ClaimRequest], float]:
         """What to ask for; where that is nothing, how long to wait for hands."""
-        wants: list[Want] = []
+        wants: list[ClaimRequest] = []
         pause = FOREVER
         for group, executor in self._executors.items():
-            hands, free = executor.hands, executor.free
+            slots, free = executor.slots, executor.free
             if free <= 0:
                 self._more.add(group)
                 continue
-            if free < hands // 4 and now - self._claimed_at < _LINGER:
+            if free < slots // 4 and now - self._claimed_at < _LINGER:
                 self._more.add(group)
                 pause = _LINGER
                 continue
             limit = min(free, BATCH)
-            if hands >= _PIPELINED_FROM:
-                limit = min(limit, hands // 2)
-            wants.append(Want(group, limit, self._marks[group].scans(now)))
+            if slots >= _PIPELINED_FROM:
+                limit = min(limit, slots // 2)
+            wants.append(ClaimRequest(group, limit, self._marks[group].scans(now)))
         return wants, pause
 
-    def _hand_out(self, wants: Sequence[Want], claimed: Sequence[Delivery], sent: float) -> bool:
+    def _hand_out(self, wants: Sequence[ClaimRequest], claimed: Sequence[Delivery], sent: float) -> bool:
         """Give the deliveries to their executors. Whether every group came back short."""
         until = sent + self._hold.total_seconds()
         by_group: dict[str, list[Delivery]] = {}
@@ -187,25 +187,27 @@ class Fetcher(Service):
 
         Returns the seconds until it is worth asking again, where that is known.
         """
-        if self._hands.overdue(now):
+        if self._in_hand.overdue(now):
             return FOREVER
-        if now - self._reaped_at >= self._reap_every or (self._passed_over and not self._hands.holds_suspects):
+        if now - self._reaped_at >= self._reap_every or (self._passed_over and not self._in_hand.holds_suspects):
             self._reaped_at = now
             self._bereaved = set(self._executors)
         while True:
-            waits = {group: self._hands.probation(group) for group in self._bereaved if self._executors[group].free > 0}
+            waits = {
+                group: self._in_hand.probation(group) for group in self._bereaved if self._executors[group].free > 0
+            }
             groups = [group for group, wait in waits.items() if wait <= 0]
             if not groups or self._stopping:
                 return min(waits.values(), default=FOREVER)
-            if self._hands.is_reaping:
+            if self._in_hand.is_reaping:
                 # Another fetcher asks: it is not waited for, its trip may be a long one.
                 return self._reap_every
             await self._reap_from(groups)
 
     async def _reap_from(self, groups: Sequence[str]) -> None:
-        self._hands.is_reaping = True
+        self._in_hand.is_reaping = True
         try:
-            sent, accused = self._clock.monotonic(), not self._hands.holds_suspects
+            sent, accused = self._clock.monotonic(), not self._in_hand.holds_suspects
             suspect = await self._reap_one(groups, accused=accused)
             if suspect is not None:
                 # Where one was found its neighbours wait too.
@@ -214,7 +216,7 @@ class Fetcher(Service):
                 self._bereaved.difference_update(groups)
                 self._passed_over = not accused
         finally:
-            self._hands.is_reaping = False
+            self._in_hand.is_reaping = False
 
     def _look_everywhere(self) -> None:
         for marks in self._marks.values():
@@ -223,6 +225,6 @@ class Fetcher(Service):
     def _give(self, group: str, deliveries: Sequence[Delivery], until: float) -> None:
         executor, arrived = self._executors[group], time.monotonic()
         runs = [Run(delivery, executor.handler, until, arrived, self._owner) for delivery in deliveries]
-        executor.put([run for run in runs if self._hands.take(run)])
+        executor.put([run for run in runs if self._in_hand.take(run)])
         if self._stopping:
             executor.release_waiting()

@@ -8,11 +8,11 @@ from contextvars import copy_context
 from datetime import timedelta
 from uuid import UUID
 
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.fetcher import Fetcher
-from mainspring.runtime.hands import Hands
 from mainspring.runtime.limited_fetcher import LimitedFetcher
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import LoopReport
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.wakeup import Wakeup
@@ -34,17 +34,17 @@ class Fetchers:
         cls,
         storage: Storage,
         executors: Sequence[Executor],
-        hands: Hands,
+        in_hand: ClaimsInHand,
         settings: WorkerSettings,
         owner: str,
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
     ) -> Fetchers:
         """The fetchers that these need, all of them under one owner."""
         hold, poll = settings.claim_time, settings.idle_poll
         limited = {
             each.group: LimitedFetcher(
-                storage, each, limits, hands, poll, owner=owner, hold=hold, complaints=complaints, clock=clock
+                storage, each, limits, in_hand, poll, owner=owner, hold=hold, log=log, clock=clock
             )
             for each in executors
             if (limits := each.handler.limits) is not None
@@ -52,11 +52,11 @@ class Fetchers:
         plain = Fetcher(
             storage.mailbox,
             [each for each in executors if each.group not in limited],
-            hands,
+            in_hand,
             Wakeup(storage.mailbox, storage.doorbell, poll, clock),
             owner=owner,
             hold=hold,
-            complaints=complaints,
+            log=log,
             clock=clock,
         )
         return cls(plain, limited)

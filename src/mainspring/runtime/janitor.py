@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from mainspring.model.retention import Retention
 from mainspring.model.views import Beat, Orders
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.duties import Pruning, Recounting, Rerouting
-from mainspring.runtime.reporting import Reporting
+from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.roster_reports import Reporting
 from mainspring.runtime.service import LoopReport, Service
-from mainspring.runtime.subscribing import Subscribing
+from mainspring.runtime.subscriptions import Subscribing
 from mainspring.storage.contract import Upkeep
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
@@ -26,19 +26,19 @@ class Janitor:
         beat: Callable[[], Beat],
         retention: Retention,
         subscribing: Subscribing,
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
         meter: Meter,
         obey: Callable[[Orders], bool],
     ) -> None:
-        self._reporting = Reporting(upkeep, beat, complaints, clock, meter, obey)
+        self._reporting = Reporting(upkeep, beat, log, clock, meter, obey)
         self._subscribing = subscribing
         self._loops: tuple[Service, ...] = (
             self._reporting,
             subscribing,
-            Rerouting(upkeep, complaints, clock),
-            Pruning(upkeep, retention, complaints, clock),
-            Recounting(upkeep, complaints, clock),
+            Rerouting(upkeep, log, clock),
+            Pruning(upkeep, retention, log, clock),
+            Recounting(upkeep, log, clock),
         )
 
     def start(self) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Claim, Progress
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import Service
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
@@ -44,21 +44,21 @@ class Keeper(Service):
     def __init__(
         self,
         storage: Storage,
-        hands: Hands,
+        in_hand: ClaimsInHand,
         owner: str,
         hold: timedelta,
         *,
         on_lost: Callable[[Claim], None],
         on_asked: Callable[[Claim], None],
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
     ) -> None:
-        super().__init__("keeper", complaints, clock)
+        super().__init__("keeper", log, clock)
         self._shared = storage
         self._storage = storage.sibling()
         self._open: asyncio.AbstractEventLoop | None = None
         """The loop on which it is."""
-        self._hands = hands
+        self._in_hand = in_hand
         self._owner = owner
         self._hold = hold
         self._seconds = hold.total_seconds()
@@ -117,7 +117,7 @@ class Keeper(Service):
             self._open = loop
         everything, self._everything = self._everything, False
         now = self._clock.monotonic()
-        runs = in_hand = self._hands.runs()
+        runs = in_hand = self._in_hand.runs()
         if not everything:
             # A claim is extended when a third of it is gone, so two more tries fit before it lapses.
             runs = [run for run in runs if run.held_until - now < self._seconds * 2 / 3]
@@ -210,7 +210,7 @@ class Keeper(Service):
         frame = sys._current_frames().get(self._worker_thread)  # noqa: SLF001 - the only way to see another thread's stack
         places = traceback.extract_stack(frame)[-_FRAMES_SHOWN:] if frame is not None else []
         where = " > ".join(f"{Path(each.filename).name}:{each.lineno} {each.name}: {each.line}" for each in places)
-        self._complaints.say(
+        self._log.log(
             logging.WARNING,
             "the event loop has been blocked for %.1f s; claims are kept, but nothing else runs. It stands at %s",
             lag,
@@ -220,13 +220,13 @@ class Keeper(Service):
     def _watch_transactions(self) -> None:
         """Say whose transaction is held long: what it has locked waits for it, so does the database's cleaning."""
         now, long = self._clock.monotonic(), set[object]()
-        for run in self._hands.runs():
+        for run in self._in_hand.runs():
             since = run.tx_since
             if since is None or now - since < _HELD_REPORTED:
                 continue
             long.add(run)
             if run not in self._held_told:
-                self._complaints.say(
+                self._log.log(
                     logging.WARNING,
                     "%s: message %s has held its transaction open for %.0f s: do slow work before it, or without one",
                     run.handler.group,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from mainspring.model.errors import MainspringError
 from mainspring.model.lease import Hold
-from mainspring.runtime.apart import Apart
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.holding import CLOSED, TAKEN, Holding
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import FOREVER
+from mainspring.runtime.thread_service import ThreadService
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -38,7 +38,7 @@ class Return:
     pause: float = _AGAIN
 
 
-class LeaseKeeper(Apart):
+class LeaseKeeper(ThreadService):
     """Renews what is held, in one trip however many there are, whatever is done to the loops of their holders.
 
     It has its own thread, loop and connections, because driver objects never cross loops (invariant 8). It says to
@@ -47,8 +47,8 @@ class LeaseKeeper(Apart):
 
     longest_pause: float = 1.0
 
-    def __init__(self, storage: Storage, clock: Clock, complaints: Complaints) -> None:
-        super().__init__("leases", complaints, clock)
+    def __init__(self, storage: Storage, clock: Clock, log: RateLimitedLog) -> None:
+        super().__init__("leases", log, clock)
         self._shared = storage
         self._storage = storage.sibling()
         self._open: asyncio.AbstractEventLoop | None = None

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 from mainspring.model.errors import MainspringError
 from mainspring.model.limits import Limits
-from mainspring.model.message import Delivery, Want
-from mainspring.runtime.complaints import Complaints
+from mainspring.model.message import ClaimRequest, Delivery
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.fetcher import Fetcher
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
@@ -32,23 +32,23 @@ class LimitedFetcher(Fetcher):
         storage: Storage,
         executor: Executor,
         limits: Limits,
-        hands: Hands,
+        in_hand: ClaimsInHand,
         longest_poll: timedelta,
         *,
         owner: str,
         hold: timedelta,
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
     ) -> None:
         self._foresight = _Foresight(clock)
         super().__init__(
             storage.mailbox,
             [executor],
-            hands,
+            in_hand,
             Wakeup(self._foresight, storage.doorbell, longest_poll, clock),
             owner=owner,
             hold=hold,
-            complaints=complaints,
+            log=log,
             clock=clock,
             name=f"fetcher of {executor.group}",
         )
@@ -104,7 +104,7 @@ class LimitedFetcher(Fetcher):
         for rousing in self._rousing:
             rousing.cancel()
 
-    async def _claim(self, wants: Sequence[Want]) -> Sequence[Delivery]:
+    async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         (want,) = wants
         if self._left and self._limits.is_by_key:
             # What had to wait stands before the mark, which follows those that had not.
@@ -140,7 +140,7 @@ class LimitedFetcher(Fetcher):
 
     async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
         (group,) = groups
-        aside = self._hands.aside
+        aside = self._in_hand.aside
         return await self._mailbox.reap_limited(
             group, self._limits, self._owner, self._hold, accused=accused, aside=aside
         )

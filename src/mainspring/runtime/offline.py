@@ -13,11 +13,11 @@ from mainspring.model.schedule import Rewrite, Schedule
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import RunStatus, RunView
 from mainspring.runtime.batch_executor import BatchExecutor
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.handler import Batching, Handler, Run
-from mainspring.runtime.hands import Hands
-from mainspring.runtime.schedules.deciding import occurrence
+from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.schedules.decisions import occurrence
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import FOREVER
@@ -48,14 +48,14 @@ class Offline:
         handlers: Sequence[Handler],
         threads: Threads,
         node: str,
-        failures: Complaints,
+        failures: RateLimitedLog,
         bus: Bus,
         clock: Clock,
     ) -> None:
         self._app = scheduling.app
         self._node = node
         self._clock = clock
-        self._hands = Hands()
+        self._in_hand = ClaimsInHand()
         self._declared = {name: each for name, each in scheduling.declared.items() if each.offline}
         groups = {each.definition["group"] for each in self._declared.values()}
         self._executors = {
@@ -131,7 +131,7 @@ class Offline:
 
     def put(self, origin: Origin, settlement: Settlement) -> None:
         """A run has ended."""
-        run = self._hands.drop(settlement.claim)
+        run = self._in_hand.drop(settlement.claim)
         if self._ending and isinstance(settlement.verdict, Release):
             settlement = settlement._replace(verdict=Cancel(_STOPPED))  # there is nobody to hand it back to
         is_kept = settlement.keep == "all" or isinstance(settlement.verdict, Retry | Bury | Cancel)
@@ -145,12 +145,12 @@ class Offline:
 
     # --- the house -------------------------------------------------------------------------------------------
 
-    def _executor(self, handler: Handler, threads: Threads, failures: Complaints, bus: Bus) -> Executor:
+    def _executor(self, handler: Handler, threads: Threads, failures: RateLimitedLog, bus: Bus) -> Executor:
         if handler.batching is None:
-            return Executor(handler, self, self._hands, threads, _nobody, 1, failures, bus)
+            return Executor(handler, self, self._in_hand, threads, _nobody, 1, failures, bus)
         # An occurrence comes alone, and waits for no other.
         alone = replace(handler, batching=Batching(1, 0.0))
-        return BatchExecutor(alone, self, self._hands, threads, _nobody, 1, failures, bus)
+        return BatchExecutor(alone, self, self._in_hand, threads, _nobody, 1, failures, bus)
 
     def _fire(self, name: str, now: datetime) -> float | None:
         declared = self._declared[name]
@@ -200,7 +200,7 @@ class Offline:
             schedule=draft.schedule,
         )
         run = Run(delivery, executor.handler, FOREVER)
-        self._hands.take(run)
+        self._in_hand.take(run)
         executor.put([run])
 
     def _view(self, delivery: Delivery, settlement: Settlement) -> RunView:

@@ -10,8 +10,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.schedule import SCHEDULE_HEADER
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.timing.duration import spell
 
 PATIENCE = 10.0
@@ -41,7 +41,7 @@ class Overruns:
     thread cannot be stopped, and is only named. Its hand stays taken and its claim is kept for as long as it runs.
     """
 
-    def __init__(self, handler: Handler, log: Complaints) -> None:
+    def __init__(self, handler: Handler, log: RateLimitedLog) -> None:
         self._handler = handler
         self._log = log
 
@@ -58,7 +58,7 @@ class Overruns:
         if found is None or run.task is None:
             return  # it has ended
         pause = min(2 * pause, _LONGEST)
-        self._log.say(
+        self._log.log(
             logging.WARNING,
             "%s: message %s is overrunning: it was told to stop %s ago (%s) and goes on; %s",
             found.group,

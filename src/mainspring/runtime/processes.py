@@ -20,8 +20,8 @@ from mainspring.model.message import Delivery
 from mainspring.model.verdict import Verdict
 from mainspring.runtime import wire
 from mainspring.runtime.handler import Program
+from mainspring.runtime.interpreters import how_it_ended, interpreter
 from mainspring.runtime.judgement import Reported
-from mainspring.runtime.spawning import how_it_ended, interpreter
 from mainspring.telemetry.logs import JsonLines
 from mainspring.telemetry.tracing import carried
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from mainspring.model.errors import MainspringError, StorageUnavailable
-from mainspring.model.schedule import Look
-from mainspring.runtime.complaints import Complaints
+from mainspring.model.schedule import ScheduleTick
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.offline import Offline
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.storage.contract import Storage
@@ -48,11 +48,11 @@ class Scheduler(Service):
         scheduling: Scheduling,
         published: Callable[[], None],
         longest_poll: timedelta,
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
         offline: Offline | None = None,
     ) -> None:
-        super().__init__("scheduler", complaints, clock)
+        super().__init__("scheduler", log, clock)
         self._storage = storage
         self._doorbell = storage.doorbell
         self._offline = offline or None
@@ -78,7 +78,7 @@ class Scheduler(Service):
             offline.lost()
             if not offline.is_away:
                 raise
-            self._complaints.about(self.name, error, expected=True)
+            self._log.failure(self.name, error, expected=True)
             return min(offline.fire(), _AWAY_POLL)
         offline.back()
         return pause
@@ -99,7 +99,7 @@ class Scheduler(Service):
             try:
                 await self._offline.report(self._storage)
             except MainspringError as error:
-                self._complaints.about(self.name, error, expected=True)
+                self._log.failure(self.name, error, expected=True)
 
     def abandon(self) -> None:
         """End at once."""
@@ -158,7 +158,7 @@ class Scheduler(Service):
                 _logger.warning("%s: retired, since no worker of %s has it any more", name, self._app)
         self._declare_at = now + _DECLARE_EVERY.total_seconds()
 
-    def _pause(self, look: Look) -> float:
+    def _pause(self, look: ScheduleTick) -> float:
         pause = self._longest_poll if self._doorbell.mode != "poll" else min(_BLIND_POLL, self._longest_poll)
         if look.more:
             # Counted elsewhere just now, or too many for one look; or another session has locked the join.
@@ -177,4 +177,4 @@ class Scheduler(Service):
         return pause
 
     def _complain(self, name: str, why: str) -> None:
-        self._complaints.say(logging.WARNING, "schedule %s: %s", name, why)
+        self._log.log(logging.WARNING, "schedule %s: %s", name, why)

@@ -14,8 +14,8 @@ from typing import Any
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.wording import described
-from mainspring.runtime.alone import is_closing
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.own_context import is_closing
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.timing.clock import Clock
 
 FOREVER = math.inf
@@ -75,9 +75,9 @@ class Service:
     longest_pause: float = 5.0
     """Seconds between tries, at the most, while turns fail."""
 
-    def __init__(self, name: str, complaints: Complaints, clock: Clock) -> None:
+    def __init__(self, name: str, log: RateLimitedLog, clock: Clock) -> None:
         self.name: str = name
-        self._complaints = complaints
+        self._log = log
         self._clock = clock
         self._alarm = Alarm()
         self._stopping = False
@@ -158,7 +158,7 @@ class Service:
                 self._turns += 1
                 self._last = self._clock.monotonic()
             if self._failures:
-                self._complaints.recovered(self.name)
+                self._log.recovered(self.name)
                 self._failures, self._error = 0, None
             if pause > 0 and not self._stopping:
                 await self._alarm.sleep(pause)
@@ -173,7 +173,7 @@ class Service:
         self._failures += 1
         self._failed_turns += 1
         self._error = described(error)
-        self._complaints.about(self.name, error, expected=isinstance(error, StorageUnavailable))
+        self._log.failure(self.name, error, expected=isinstance(error, StorageUnavailable))
         return backoff(self._failures, self.longest_pause)
 
 

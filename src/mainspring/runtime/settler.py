@@ -13,11 +13,11 @@ from mainspring.model.errors import StorageError, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.wording import described
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.outcome_reports import report_outcome
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import FOREVER, Service, backoff
-from mainspring.runtime.telling import tell
 from mainspring.storage.contract import Mailbox
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meter
@@ -70,23 +70,23 @@ class Settler(Service):
         self,
         mailbox: Mailbox,
         owner: str,
-        hands: Hands,
+        in_hand: ClaimsInHand,
         returns: Callable[[str, timedelta], None],
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
         bus: Bus | None = None,
         joining: Callable[[], None] | None = None,
         occurred: Callable[[], None] | None = None,
         meter: Meter | None = None,
     ) -> None:
-        super().__init__("settler", complaints, clock)
+        super().__init__("settler", log, clock)
         self._meter = meter or Meter()
         self._joining = joining
         self._occurred = occurred
         self._bus = bus or Bus()
         self._mailbox = mailbox
         self._owner = owner
-        self._hands = hands
+        self._in_hand = in_hand
         self._returns = returns
         self._waiting: deque[tuple[Origin, Settlement]] = deque()
         self._batch: list[tuple[Origin, Settlement]] = []
@@ -181,9 +181,9 @@ class Settler(Service):
             raise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this one, the others are written
             origin, settlement = self._batch.pop(0)
-            self._hands.drop(settlement.claim)
+            self._in_hand.drop(settlement.claim)
             origin.settled()
-            self._complaints.say(
+            self._log.log(
                 logging.ERROR,
                 "settler: the database refuses a verdict of group %s, whose claim will lapse: %s"
                 if isinstance(error, StorageError)
@@ -203,8 +203,8 @@ class Settler(Service):
                 self._put_aside(origin, settlement)
                 continue
             if answer.lost and settlement.claim in answer.lost:
-                self._hands.drop(settlement.claim)
-                self._complaints.say(
+                self._in_hand.drop(settlement.claim)
+                self._log.log(
                     logging.WARNING,
                     "%s: a claim was lost before its verdict could be written; whoever has it now decides",
                     origin.group,
@@ -221,13 +221,13 @@ class Settler(Service):
         aside = origin
         if not isinstance(aside, _Aside):
             aside = _Aside(origin.group)
-            run = self._hands.put_aside(settlement.claim)
+            run = self._in_hand.put_aside(settlement.claim)
             origin.settled()
             if run is not None and run.delivery.suspect:
                 self._returns("", timedelta())  # the next suspect may be taken now
         else:
             # Not at the first time: our own keeper, which extends the claim, has the row for a moment.
-            self._complaints.say(
+            self._log.log(
                 logging.WARNING,
                 "%s: a verdict waits for its row, which another session's open transaction has locked; all others are "
                 "written. To see who it is, run `mainspring doctor`",
@@ -236,9 +236,9 @@ class Settler(Service):
         self._busy.append((aside, settlement))
 
     def _written(self, group: str, settlement: Settlement) -> None:
-        run = self._hands.drop(settlement.claim)
+        run = self._in_hand.drop(settlement.claim)
         if self._bus and run is not None:
-            tell(self._bus, run.delivery, settlement)
+            report_outcome(self._bus, run.delivery, settlement)
         if run is not None and run.ran:
             self._meter.count(group, settlement.verdict, run.waited, settlement.took.total_seconds())
         else:

@@ -14,24 +14,24 @@ from mainspring.model.holder import TOKEN_BYTES, holder
 from mainspring.model.message import Claim
 from mainspring.model.views import Declaration
 from mainspring.runtime import child
-from mainspring.runtime.attendance import Attendance
 from mainspring.runtime.batch_executor import BatchExecutor
-from mainspring.runtime.closing import Closing
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
-from mainspring.runtime.hands import Hands
+from mainspring.runtime.heartbeat import Heartbeat
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.overruns import Overrun
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
-from mainspring.runtime.subscribing import Subscribing
+from mainspring.runtime.shutdown import Shutdown
+from mainspring.runtime.subscriptions import Subscribing
 from mainspring.runtime.threads import Threads
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
@@ -63,8 +63,8 @@ class Worker:
         clock = clock or SystemClock()
         self._storage = storage
         self._settings = settings
-        self._complaints = complaints = Complaints(clock)
-        self._hands = hands = Hands()
+        self._log = log = RateLimitedLog(clock)
+        self._in_hand = in_hand = ClaimsInHand()
         self._meter = meter = meter or Meter()
         start_id = secrets.token_hex(TOKEN_BYTES)
         # Another one for every start: epochs alone do not tell holders apart after a failover (invariant 2).
@@ -73,9 +73,9 @@ class Worker:
         self._settler = Settler(
             storage.mailbox,
             self.owner,
-            hands,
+            in_hand,
             self._comes_back,
-            complaints,
+            log,
             clock,
             bus,
             self._joining,
@@ -83,23 +83,23 @@ class Worker:
             meter,
         )
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
-        failures = Complaints(clock, "mainspring.handlers", apart=True)
+        failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
         self._executors = [
             (BatchExecutor if handler.batching else Executor)(
-                handler, self._settler, hands, self._threads, self._freed, settings.deaths, failures, bus
+                handler, self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus
             )
             for handler in handlers
         ]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
-        self._fetchers = Fetchers.of(storage, self._executors, hands, settings, self.owner, complaints, clock)
+        self._fetchers = Fetchers.of(storage, self._executors, in_hand, settings, self.owner, log, clock)
         self._keeper = Keeper(
             storage,
-            hands,
+            in_hand,
             self.owner,
             settings.claim_time,
             on_lost=self._lost,
             on_asked=self._asked,
-            complaints=complaints,
+            log=log,
             clock=clock,
         )
         scheduling = scheduling or Scheduling(settings.app)
@@ -108,26 +108,26 @@ class Worker:
             scheduling,
             self._fetchers.nudge,
             settings.idle_poll,
-            complaints,
+            log,
             clock,
             Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
         )
-        self._attendance = Attendance(
-            settings, start_id, self._by_group, hands, storage.doorbell, meter, self.pauses, self._fetchers
+        self._heartbeat = Heartbeat(
+            settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
         )
-        self._subscribing = Subscribing(storage.upkeep, declarations, self._attendance.declarer, complaints, clock)
+        self._subscribing = Subscribing(storage.upkeep, declarations, self._heartbeat.declarer, log, clock)
         self._janitor = Janitor(
             storage.upkeep,
-            self._attendance.beat,
+            self._heartbeat.beat,
             settings.retention,
             self._subscribing,
-            complaints,
+            log,
             clock,
             meter,
-            self._attendance.obey,
+            self._heartbeat.obey,
         )
         meter.serves(self._by_group)
-        self._closing = Closing(
+        self._shutdown = Shutdown(
             self._fetchers,
             self._executors,
             self._settler,
@@ -161,7 +161,7 @@ class Worker:
         try:
             await self._prepare()
         except (StorageUnavailable, SchemaMissing) as error:
-            self._complaints.about("worker", error, expected=True)
+            self._log.failure("worker", error, expected=True)
             self._preparing = asyncio.create_task(self._keep_preparing(), name="mainspring-prepare")
 
     def wake(self) -> None:
@@ -180,7 +180,7 @@ class Worker:
 
     def serves(self, group: str) -> bool:
         """Whether it is at work, claims, and has this group's consumer."""
-        return self.ready and not self._attendance.draining and group in self._by_group
+        return self.ready and not self._heartbeat.draining and group in self._by_group
 
     async def take(self, message_id: UUID, group: str) -> bool:
         """Have a delivery run here, now. False: somebody else holds it. From any loop."""
@@ -217,8 +217,8 @@ class Worker:
 
     def pauses(self) -> Mapping[str, timedelta]:
         """The groups whose breakers are open here, and for how long still."""
-        fuses = {executor.group: executor.fuse for executor in self._executors if executor.fuse is not None}
-        return {group: left for group, fuse in fuses.items() if (left := fuse.paused_for) is not None}
+        guards = {executor.group: executor.guard for executor in self._executors if executor.guard is not None}
+        return {group: left for group, guard in guards.items() if (left := guard.paused_for) is not None}
 
     def overrunning(self) -> Sequence[Overrun]:
         """The runs that were told to stop and go on, those first that were told first."""
@@ -233,7 +233,7 @@ class Worker:
     @property
     def in_hand(self) -> int:
         """How many deliveries are claimed and not yet settled."""
-        return len(self._hands)
+        return len(self._in_hand)
 
     async def _prepare(self) -> None:
         await self._storage.schema.check()
@@ -254,13 +254,13 @@ class Worker:
             try:
                 await self._prepare()
             except (StorageUnavailable, SchemaMissing) as error:
-                self._complaints.about("worker", error, expected=True)
+                self._log.failure("worker", error, expected=True)
             except MainspringError:
                 _logger.exception("the worker cannot start and ends")
                 self._stopping = asyncio.create_task(self._end(), name="mainspring-stop")
                 return
             else:
-                self._complaints.recovered("worker")
+                self._log.recovered("worker")
                 return
 
     async def _end(self) -> None:
@@ -275,14 +275,14 @@ class Worker:
             self._preparing.cancel()
             await asyncio.wait([self._preparing])
         if self._started:
-            await self._closing.close(self._hurry)
+            await self._shutdown.close(self._hurry)
 
     def _rung(self, group: str) -> None:
         self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
             self._janitor.call()
-            if len(self._hands):
+            if len(self._in_hand):
                 self._keeper.poke()
 
     def _freed(self, group: str) -> None:
@@ -298,14 +298,14 @@ class Worker:
         self._fetchers.comes_back(group, delay)
 
     def _lost(self, claim: Claim) -> None:
-        run = self._hands.get(claim)
+        run = self._in_hand.get(claim)
         # What is judged is being written, or was by its handler's own transaction: the answer says if it is lost.
         if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
-                self._hands.let_go(run)  # it may clean up as long as it likes: we neither extend nor stop reaping
+                self._in_hand.let_go(run)  # it may clean up as long as it likes: we neither extend nor stop reaping
 
     def _asked(self, claim: Claim) -> None:
-        run = self._hands.get(claim)
+        run = self._in_hand.get(claim)
         if run is not None:
             self._by_group[run.delivery.group].interrupt(run, STOP_CANCELLED)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from mainspring.model.limits import Limits, Rate, Ration
+from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import Delivery
 
 WHOLE_GROUP = ""
@@ -114,14 +114,14 @@ class Allowance:
                     self._out_of_reach.add(key)
         self.offer(list(self._offered.values()))
 
-    def ration(self, deliveries: list[Delivery], next_due: datetime | None, after: str | None) -> Ration:
+    def ration(self, deliveries: list[Delivery], next_due: datetime | None, after: str | None) -> LimitedClaim:
         """The answer to the call."""
         if self._is_rationed and self.is_used_up and self.left:
             self._wait_for(WHOLE_GROUP)
         again = min((each for each in (next_due, self._again) if each is not None), default=None)
         again_in = None if again is None else max(again - self._now, timedelta())
         full = self.left and self.is_used_up and self._room < self._wanted
-        return Ration(deliveries, again_in, after, self.left or after is not None, full)
+        return LimitedClaim(deliveries, again_in, after, self.left or after is not None, full)
 
     def _fits(self, key: str | None) -> bool:
         if key is None:

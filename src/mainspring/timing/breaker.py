@@ -58,12 +58,12 @@ class Circuit:
         self.until: float = 0.0
         """When an open circuit begins to probe."""
 
-    def allows(self, now: float, hands: int) -> int:
+    def allows(self, now: float, slots: int) -> int:
         """How many may run at once now, of so many hands."""
         if self.state == "open" and now >= self.until:
             self.state = "probing"
         if self.state == "closed":
-            return hands
+            return slots
         return 0 if self.state == "open" else 1
 
     def record(self, now: float, *, failed: bool) -> State | None:

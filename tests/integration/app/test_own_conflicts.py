@@ -10,7 +10,7 @@ import pytest
 
 from mainspring import Context, Mainspring, Slice, every
 from mainspring.model.fanout import CursorKey, identity, slice_id
-from mainspring.runtime.schedules import deciding
+from mainspring.runtime.schedules import decisions as deciding
 from tests.integration.app.measuring import maker
 
 

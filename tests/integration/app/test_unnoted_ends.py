@@ -18,11 +18,11 @@ import pytest
 
 from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join, JoinOutcome, Recount, outcome
-from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Settlement, Verdict
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.duties import Recounting
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.sqlite import SqliteStorage
@@ -91,7 +91,7 @@ async def open_join(storage: Storage, members: int) -> UUID:
 
 
 async def claimed(storage: Storage, group: str = "part", limit: int = 1) -> list[Delivery]:
-    return await storage.mailbox.claim([Want(group, limit, ALL_LEVELS)], "worker", HOUR)
+    return await storage.mailbox.claim([ClaimRequest(group, limit, ALL_LEVELS)], "worker", HOUR)
 
 
 async def end(storage: Storage, *verdicts: Verdict) -> None:
@@ -218,7 +218,7 @@ async def test_a_janitor_recounts_and_says_so(
     await open_join(storage, 2)
     await end_unnoted(database, DONE, DONE)
     clock = HandClock(datetime(2030, 1, 1, tzinfo=UTC))
-    recounting = Recounting(storage.upkeep, Complaints(clock), clock)
+    recounting = Recounting(storage.upkeep, RateLimitedLog(clock), clock)
 
     await recounting.turn()
     assert await look(storage) == 0

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from mainspring import Mainspring, every
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.verdict import Bury, Done, Failure, Settlement
 from mainspring.model.views import Beat, State
 
@@ -100,7 +100,7 @@ async def stock(app: Mainspring, mark: str) -> None:
     for id, verdict in ((DEAD, Bury(Failure("error", f"LookupError: {mark}", mark))), (HANDLED, Done(mark))):
         await app.publish("orders.placed", said, message_id=id)
         storage = await app._door.storage("the walk")
-        (held,) = await storage.mailbox.claim([Want("ship", 1, ALL_LEVELS)], "node-1", HOUR)
+        (held,) = await storage.mailbox.claim([ClaimRequest("ship", 1, ALL_LEVELS)], "node-1", HOUR)
         await storage.mailbox.settle([Settlement(held.claim, verdict, "all")], "node-1")
     if mark == THEIRS:
         for id in (ALONE, *TAKEN):

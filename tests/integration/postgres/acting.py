@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.model.views import Declaration
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
@@ -43,7 +43,7 @@ async def publish(storage: PostgresStorage, count: int = 1, **options: Any) -> l
 
 
 async def claim(storage: PostgresStorage, limit: int = 1000, group: str = "mail") -> list[Delivery]:
-    return await storage.mailbox.claim([Want(group, limit, ALL_LEVELS)], "node", HOLD)
+    return await storage.mailbox.claim([ClaimRequest(group, limit, ALL_LEVELS)], "node", HOLD)
 
 
 async def dial(storage: PostgresStorage, settings: Mapping[str, str] | None = None) -> Connection:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from asyncpg import LockNotAvailableError
 
-from mainspring.model.message import Extended, Scan, Settled, Want
+from mainspring.model.message import ClaimRequest, Extended, Scan, Settled
 from mainspring.model.verdict import DONE, Release, Settlement
 from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
@@ -35,7 +35,7 @@ async def test_a_transaction_that_commits_late_is_found_by_a_full_scan(
     [first] = await claim(storage)
 
     await transaction.commit()
-    since = Want("mail", 10, (Scan(2, first.due_at),))
+    since = ClaimRequest("mail", 10, (Scan(2, first.due_at),))
     marked = await storage.mailbox.claim([since], "node", HOLD)
     full = await claim(storage)
 
@@ -66,7 +66,7 @@ async def test_rows_that_another_is_taking_are_passed_over(storage: PostgresStor
     async with connection.transaction():
         taken = await run_async(
             JoinedAsyncpg(connection),
-            storage.joined().mailbox.claim.script([Want("mail", 4, (Scan(2, None),))], "other", HOLD),
+            storage.joined().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         rest = await claim(storage)
 
@@ -82,7 +82,7 @@ async def test_no_row_more_is_locked_than_is_taken(
     async with connection.transaction():
         await run_async(
             JoinedAsyncpg(connection),
-            storage.joined().mailbox.claim.script([Want("mail", 4, (Scan(2, None),))], "other", HOLD),
+            storage.joined().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
@@ -100,7 +100,7 @@ async def test_a_paused_group_has_no_row_locked(
     async with connection.transaction():
         await run_async(
             JoinedAsyncpg(connection),
-            storage.joined().mailbox.claim.script([Want("mail", 4, (Scan(2, None),))], "other", HOLD),
+            storage.joined().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS
 from mainspring.storage.postgres.names import Names
@@ -89,7 +89,7 @@ async def test_nobody_behind_a_hundred_thousand_has_to_wait(
     found, after, calls = 0, None, 0
     while found < 10_001:
         ration = await storage.mailbox.claim_limited(
-            Want("mail", 500, ALL_LEVELS), limits, after, "node", timedelta(minutes=5)
+            ClaimRequest("mail", 500, ALL_LEVELS), limits, after, "node", timedelta(minutes=5)
         )
         found, after, calls = found + len(ration.deliveries), ration.after, calls + 1
         assert ration.deliveries

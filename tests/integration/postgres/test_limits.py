@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from mainspring.model.limits import Limits, Rate, Ration
-from mainspring.model.message import ALL_LEVELS, Delivery, Extended, Settled, Want
+from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Extended, Settled
 from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.joined import JoinedAsyncpg
@@ -18,7 +18,7 @@ from mainspring.storage.script import Row, Script, Statement, run_async
 from tests.contract.acting import NOON, failure
 from tests.integration.postgres.acting import Connection, claim, declare, draft, publish
 
-WANT = Want("mail", 10, ALL_LEVELS)
+WANT = ClaimRequest("mail", 10, ALL_LEVELS)
 HOLD = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
 RATED = Limits(rate=Rate(100, MINUTE))
@@ -92,8 +92,8 @@ def locked(another: Connection, postgres_schema: str) -> Lock:
     return lock
 
 
-async def take(storage: PostgresStorage, limits: Limits, limit: int = 10) -> Ration:
-    return await storage.mailbox.claim_limited(Want("mail", limit, ALL_LEVELS), limits, None, "node", HOLD)
+async def take(storage: PostgresStorage, limits: Limits, limit: int = 10) -> LimitedClaim:
+    return await storage.mailbox.claim_limited(ClaimRequest("mail", limit, ALL_LEVELS), limits, None, "node", HOLD)
 
 
 @pytest.mark.parametrize("limits", [Limits(rate=Rate(3, MINUTE)), Limits(key_rate=Rate(3, MINUTE))])
@@ -280,7 +280,7 @@ async def test_while_another_has_just_claimed_the_first_of_a_key_its_second_is_n
     storage: PostgresStorage, connection: Connection, postgres_schema: str
 ) -> None:
     storage.now = NOON
-    one, ordered = Want("mail", 1, ALL_LEVELS), Limits(ordered=True)
+    one, ordered = ClaimRequest("mail", 1, ALL_LEVELS), Limits(ordered=True)
     # More than one look has room for: the key is looked up once more.
     await publish(storage, 30, group="mail", key="k")
 

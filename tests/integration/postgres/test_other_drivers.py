@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Priority, Settled, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Priority, Settled
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Settlement
 from mainspring.model.verdict import Failure as Why
 from mainspring.storage.contract import Keyed
@@ -44,11 +44,11 @@ async def test_a_message_goes_all_the_way_through_another_driver(
     drafts = [draft(), full, draft(delay=timedelta(hours=1)), draft("nobody")]
 
     published = run(other, scripts.publish.script(drafts))
-    first, second = run(other, scripts.claim.script([Want("mail", 10, ALL_LEVELS)], "node", HOLD))
+    first, second = run(other, scripts.claim.script([ClaimRequest("mail", 10, ALL_LEVELS)], "node", HOLD))
     extended = run(other, scripts.extend.script([first.claim, second.claim], "node", HOLD))
     mixed = [Settlement(first.claim, Retry(timedelta(), FAILURE)), Settlement(second.claim, Release())]
     settled = run(other, scripts.settle.script(mixed, "node"))
-    again = run(other, scripts.claim.script([Want("mail", 10, ALL_LEVELS)], "node", HOLD))
+    again = run(other, scripts.claim.script([ClaimRequest("mail", 10, ALL_LEVELS)], "node", HOLD))
     ends = [Settlement(again[0].claim, Bury(FAILURE)), Settlement(again[1].claim, DONE, "all")]
     run(other, scripts.settle.script(ends, "node"))
     upcoming = run(other, scripts.upcoming.script(["mail"]))
@@ -68,7 +68,9 @@ async def test_plain_successes_are_settled_through_another_driver(
 ) -> None:
     await declare(storage)
     run(psycopg_connection, storage.joined().mailbox.publish.script([draft() for _ in range(20)]))
-    held = run(psycopg_connection, storage.joined().mailbox.claim.script([Want("mail", 50, ALL_LEVELS)], "node", HOLD))
+    held = run(
+        psycopg_connection, storage.joined().mailbox.claim.script([ClaimRequest("mail", 50, ALL_LEVELS)], "node", HOLD)
+    )
 
     settled = run(
         psycopg_connection,

@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
@@ -50,7 +50,7 @@ async def test_a_statement_is_prepared_once_whatever_it_is_given(
             scripts.publish.script(drafts)
             for drafts in ([draft()], [full, draft(delay=HOLD)], [draft() for _ in range(3)])
         ),
-        *(scripts.claim.script([Want("mail", limit, ALL_LEVELS)], "n", HOLD) for limit in (1, 1_000, 100_000)),
+        *(scripts.claim.script([ClaimRequest("mail", limit, ALL_LEVELS)], "n", HOLD) for limit in (1, 1_000, 100_000)),
     ]
 
     for script in given:

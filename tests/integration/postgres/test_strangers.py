@@ -15,7 +15,7 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.model.join import Join, follower_id
 from mainspring.model.lease import Hold, Renewal, Renewed
 from mainspring.model.limits import Limits
-from mainspring.model.message import ALL_LEVELS, Keep, Progress, Settled, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Keep, Progress, Settled
 from mainspring.model.retention import Retention
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import DONE, Bury, Done, Failure, Retry, Settlement, Verdict
@@ -278,7 +278,7 @@ async def test_a_limited_group_is_claimed_while_the_turn_of_another_is_locked(
     limits = Limits(global_concurrency=5)
 
     async def take(group: str) -> int:
-        ration = await storage.mailbox.claim_limited(Want(group, 1, ALL_LEVELS), limits, None, "node", HOLD)
+        ration = await storage.mailbox.claim_limited(ClaimRequest(group, 1, ALL_LEVELS), limits, None, "node", HOLD)
         return len(ration.deliveries)
 
     for group in ("mail", "other"):

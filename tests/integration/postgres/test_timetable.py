@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Want
-from mainspring.model.schedule import Due, Look, Move, Note, Occurrence, Schedule
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
+from mainspring.model.schedule import Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.model.verdict import Done, Settlement
 from mainspring.model.views import Declaration
 from mainspring.storage.operation import HandSet
@@ -27,8 +27,8 @@ def schedule(name: str = "nightly") -> Schedule:
     return Schedule(name, "shop", "code", {}, NOON, NOON, NOON, NOON)
 
 
-def publishing(_due: Due, now: datetime) -> Move:
-    return Move(now, now + HOUR, (Occurrence(draft(group="mail")),))
+def publishing(_due: Due, now: datetime) -> ScheduleAdvance:
+    return ScheduleAdvance(now, now + HOUR, (Occurrence(draft(group="mail")),))
 
 
 def adding(name: str, known: Schedule | None, _now: datetime) -> Schedule:
@@ -54,7 +54,7 @@ async def test_a_row_that_another_looks_at_is_passed_over_and_not_waited_for(
         await connection.execute(f'SELECT FROM "{postgres_schema}".schedule FOR UPDATE')
         passed = await storage.timetable.look("shop", publishing, 10)
 
-    assert passed == Look(next_in=timedelta())
+    assert passed == ScheduleTick(next_in=timedelta())
     assert (await storage.timetable.look("shop", publishing, 10)).fired == 1
 
 
@@ -75,7 +75,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
     kept: Schedule,
     change: str,
 ) -> None:
-    def decide(due: Due, now: datetime) -> Move:
+    def decide(due: Due, now: datetime) -> ScheduleAdvance:
         with psycopg.connect(postgres_url) as other:
             other.execute(change.format(postgres_schema).encode())
         return publishing(due, now)
@@ -110,7 +110,7 @@ async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(
         Freezing(), storage.joined(clock=HandSet(NOON)).timetable.look.script("shop", publishing, 10)
     )
 
-    assert found == Look(next_in=timedelta(), frozen=True)
+    assert found == ScheduleTick(next_in=timedelta(), frozen=True)
     assert await claim(storage) == []
 
 
@@ -122,7 +122,7 @@ async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
     await storage.mailbox.publish([taken, left])
     transaction = connection.transaction()
     await transaction.start()
-    claiming = storage.joined().mailbox.claim.script([Want("mail", 1, ALL_LEVELS)], "worker", HOUR)
+    claiming = storage.joined().mailbox.claim.script([ClaimRequest("mail", 1, ALL_LEVELS)], "worker", HOUR)
     (delivery,) = await run_async(JoinedAsyncpg(connection), claiming)
 
     pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
@@ -154,7 +154,7 @@ async def test_what_gets_away_to_its_groups_while_a_pause_waits_for_it_is_cancel
 
     (run,) = await storage.ledger.runs(None, None, 10, "nightly")
     assert (run.message_id, run.group, run.status) == (parked.id, "late", "cancelled")
-    assert await storage.mailbox.claim([Want("late", 1, ALL_LEVELS)], "worker", HOUR) == []
+    assert await storage.mailbox.claim([ClaimRequest("late", 1, ALL_LEVELS)], "worker", HOUR) == []
 
 
 async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(
@@ -211,7 +211,7 @@ async def test_a_layer_that_cannot_be_read_is_one_row_s_trouble(
 
     found: dict[str, dict[str, object]] = {}
 
-    def decide(due: Due, now: datetime) -> Move:
+    def decide(due: Due, now: datetime) -> ScheduleAdvance:
         found[due.schedule.name] = due.schedule.layers
         return publishing(due, now)
 

@@ -7,7 +7,7 @@ import pytest
 
 from mainspring.model.message import Draft, Receipt
 from mainspring.model.retention import Retention
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from mainspring.storage.postgres.joined import JoinedAsyncpg
@@ -16,12 +16,12 @@ from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import Connection, blocked, claim, declare, dial, draft
 from tests.integration.postgres.plans import explain
 
-ONE = Likeness(b"one")
-LAST = Likeness(b"one", "pending", "last")
+ONE = UniqueKey(b"one")
+LAST = UniqueKey(b"one", "pending", "last")
 
 
 async def publish(
-    storage: PostgresStorage, connection: Connection, likeness: Likeness = ONE, one: Draft | None = None
+    storage: PostgresStorage, connection: Connection, likeness: UniqueKey = ONE, one: Draft | None = None
 ) -> Receipt:
     script = storage.joined().mailbox.publish_unique.script(one or draft(group="mail"), likeness)
     return await run_async(JoinedAsyncpg(connection), script)

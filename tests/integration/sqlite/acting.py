@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from mainspring.model.message import ALL_LEVELS, Delivery, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sqlite import SqliteStorage
 
@@ -21,7 +21,7 @@ def draft(group: str = "mailer", delay: timedelta = timedelta()) -> Draft:
 
 
 async def claim(storage: SqliteStorage, limit: int = 100, hold: timedelta = HOLD) -> list[Delivery]:
-    return await storage.mailbox.claim([Want("mailer", limit, ALL_LEVELS)], "worker", hold)
+    return await storage.mailbox.claim([ClaimRequest("mailer", limit, ALL_LEVELS)], "worker", hold)
 
 
 def executing(*statements: str) -> Script[Sequence[Row]]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mainspring.model.schedule import NEVER, Due, Look, Move, Note, Occurrence, Schedule
+from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.storage.script import run
 from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage
 from tests.integration.sqlite.acting import asked_aside, claim, draft
@@ -22,8 +22,8 @@ def schedule(name: str = "nightly", next_at: datetime | None = NOON) -> Schedule
     return Schedule(name, "shop", "code", {}, NOON, NOON, NOON, next_at)
 
 
-def publishing(due: Due, now: datetime) -> Move:
-    return Move(now, now + HOUR, (Occurrence(draft()),))
+def publishing(due: Due, now: datetime) -> ScheduleAdvance:
+    return ScheduleAdvance(now, now + HOUR, (Occurrence(draft()),))
 
 
 def _declared(row: Schedule, now: datetime) -> Schedule:
@@ -73,7 +73,7 @@ async def test_an_idle_look_writes_nothing(storage: SqliteStorage, mine: sqlite3
 async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_nothing(
     storage: SqliteStorage, mine: sqlite3.Connection, path: str, kept: Schedule, change: str
 ) -> None:
-    def decide(due: Due, now: datetime) -> Move:
+    def decide(due: Due, now: datetime) -> ScheduleAdvance:
         with closing(sqlite3.connect(path)) as other, other:
             other.execute(change)
         return publishing(due, now)
@@ -157,7 +157,7 @@ async def test_a_clock_that_is_set_back_passes_no_occurrence_over_and_fires_none
     assert (first.fired, again.fired) == (1, 0)
     assert again.next_in is not None
     assert timedelta() < again.next_in <= HOUR
-    assert again == Look(next_in=again.next_in)
+    assert again == ScheduleTick(next_in=again.next_in)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '"x"'])
@@ -170,7 +170,7 @@ async def test_a_layer_that_cannot_be_read_is_one_row_s_trouble(
 
     found: dict[str, dict[str, object]] = {}
 
-    def decide(due: Due, now: datetime) -> Move:
+    def decide(due: Due, now: datetime) -> ScheduleAdvance:
         found[due.schedule.name] = due.schedule.layers
         return publishing(due, now)
 

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from mainspring import Mainspring
-from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.storage.contract import Storage
 
@@ -30,7 +30,7 @@ async def bury(app: Mainspring, count: int, group: str = "receipts", error: str 
 
 
 async def bury_due(storage: Storage, group: str, error: str) -> None:
-    held = await storage.mailbox.claim([Want(group, 10_000, ALL_LEVELS)], "worker", HOLD)
+    held = await storage.mailbox.claim([ClaimRequest(group, 10_000, ALL_LEVELS)], "worker", HOLD)
     await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held], "worker")
 
 

@@ -12,7 +12,7 @@ from mainspring import Mainspring
 from mainspring.app.bulk import BATCH, Action
 from mainspring.model.browsing import By, Filter, Page
 from mainspring.model.errors import BadOption
-from mainspring.model.message import ALL_LEVELS, Draft, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.verdict import Failure, Retry, Settlement
 from tests.unit.app.steered import HOLD, audited, bury, bury_due, publish, storage_of
 
@@ -107,7 +107,7 @@ async def test_everything_that_matches_is_discarded_cancelled_or_due_now(app: Ma
 async def test_what_retries_is_cancelled_or_due_now_and_nothing_else_is(app: Mainspring) -> None:
     storage = await storage_of(app)
     failing = await publish(app, 2)
-    held = await storage.mailbox.claim([Want("receipts", 2, ALL_LEVELS)], "worker", HOLD)
+    held = await storage.mailbox.claim([ClaimRequest("receipts", 2, ALL_LEVELS)], "worker", HOLD)
     again = Retry(timedelta(hours=1), Failure("error", "boom"))
     await storage.mailbox.settle([Settlement(each.claim, again) for each in held], "worker")
     later = await publish(app, 1, delay=timedelta(hours=1))
@@ -125,7 +125,7 @@ async def test_what_is_parked_is_cancelled_and_what_runs_is_asked_to_stop(app: M
     storage = await storage_of(app)
     await storage.mailbox.publish([Draft(uuid4(), "nobody", b"{}")])
     await publish(app, 2)
-    await storage.mailbox.claim([Want("receipts", 1, ALL_LEVELS)], "worker", HOLD)
+    await storage.mailbox.claim([ClaimRequest("receipts", 1, ALL_LEVELS)], "worker", HOLD)
 
     assert await app.messages.apply("cancel", Filter("parked")) == 1
     assert await app.messages.apply("cancel", Filter()) == 2

@@ -9,7 +9,7 @@ from mainspring import Mainspring, Retention
 from mainspring.app.bulk import BATCH
 from mainspring.model.browsing import By
 from mainspring.model.errors import BadOption
-from mainspring.model.message import ALL_LEVELS, Draft, Priority, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft, Priority
 from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.storage.contract import Storage
 
@@ -25,7 +25,7 @@ async def bury(app: Mainspring, group: str, count: int = 1, error: str = "broken
     storage = await storage_of(app)
     drafts = [Draft(uuid4(), topic, b'{"n":1}', group=group, headers={"tenant": "a"}, key="k") for _ in range(count)]
     await storage.mailbox.publish(drafts)
-    held = await storage.mailbox.claim([Want(group, count, ALL_LEVELS)], "worker", HOLD)
+    held = await storage.mailbox.claim([ClaimRequest(group, count, ALL_LEVELS)], "worker", HOLD)
     await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", error))) for each in held], "worker")
     return [draft.id for draft in drafts]
 
@@ -122,7 +122,7 @@ async def test_reviving_ends_even_when_what_is_revived_dies_again(app: Mainsprin
 
     async def dies_again(which: Any, by: By, limit: int) -> int:
         revived = await revive(which, by, limit)
-        held = await storage.mailbox.claim([Want("receipts", BATCH, ALL_LEVELS)], "worker", HOLD)
+        held = await storage.mailbox.claim([ClaimRequest("receipts", BATCH, ALL_LEVELS)], "worker", HOLD)
         await storage.mailbox.settle(
             [Settlement(each.claim, Bury(Failure("error", "again"))) for each in held], "worker"
         )
@@ -169,7 +169,7 @@ async def test_a_dead_letter_is_revived_with_another_payload(app: Mainspring) ->
 async def test_what_replaces_a_dead_letter_is_as_urgent(app: Mainspring) -> None:
     storage = await storage_of(app)
     receipt = await app.publish("a", 1, priority="urgent")
-    held = await storage.mailbox.claim([Want("receipts", 1, ALL_LEVELS)], "worker", HOLD)
+    held = await storage.mailbox.claim([ClaimRequest("receipts", 1, ALL_LEVELS)], "worker", HOLD)
     await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held], "worker")
 
     await app.dead.revive(receipt.id, payload=2)
@@ -190,7 +190,7 @@ async def test_a_dead_letter_without_a_topic_of_its_own_gets_another_payload_too
 async def test_another_payload_is_for_one_dead_letter_of_one_group(app: Mainspring) -> None:
     storage = await storage_of(app)
     receipt = await app.publish("a", 1)
-    wants = [Want(group, 1, ALL_LEVELS) for group in ("receipts", "analytics")]
+    wants = [ClaimRequest(group, 1, ALL_LEVELS) for group in ("receipts", "analytics")]
     held = await storage.mailbox.claim(wants, "worker", HOLD)
     await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held], "worker")
 

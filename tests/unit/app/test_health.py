@@ -9,7 +9,7 @@ import pytest
 from mainspring import Health, HealthLimits, Mainspring
 from mainspring.app import health
 from mainspring.model.errors import SchemaMissing, StorageUnavailable
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.views import Beat
 from mainspring.storage.contract import Storage
 
@@ -203,7 +203,7 @@ async def test_a_lapsed_claim_is_told(app: Mainspring) -> None:
     await beat(app)
     await app.publish("a", 1)
     storage = await storage_of(app)
-    await storage.mailbox.claim([Want("receipts", 1, ALL_LEVELS)], "gone", timedelta(seconds=30))
+    await storage.mailbox.claim([ClaimRequest("receipts", 1, ALL_LEVELS)], "gone", timedelta(seconds=30))
 
     await advance(app, timedelta(seconds=31))
 

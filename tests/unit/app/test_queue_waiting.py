@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, Queue
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.storage.contract import Storage
 
 PATIENCE = 30.0
@@ -132,7 +132,7 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_is_handed_back_bef
         answers.set()
 
     async def claim_before_it_closes(_: Storage) -> None:
-        handed_back.extend(await claim([Want("billing", 1, ALL_LEVELS)], "another", timedelta(hours=1)))
+        handed_back.extend(await claim([ClaimRequest("billing", 1, ALL_LEVELS)], "another", timedelta(hours=1)))
 
     monkeypatch.setattr(mailbox, "claim", slow)
     asking = asyncio.create_task(queue.claim(hold="1h"))

@@ -10,7 +10,7 @@ import pytest
 from mainspring import Mainspring, Unique, errors, unique
 from mainspring.app.unique import likeness_of
 from mainspring.model.message import Draft
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 
 CALL = "publish(…)"
 ONE = Draft(uuid4(), "orders.placed", b"{}", key="order:7")
@@ -94,7 +94,7 @@ def test_a_likeness_says_what_is_kept_and_for_how_long() -> None:
     assert (shorthand.scope, shorthand.keep, shorthand.window) == ("running", "first", None)
     assert shorthand.remembered == timedelta(hours=1)
     assert (window.window, window.remembered) == (timedelta(days=2), timedelta(days=2))
-    assert Likeness(b"1", timedelta(minutes=1)).remembered == timedelta(hours=1)
+    assert UniqueKey(b"1", timedelta(minutes=1)).remembered == timedelta(hours=1)
 
 
 def test_messages_are_alike_by_topic_group_and_key() -> None:

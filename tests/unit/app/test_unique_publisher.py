@@ -8,12 +8,12 @@ import pytest
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 from tests.unit.app.stage import NOON, Patience
 
-ONE = Likeness(b"one")
+ONE = UniqueKey(b"one")
 
 
 class Stage:
@@ -33,7 +33,7 @@ class Stage:
     def _ring(self) -> None:
         self.rung += 1
 
-    async def _moody(self, draft: Draft, likeness: Likeness) -> Receipt:
+    async def _moody(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         self.calls += 1
         receipt = await self._store(draft, likeness)
         if self.after:

@@ -7,9 +7,9 @@ import pytest
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
-from mainspring.runtime.complaints import Complaints
 from mainspring.runtime.holding import RAN_OUT, TAKEN, Holding
 from mainspring.runtime.lease_keeper import LeaseKeeper, Return
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import FOREVER
 from mainspring.storage.memory import MemoryStorage
 from mainspring.storage.memory.leases import MemoryLeases
@@ -52,7 +52,7 @@ class Kept:
     def __init__(self) -> None:
         self.clock = HandClock(datetime(2030, 1, 1, 12, tzinfo=UTC))
         self.storage = MemoryStorage(self.clock)
-        self.keeper = LeaseKeeper(self.storage, self.clock, Complaints(self.clock))
+        self.keeper = LeaseKeeper(self.storage, self.clock, RateLimitedLog(self.clock))
         self.keeper.start = lambda: None  # type: ignore[method-assign]
         self.leases = Watched(self.storage, self.clock)
         self.keeper._storage.leases = self.leases

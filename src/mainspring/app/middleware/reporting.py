@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
-from mainspring.runtime.alone import is_stopped
+from mainspring.runtime.own_context import is_stopped
 from mainspring.telemetry.logs import log
 
 _logger = logging.getLogger("mainspring.reporting")

@@ -12,7 +12,7 @@ from mainspring.app.batch_context import BatchContext
 from mainspring.app.context import Context
 from mainspring.app.middleware.chain import Middleware, Next
 from mainspring.app.options import length
-from mainspring.runtime.alone import is_stopped
+from mainspring.runtime.own_context import is_stopped
 from mainspring.telemetry.logs import log
 from mainspring.timing.duration import Duration, spell
 

@@ -19,7 +19,7 @@ from mainspring.app.queues.verdicts import Judge, check, patiently, settlements
 from mainspring.app.storages import Rooms
 from mainspring.model.errors import ClaimLost, StorageError
 from mainspring.model.join import is_member
-from mainspring.model.message import ALL_LEVELS, Delivery, Settled, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Settled
 from mainspring.model.verdict import Release, Settlement
 from mainspring.runtime import judgement
 from mainspring.runtime.marks import Marks
@@ -159,14 +159,14 @@ class Custody(Generic[T]):
             self._marks, self._marked = Marks(), place
         group, marks, mailbox = self.terms.group, self._marks, place.storage.mailbox
         scans = marks.scans(self._clock.monotonic())
-        claimed = await mailbox.claim([Want(group, limit, scans)], owner, hold)
+        claimed = await mailbox.claim([ClaimRequest(group, limit, scans)], owner, hold)
         marks.learn(claimed, short=len(claimed) < limit)
         if len(claimed) == limit or all(scan.since is None for scan in scans):
             return claimed
         # Nothing more above the marks; who asks for work shall have what was committed late as well.
         marks.rung()
         try:
-            return claimed + await mailbox.claim([Want(group, limit - len(claimed), ALL_LEVELS)], owner, hold)
+            return claimed + await mailbox.claim([ClaimRequest(group, limit - len(claimed), ALL_LEVELS)], owner, hold)
         except StorageError:
             if not claimed:
                 raise

@@ -21,13 +21,13 @@ from mainspring.model.browsing import Filter
 from mainspring.model.errors import StuckHandler
 from mainspring.model.holder import TOKEN_BYTES, holder
 from mainspring.model.interrupts import is_interrupt
-from mainspring.model.message import Delivery, Scan, Want
+from mainspring.model.message import ClaimRequest, Delivery, Scan
 from mainspring.model.verdict import Release, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.runtime import judgement
-from mainspring.runtime.alone import is_closing
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.telling import tell
+from mainspring.runtime.outcome_reports import report_outcome
+from mainspring.runtime.own_context import is_closing
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import HandClock
@@ -88,7 +88,7 @@ class Attempts:
         __tracebackhide__ = True
         if not await self._still_ready(view):
             return None
-        for delivery in await self._claim(Want(view.group, 1, (Scan(view.priority, None),)), handler):
+        for delivery in await self._claim(ClaimRequest(view.group, 1, (Scan(view.priority, None),)), handler):
             return await self._serve(delivery, consumer, handler, calls)
         return None  # its group is paused, or its limits let none go
 
@@ -97,7 +97,7 @@ class Attempts:
         waits = (at - self._clock.now() for at in self._again.values())
         return min((wait for wait in waits if wait > timedelta()), default=None)
 
-    async def _claim(self, want: Want, handler: Handler) -> Sequence[Delivery]:
+    async def _claim(self, want: ClaimRequest, handler: Handler) -> Sequence[Delivery]:
         if self._own is None:
             return await self._claim_any(want, handler)
         levels = {scan.priority for scan in want.scans}
@@ -118,7 +118,7 @@ class Attempts:
         taken = [await self._storage.mailbox.take(view.message_id, view.group, self._owner, HOLD) for view in views]
         return [each for each in taken if each is not None]
 
-    async def _claim_any(self, want: Want, handler: Handler) -> Sequence[Delivery]:
+    async def _claim_any(self, want: ClaimRequest, handler: Handler) -> Sequence[Delivery]:
         if handler.limits is None:
             return await self._storage.mailbox.claim([want], self._owner, HOLD)
         ration = await self._storage.mailbox.claim_limited(want, handler.limits, None, self._owner, HOLD)
@@ -168,7 +168,7 @@ class Attempts:
         settlement = handler.settlement(delivery, verdict, took)
         await self._storage.mailbox.settle([settlement], self._owner)
         if self._bus:
-            await calls.tell(self._bus, lambda: tell(self._bus, delivery, settlement))
+            await calls.tell(self._bus, lambda: report_outcome(self._bus, delivery, settlement))
         return self._book.note_run(consumer, delivery, verdict, took, exception, run.progress)
 
     def _lent(self, consumer: Registration) -> object:

@@ -12,13 +12,13 @@ from mainspring.app.testing.attempts import DEATHS, Attempts
 from mainspring.app.testing.calling import Calls
 from mainspring.app.testing.values import Ran
 from mainspring.model.interrupts import is_interrupt
-from mainspring.model.message import ALL_LEVELS, Delivery, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.verdict import Release, Settlement, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.runtime import judgement
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.telling import tell
+from mainspring.runtime.outcome_reports import report_outcome
 
 Judged = tuple[Verdict, BaseException | None]
 
@@ -33,7 +33,7 @@ class BatchAttempts(Attempts):
         __tracebackhide__ = True
         if not await self._still_ready(view):
             return []
-        claimed = await self._claim(Want(view.group, most, ALL_LEVELS), handler)
+        claimed = await self._claim(ClaimRequest(view.group, most, ALL_LEVELS), handler)
         return await self._serve_all(claimed, consumer, handler, calls) if claimed else []
 
     async def _serve_all(
@@ -71,7 +71,7 @@ class BatchAttempts(Attempts):
 
     def _tell_all(self, settled: dict[Run, Settlement]) -> None:
         for run, settlement in settled.items():
-            tell(self._bus, run.delivery, settlement)
+            report_outcome(self._bus, run.delivery, settlement)
 
     async def _settle(self, settled: dict[Run, Settlement]) -> None:
         await self._storage.mailbox.settle(sorted(settled.values(), key=lambda each: each.claim), self._owner)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mainspring.app.testing.book import Book
 from mainspring.model.message import Draft, Published
-from mainspring.model.schedule import Decide, Due, Look, Move, Note, Occurrence
+from mainspring.model.schedule import Decide, Due, Note, Occurrence, ScheduleAdvance, ScheduleTick
 from mainspring.storage.contract import Timetable
 
 
@@ -22,11 +22,11 @@ class _NotedTimetable:
         self._timetable = timetable
         self._book = book
 
-    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Look:
+    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
         """See ``Timetable.look``."""
         drafts: list[Draft] = []
 
-        def listed(due: Due, now: datetime) -> Move | None:
+        def listed(due: Due, now: datetime) -> ScheduleAdvance | None:
             move = decide(due, now)
             if move is not None:
                 drafts.extend(each.draft for each in move.occurrences)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mainspring.model.schedule import Due, Look
+from mainspring.model.schedule import Due, ScheduleTick
 from mainspring.storage.contract import Timetable
 from mainspring.timing.clock import HandClock
 
@@ -90,7 +90,7 @@ class Occurrences:
             self._clock.show(now)
 
 
-def _ahead(look: Look) -> timedelta | None:
+def _ahead(look: ScheduleTick) -> timedelta | None:
     if look.frozen or look.next_in is None:
         return None
     return look.next_in if look.next_in > timedelta() else None

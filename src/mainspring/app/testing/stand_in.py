@@ -12,7 +12,7 @@ from mainspring.app.storages import Rooms
 from mainspring.app.testing.book import Book
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt, Settled
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Storage, Timetable
 from mainspring.storage.operation import Nowhere, Operation, bound
@@ -33,7 +33,7 @@ class Stores:
         """See ``Publishes.publish``."""
         return (await self.publish_many([draft]))[0]
 
-    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         """See ``Publishes.publish_unique``."""
         receipt = await self._storage.mailbox.publish_unique(draft, likeness)
         self._book.note_unique(draft, receipt)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import StorageUnavailable
-from mainspring.model.schedule import Due, Look, Move
-from mainspring.runtime.schedules.deciding import COUNTED, decide
+from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
+from mainspring.runtime.schedules.decisions import COUNTED, decide
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
-from mainspring.runtime.schedules.reconciling import Declared, reconciled
+from mainspring.runtime.schedules.reconciliation import Declared, reconciled
 from mainspring.storage.contract import Timetable
 
 _BATCH = 500
@@ -56,7 +56,7 @@ class Timekeeper:
         ]
         return not changed or None not in await self._timetable.rewrite(changed, how, waits=waits)
 
-    async def look(self, leave: Collection[str] = ()) -> Look:
+    async def look(self, leave: Collection[str] = ()) -> ScheduleTick:
         """Let due schedules go on; those in ``leave`` are not looked at."""
         # Rows are locked meanwhile: when hundreds are far behind, those of one look are not all counted to the end.
         self._countable, self._publishable = COUNTED, _PUBLISHED
@@ -81,7 +81,7 @@ class Timekeeper:
         """Retire the schedules of this app that no code has had for so long."""
         return await self._timetable.retire(self._scheduling.app, silent)
 
-    def _decide(self, due: Due, now: datetime) -> Move | None:
+    def _decide(self, due: Due, now: datetime) -> ScheduleAdvance | None:
         if self._publishable <= 0:
             self._put_off.add(due.schedule.name)
             return None

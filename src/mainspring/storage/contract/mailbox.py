@@ -9,9 +9,19 @@ from typing import Protocol
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.limits import Limits, Ration
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
-from mainspring.model.unique import Likeness
+from mainspring.model.limits import LimitedClaim, Limits
+from mainspring.model.message import (
+    Cancelled,
+    Claim,
+    ClaimRequest,
+    Delivery,
+    Draft,
+    Extended,
+    Published,
+    Receipt,
+    Settled,
+)
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Settlement
 
 
@@ -35,7 +45,7 @@ class Mailbox(Protocol):
         """
         ...
 
-    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         """Store the draft, unless an earlier message of this likeness counts; one call at a time for each likeness.
 
         What counts is the last one that was stored: while all of its copies are there and none was ever taken
@@ -55,7 +65,7 @@ class Mailbox(Protocol):
         """
         ...
 
-    async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
+    async def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> list[Delivery]:
         """Take due, unheld deliveries, up to each want's limit, and hold them for ``hold``.
 
         ``owner`` is unique to one start of one process (``model.holder``), here and wherever else something is taken.
@@ -67,7 +77,9 @@ class Mailbox(Protocol):
         """
         ...
 
-    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+    async def claim_limited(
+        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
+    ) -> LimitedClaim:
         """Take due deliveries of a group as far as its limits allow; one call at a time for each group.
 
         Looked at are the first that are due, as by ``claim``. Where those of some keys stand in the way of others,

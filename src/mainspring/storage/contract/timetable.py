@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from mainspring.model.message import Published
-from mainspring.model.schedule import Decide, Look, Note, Occurrence, Rewrite, Schedule, Timesheet
+from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Timesheet
 
 
 class Timetable(Protocol):
@@ -18,7 +18,7 @@ class Timetable(Protocol):
     cron. Any node may look at any time: no occurrence is published twice and none is passed over (invariant 5).
     """
 
-    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Look:
+    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
         """Let up to ``limit`` due schedules of this app go on as ``decide`` says, each with what it publishes, as one.
 
         Rows that another node is looking at are passed over. Paused, retired and frozen schedules are not due; those

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from heapq import nsmallest
 from itertools import islice
 
-from mainspring.model.limits import Limits, Rate, Ration
-from mainspring.model.message import Want
+from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.message import ClaimRequest
 from mainspring.storage.limiting import DEPTH, KEYS, WHOLE_GROUP, Allowance, Candidate, Spent, window
 from mainspring.storage.memory.rows import DeliveryRow, Line, due
 
@@ -96,7 +96,7 @@ class Limiting:
         self._limits = limits
         self._now = now
 
-    def choose(self, line: Line, want: Want, after: str | None) -> tuple[list[int], Ration]:
+    def choose(self, line: Line, want: ClaimRequest, after: str | None) -> tuple[list[int], LimitedClaim]:
         """What is to be taken, and the answer but for the deliveries."""
         breadth, limits, now = window(want.limit), self._limits, self._now
         first = [
@@ -155,7 +155,7 @@ class Limiting:
                 seen.add(each.key)
                 yield from self._heads(each.key, 1)
 
-    def _keyless(self, line: Line, want: Want) -> list[Candidate]:
+    def _keyless(self, line: Line, want: ClaimRequest) -> list[Candidate]:
         """The first that are due and have no key."""
         due_of = (line.first(scan.priority, None, self._now, len(self._rows)) for scan in want.scans)
         keyless = (seq for seqs in due_of for seq in seqs if self._key(seq) is None)

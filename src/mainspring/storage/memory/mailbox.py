@@ -8,19 +8,19 @@ from functools import partial
 from uuid import UUID
 
 from mainspring.model.join import Join, as_members
-from mainspring.model.limits import Limits, Ration
+from mainspring.model.limits import LimitedClaim, Limits
 from mainspring.model.message import (
     Cancelled,
     Claim,
+    ClaimRequest,
     Delivery,
     Draft,
     Extended,
     Published,
     Receipt,
     Settled,
-    Want,
 )
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.memory.limits import Limiting
@@ -42,7 +42,7 @@ class MemoryMailbox:
         with self._state.lock:
             return publish(self._state, drafts, self._state.now())
 
-    async def publish_unique(self, draft: Draft, likeness: Likeness) -> Receipt:
+    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         """See ``Mailbox.publish_unique``."""
         with self._state.lock:
             return store_unique(self._state, draft, likeness, self._state.now())
@@ -57,13 +57,13 @@ class MemoryMailbox:
                 self._state.joints[join.id] = JointRow(join, now, pending=len(published.stored))
             return published
 
-    async def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> list[Delivery]:
+    async def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> list[Delivery]:
         """See ``Mailbox.claim``."""
         with self._state.lock:
             now = self._state.now()
             return [delivery for want in wants for delivery in self._claim(want, owner, now, now + hold)]
 
-    def _claim(self, want: Want, owner: str, now: datetime, until: datetime) -> list[Delivery]:
+    def _claim(self, want: ClaimRequest, owner: str, now: datetime, until: datetime) -> list[Delivery]:
         state = self._state
         line = state.lines.get(want.group)
         if line is None or _paused(state, want.group):
@@ -77,13 +77,15 @@ class MemoryMailbox:
                 claimed.append(_hand_over(row, was_due, now))
         return claimed
 
-    async def claim_limited(self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta) -> Ration:
+    async def claim_limited(
+        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
+    ) -> LimitedClaim:
         """See ``Mailbox.claim_limited``."""
         state = self._state
         with state.lock:
             line = state.lines.get(want.group)
             if line is None or _paused(state, want.group):
-                return Ration([], None, None, left=False)
+                return LimitedClaim([], None, None, left=False)
             now = state.now()
             limiting = Limiting(state.limits, state.deliveries, want.group, limits, now)
             chosen, ration = limiting.choose(line, want, after)

@@ -19,12 +19,12 @@ from mainspring.model.schedule import (
     Decide,
     Due,
     Freeze,
-    Look,
-    Move,
     Note,
     Occurrence,
     Rewrite,
     Schedule,
+    ScheduleAdvance,
+    ScheduleTick,
     Timesheet,
 )
 from mainspring.storage.memory.fan_in import fire, has_complete
@@ -40,13 +40,13 @@ class MemoryTimetable:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Look:
+    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
         """See ``Timetable.look``."""
         state = self._state
         with state.lock:
             now = state.now()
             left = set(leave)
-            moves: list[tuple[Schedule, Move]] = []
+            moves: list[tuple[Schedule, ScheduleAdvance]] = []
             # All is decided before anything is written: should a decision fail, nothing has happened.
             for schedule in self._due(app, left, now)[:limit]:
                 move = decide(self._doing(schedule, now), now)
@@ -60,7 +60,7 @@ class MemoryTimetable:
             ours = [name for name in state.scheduled if self._owns(app, name)]
             released += self._release(ours, now)
             over = fire(state, limit, now)
-            return Look(
+            return ScheduleTick(
                 fired=sum(each.fired for each in gone_on),
                 moved=len(moves),
                 released=released,
@@ -104,7 +104,7 @@ class MemoryTimetable:
         unfinished = sum(is_unfinished(self._state, row, now) for row in rows)
         return Due(schedule, unfinished, waiting=sum(map(waits, rows)))
 
-    def _go_on(self, schedule: Schedule, move: Move, now: datetime) -> Look:
+    def _go_on(self, schedule: Schedule, move: ScheduleAdvance, now: datetime) -> ScheduleTick:
         """Write the move. Returns what was published, and how many runs were asked to stop."""
         state = self._state
         asked = 0
@@ -122,7 +122,7 @@ class MemoryTimetable:
             asked = withdraw(state, of_the_rhythm, (), REPLACED, now).asked
         published = self._publish(move.occurrences, now)
         conflicts = published.conflicting([each.draft for each in move.occurrences])
-        return Look(fired=len(published.stored), asked=asked, conflicts=conflicts)
+        return ScheduleTick(fired=len(published.stored), asked=asked, conflicts=conflicts)
 
     def _publish(self, occurrences: Sequence[Occurrence], now: datetime) -> Published:
         published = publish(self._state, [each.draft for each in occurrences], now)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import LEAST, REPLACED, Likeness
+from mainspring.model.unique import LEAST, REPLACED, UniqueKey
 from mainspring.storage.memory.publishing import conflicts, store, withdraw
 from mainspring.storage.memory.rows import LikenessRow
 from mainspring.storage.memory.state import State
 
 
-def store_unique(state: State, draft: Draft, likeness: Likeness, now: datetime) -> Receipt:
+def store_unique(state: State, draft: Draft, likeness: UniqueKey, now: datetime) -> Receipt:
     """See ``Mailbox.publish_unique``; the lock is held."""
     if draft.id in state.messages:  # an earlier copy of this call was written, and its reply was lost
         return Receipt(draft.id, "conflict" if conflicts(state, [draft], ()) else "stored")
@@ -45,7 +45,7 @@ def prune_likenesses(state: State, limit: int) -> int:
     return removed
 
 
-def _counts(state: State, row: LikenessRow, likeness: Likeness, now: datetime) -> bool:
+def _counts(state: State, row: LikenessRow, likeness: UniqueKey, now: datetime) -> bool:
     """Whether the earlier message is one of which there are not to be two."""
     if likeness.keep == "last":
         return False

@@ -14,7 +14,7 @@ import msgspec
 
 from mainspring.model.fingerprint import fingerprint
 from mainspring.model.holder import shown
-from mainspring.model.message import Delivery, Draft, Want
+from mainspring.model.message import ClaimRequest, Delivery, Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.model.views import DeliveryView
 from mainspring.storage.script import Row
@@ -129,7 +129,7 @@ def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
     )
 
 
-def of_wants(wants: Sequence[Want]) -> tuple[list[Any], ...]:
+def of_wants(wants: Sequence[ClaimRequest]) -> tuple[list[Any], ...]:
     """The first five parameters of ``claim.sql``."""
     scans = [(place, *scan) for place, want in enumerate(wants, 1) for scan in want.scans]
     return [want.group for want in wants], [want.limit for want in wants], *columns(scans, 3)

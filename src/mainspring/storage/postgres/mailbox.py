@@ -9,9 +9,19 @@ from uuid import UUID
 
 from mainspring.model.holder import shown
 from mainspring.model.join import Join
-from mainspring.model.limits import Limits, Ration
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
-from mainspring.model.unique import Likeness
+from mainspring.model.limits import LimitedClaim, Limits
+from mainspring.model.message import (
+    Cancelled,
+    Claim,
+    ClaimRequest,
+    Delivery,
+    Draft,
+    Extended,
+    Published,
+    Receipt,
+    Settled,
+)
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Done, Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import operation
@@ -48,7 +58,7 @@ class PostgresMailbox(PostgresOperations):
         return Published(stored, (yield from conflicts(self._names, drafts, stored)))
 
     @operation("write")
-    def publish_unique(self, draft: Draft, likeness: Likeness) -> Script[Receipt]:
+    def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
         return publish_unique(self._names, self.publish.script, draft, likeness, self.now)
 
     @operation("write")
@@ -56,7 +66,7 @@ class PostgresMailbox(PostgresOperations):
         return open_join(self._names, join, members, self.now)
 
     @operation("claim")
-    def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> Script[list[Delivery]]:
+    def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> Script[list[Delivery]]:
         rows = yield Statement(self._sql("claim"), (*columns.of_wants(wants), owner, hold, self.now))
         return [
             # The columns are the fields in their order: nothing is cheaper than taking the row as it is.
@@ -66,8 +76,8 @@ class PostgresMailbox(PostgresOperations):
 
     @operation("limited")
     def claim_limited(
-        self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta
-    ) -> Script[Ration]:
+        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
+    ) -> Script[LimitedClaim]:
         limiting = PostgresLimiting(self._names, want.group, limits, owner, hold, self.now)
         return claim_limited(limiting, want, limits, after)
 

@@ -19,12 +19,12 @@ from mainspring.model.schedule import (
     Decide,
     Due,
     Freeze,
-    Look,
-    Move,
     Note,
     Occurrence,
     Rewrite,
     Schedule,
+    ScheduleAdvance,
+    ScheduleTick,
     Timesheet,
 )
 from mainspring.storage.operation import Clocked, Gateway, operation
@@ -55,16 +55,16 @@ class PostgresTimetable(PostgresOperations):
         self._mailbox = PostgresMailbox(names, gateway, clock)
 
     @operation("write")
-    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[Look]:
+    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
         """One statement that only reads, where there is nothing to do."""
         left = set(leave)
         glance = yield from self._peek(app, left)
         is_due = glance.next_in is not None and glance.next_in <= timedelta() and not glance.frozen
-        gone_on, fired = Look(), Fired()
+        gone_on, fired = ScheduleTick(), Fired()
         if is_due:
             gone_on = yield from self._let_go_on(app, decide, limit, left)
         elif glance.waiting:
-            gone_on = Look(released=(yield from self._release(app=app)))
+            gone_on = ScheduleTick(released=(yield from self._release(app=app)))
         if glance.ended:
             fired = yield from fire(self._names, self._mailbox.publish.script, limit)
         if is_due or gone_on.released or glance.ended:
@@ -81,9 +81,9 @@ class PostgresTimetable(PostgresOperations):
             more=glance.ended,
         )
 
-    def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str]) -> Script[Look]:
+    def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str]) -> Script[ScheduleTick]:
         rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, UNSERVED_AFTER, self.now))
-        moves: list[tuple[Schedule, Move]] = []
+        moves: list[tuple[Schedule, ScheduleAdvance]] = []
         for row in rows:
             due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
             move = decide(due, row[_WIDTH + 2])
@@ -105,7 +105,7 @@ class PostgresTimetable(PostgresOperations):
         rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), self.now))
         return _Glance(*rows[0])
 
-    def _go_on(self, moves: Sequence[tuple[Schedule, Move]]) -> Script[Look]:
+    def _go_on(self, moves: Sequence[tuple[Schedule, ScheduleAdvance]]) -> Script[ScheduleTick]:
         """Write the moves. Returns what was published and moved, and how many runs were asked to stop.
 
         A schedule whose earlier run cannot be asked to stop, since its row is locked, stays where it is.
@@ -115,7 +115,7 @@ class PostgresTimetable(PostgresOperations):
             asked, busy = yield from self._cancel(stopped, REPLACED)
             moves = [(schedule, move) for schedule, move in moves if schedule.name not in busy]
         if not moves:
-            return Look(asked=asked)
+            return ScheduleTick(asked=asked)
         rows = [
             (
                 schedule.name,
@@ -134,7 +134,7 @@ class PostgresTimetable(PostgresOperations):
         occurrences = [each for move in going.values() for each in move.occurrences]
         published = yield from self._publish(occurrences)
         conflicts = published.conflicting([each.draft for each in occurrences])
-        return Look(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
+        return ScheduleTick(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
 
     def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
         published = yield from self._mailbox.publish.script([each.draft for each in occurrences])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from mainspring.model.message import Draft, Published, Receipt
-from mainspring.model.unique import REPLACED, Likeness
+from mainspring.model.unique import REPLACED, UniqueKey
 from mainspring.storage.operation import Now
 from mainspring.storage.postgres.columns import plain_id
 from mainspring.storage.postgres.conflicts import conflicts
@@ -17,7 +17,7 @@ from mainspring.storage.script import Script, Statement
 Publish = Callable[[Sequence[Draft]], Script[Published]]
 
 
-def publish_unique(names: Names, publish: Publish, draft: Draft, likeness: Likeness, now: Now) -> Script[Receipt]:
+def publish_unique(names: Names, publish: Publish, draft: Draft, likeness: UniqueKey, now: Now) -> Script[Receipt]:
     """See ``Mailbox.publish_unique``."""
     scope = likeness.scope if likeness.window is None else "window"
     args = (likeness.hash, draft.id, scope, likeness.window, likeness.keep, likeness.remembered, now)

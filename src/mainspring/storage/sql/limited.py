@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from mainspring.model.limits import Limits, Ration
-from mainspring.model.message import Claim, Delivery, Scan, Want
+from mainspring.model.limits import LimitedClaim, Limits
+from mainspring.model.message import Claim, ClaimRequest, Delivery, Scan
 from mainspring.storage.limiting import KEYS, Allowance, Candidate, Spent, window
 from mainspring.storage.script import Script
 
@@ -63,13 +63,13 @@ class Limiting(Protocol):
         ...
 
 
-def claim_limited(step: Limiting, want: Want, limits: Limits, after: str | None) -> Script[Ration]:
+def claim_limited(step: Limiting, want: ClaimRequest, limits: Limits, after: str | None) -> Script[LimitedClaim]:
     """See ``Mailbox.claim_limited``."""
     yield from step.turn()
     breadth = window(want.limit)
     found = yield from step.due(want.scans, breadth)
     if found is None:
-        return Ration([], None, None, left=False)
+        return LimitedClaim([], None, None, left=False)
     allowance = Allowance(limits, want.limit, found.held, found.now)
     if not found.due:
         return allowance.ration([], found.next_due, None)

@@ -7,9 +7,19 @@ from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.limits import Limits, Ration
-from mainspring.model.message import Cancelled, Claim, Delivery, Draft, Extended, Published, Receipt, Settled, Want
-from mainspring.model.unique import Likeness
+from mainspring.model.limits import LimitedClaim, Limits
+from mainspring.model.message import (
+    Cancelled,
+    Claim,
+    ClaimRequest,
+    Delivery,
+    Draft,
+    Extended,
+    Published,
+    Receipt,
+    Settled,
+)
+from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import operation
@@ -44,7 +54,7 @@ class SqliteMailbox(SqliteOperations):
         return publish(self._sql, drafts)
 
     @operation("write")
-    def publish_unique(self, draft: Draft, likeness: Likeness) -> Script[Receipt]:
+    def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
         return publish_unique(self._sql, draft, likeness)
 
     @operation("write")
@@ -52,7 +62,7 @@ class SqliteMailbox(SqliteOperations):
         return open_join(self._sql, join, members)
 
     @operation("claim")
-    def claim(self, wants: Sequence[Want], owner: str, hold: timedelta) -> Script[list[Delivery]]:
+    def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> Script[list[Delivery]]:
         sql = self._sql
         # The clock is only read: a claim that finds nothing writes nothing, and so wakes nobody.
         at = yield from sql.read_clock()
@@ -80,8 +90,8 @@ class SqliteMailbox(SqliteOperations):
 
     @operation("limited")
     def claim_limited(
-        self, want: Want, limits: Limits, after: str | None, owner: str, hold: timedelta
-    ) -> Script[Ration]:
+        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
+    ) -> Script[LimitedClaim]:
         return claim_limited(SqliteLimiting(self._sql, want.group, limits, owner, hold), want, limits, after)
 
     @operation("limited")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mainspring.model.schedule import Move, Schedule
+from mainspring.model.schedule import Schedule, ScheduleAdvance
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.values import (
@@ -19,7 +19,7 @@ from mainspring.storage.sqlite.values import (
 )
 
 
-def moving(sql: Dialect, schedule: Schedule, move: Move) -> Statement:
+def moving(sql: Dialect, schedule: Schedule, move: ScheduleAdvance) -> Statement:
     return sql(
         "timetable_move",
         schedule.name,

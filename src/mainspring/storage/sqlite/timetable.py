@@ -17,12 +17,12 @@ from mainspring.model.schedule import (
     Decide,
     Due,
     Freeze,
-    Look,
-    Move,
     Note,
     Occurrence,
     Rewrite,
     Schedule,
+    ScheduleAdvance,
+    ScheduleTick,
     Timesheet,
 )
 from mainspring.storage.operation import operation
@@ -50,15 +50,15 @@ class SqliteTimetable(SqliteOperations):
     """
 
     @operation("write")
-    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[Look]:
+    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
         sql = self._sql
         # The clock is only read: a look that finds nothing writes nothing, and so wakes nobody.
         at = yield from sql.read_clock()
         left = set(leave)
         glance = yield from self._glance(app, left)
         is_due = glance.next_at is not None and glance.next_at <= at and not glance.frozen
-        found = Look()
-        moves: list[tuple[Schedule, Move]] = []
+        found = ScheduleTick()
+        moves: list[tuple[Schedule, ScheduleAdvance]] = []
         if is_due:
             served_since = before(at, UNSERVED_AFTER)
             for row in (yield sql("timetable_due", app, listed(left), at, limit, served_since)):
@@ -97,12 +97,12 @@ class SqliteTimetable(SqliteOperations):
         (row,) = yield self._sql("timetable_peek", app, listed(leave))
         return _Glance(*row)
 
-    def _go_on(self, moves: Sequence[tuple[Schedule, Move]], at: int) -> Script[Look]:
+    def _go_on(self, moves: Sequence[tuple[Schedule, ScheduleAdvance]], at: int) -> Script[ScheduleTick]:
         """Write the moves. Returns what was published and moved, and how many runs were asked to stop."""
         sql = self._sql
         if moves:
             yield from sql.mark_clock(at)
-        going: dict[str, Move] = {}
+        going: dict[str, ScheduleAdvance] = {}
         for schedule, move in moves:
             if (yield moving(sql, schedule, move)):
                 going[schedule.name] = move
@@ -111,7 +111,7 @@ class SqliteTimetable(SqliteOperations):
         occurrences = [each for move in going.values() for each in move.occurrences]
         published = yield from self._publish(occurrences)
         conflicts = published.conflicting([each.draft for each in occurrences])
-        return Look(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
+        return ScheduleTick(fired=len(published.stored), moved=len(going), asked=asked, conflicts=conflicts)
 
     def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
         published = yield from publish(self._sql, [each.draft for each in occurrences])

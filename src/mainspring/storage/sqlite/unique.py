@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import LEAST, REPLACED, Likeness
+from mainspring.model.unique import LEAST, REPLACED, UniqueKey
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.publishing import conflicts, publish
@@ -17,7 +17,7 @@ from mainspring.storage.sqlite.withdrawing import withdraw
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def publish_unique(sql: Dialect, draft: Draft, likeness: Likeness) -> Script[Receipt]:
+def publish_unique(sql: Dialect, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
     """See ``Mailbox.publish_unique``. The clock's statement takes the write lock."""
     at = yield from sql.turn_clock()
     ((is_known, earlier, *stands),) = yield sql("likeness_look", likeness.hash, draft.id.bytes)
@@ -47,7 +47,7 @@ def prune_likenesses(sql: Dialect, at: int, limit: int) -> Script[int]:
     return int(removed)
 
 
-def _counts(likeness: Likeness, at: int, published: int, parked: int, left: int, begun: int, copies: Any) -> bool:
+def _counts(likeness: UniqueKey, at: int, published: int, parked: int, left: int, begun: int, copies: Any) -> bool:
     if likeness.keep == "last":
         return False
     if likeness.window is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mainspring.model.message import Priority
-from mainspring.model.schedule import NEVER, NEXT_HEADER, RHYTHM_HEADER, SCHEDULE_HEADER, Move
-from mainspring.runtime.schedules.deciding import decide, occurrence
+from mainspring.model.schedule import NEVER, NEXT_HEADER, RHYTHM_HEADER, SCHEDULE_HEADER, ScheduleAdvance
+from mainspring.runtime.schedules.decisions import decide, occurrence
 from tests.unit.runtime.schedules.making import DAY, HOUR, MINUTE, NOON, SECOND, due, plan
 
 MISFIRES = ("latest", "skip", "all")
@@ -18,15 +18,15 @@ OVERLAPS = ("skip", "queue", "allow", "cancel")
 REPORT = due().schedule
 
 
-def starting(move: Move) -> list[datetime]:
+def starting(move: ScheduleAdvance) -> list[datetime]:
     return [each.draft.at for each in move.occurrences if each.draft.at and each.due_at != NEVER]
 
 
-def waiting(move: Move) -> list[datetime]:
+def waiting(move: ScheduleAdvance) -> list[datetime]:
     return [each.draft.at for each in move.occurrences if each.draft.at and each.due_at == NEVER]
 
 
-def counts(move: Move) -> tuple[int, int, int, int]:
+def counts(move: ScheduleAdvance) -> tuple[int, int, int, int]:
     """How many start, wait, were missed, were skipped."""
     return len(starting(move)), len(waiting(move)), move.missed, move.skipped
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.model.schedule import NEVER
-from mainspring.runtime.schedules.deciding import decide
+from mainspring.runtime.schedules.decisions import decide
 from tests.unit.runtime.schedules.making import NOON, due, plan
 
 # Tracing doubles its time, and the tests beside it measure the lines that run here.

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from mainspring.model.schedule import START_HEADER
-from mainspring.runtime.schedules.deciding import decide, occurrence
+from mainspring.runtime.schedules.decisions import decide, occurrence
 from tests.unit.runtime.schedules.making import DAY, HOUR, MINUTE, NOON, SECOND, due, plan
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.fingerprint import fingerprint
-from mainspring.model.message import ALL_LEVELS, Claim, Draft, Priority, Want
+from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Draft, Priority
 from mainspring.model.verdict import Bury, Done, Failure, Retry, Settlement
 from mainspring.storage.postgres import columns
 
@@ -68,7 +68,9 @@ def test_columns_somebody_fills_are_sent_whole() -> None:
 
 
 def test_scans_name_the_place_of_their_want() -> None:
-    groups, limits, places, levels, sinces = columns.of_wants([Want("a", 5, ALL_LEVELS[:2]), Want("b", 7, ())])
+    groups, limits, places, levels, sinces = columns.of_wants(
+        [ClaimRequest("a", 5, ALL_LEVELS[:2]), ClaimRequest("b", 7, ())]
+    )
 
     assert (groups, limits) == (["a", "b"], [5, 7])
     assert (places, levels, sinces) == ([1, 1], [0, 1], [None, None])

@@ -10,7 +10,7 @@ import pytest
 from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Join
-from mainspring.model.message import ALL_LEVELS, Claim, Draft, Keep, Want
+from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Draft, Keep
 from mainspring.model.retention import Pruned, Retention
 from mainspring.model.standing import Declarer
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
@@ -79,7 +79,7 @@ def test_nothing_to_do_is_no_trip() -> None:
 
 
 def test_claiming_for_many_groups_is_one_trip() -> None:
-    wants = [Want(f"group{place}", 100, ALL_LEVELS) for place in range(50)]
+    wants = [ClaimRequest(f"group{place}", 100, ALL_LEVELS) for place in range(50)]
 
     [statement] = bill(MAILBOX.claim.script(wants, "node", HOLD))
 
@@ -330,6 +330,6 @@ def test_a_hand_set_clock_is_the_last_parameter() -> None:
 
     mailbox = PostgresMailbox(NAMES, Nowhere(), HandSet(noon))
 
-    [statement] = bill(mailbox.claim.script([Want("mail", 1, ALL_LEVELS)], "node", HOLD))
+    [statement] = bill(mailbox.claim.script([ClaimRequest("mail", 1, ALL_LEVELS)], "node", HOLD))
 
     assert statement.args[-1] == noon

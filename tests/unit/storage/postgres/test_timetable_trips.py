@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.model.join import follower_id
 from mainspring.model.message import Draft
-from mainspring.model.schedule import NEVER, Due, Look, Move, Note, Occurrence, Schedule
+from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.storage.continuations import written
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.names import Names
@@ -52,19 +52,19 @@ def bill(script: Script[Any], *answers: Sequence[Row]) -> tuple[Any, list[str]]:
     return answer, [f"{texts[each.sql]}{' opens' * isinstance(each, Opening)}" for each in recorder.statements]
 
 
-def firing(_due: Due, now: datetime) -> Move:
-    return Move(now, None, (Occurrence(Draft(ID, "a", b"", schedule="nightly"), NEVER),))
+def firing(_due: Due, now: datetime) -> ScheduleAdvance:
+    return ScheduleAdvance(now, None, (Occurrence(Draft(ID, "a", b"", schedule="nightly"), NEVER),))
 
 
 def test_an_idle_look_is_one_trip_and_no_transaction() -> None:
-    assert bill(TIMETABLE.look.script("shop", firing, 10, ()), NOTHING) == (Look(), ["peek"])
+    assert bill(TIMETABLE.look.script("shop", firing, 10, ()), NOTHING) == (ScheduleTick(), ["peek"])
 
 
 def test_a_look_at_what_is_frozen_is_one_trip() -> None:
     frozen = [(timedelta(), False, True, False)]
 
     assert bill(TIMETABLE.look.script("shop", firing, 10, ()), frozen) == (
-        Look(next_in=timedelta(), frozen=True),
+        ScheduleTick(next_in=timedelta(), frozen=True),
         ["peek"],
     )
 
@@ -76,7 +76,7 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
         TIMETABLE.look.script("shop", firing, 10, ()), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
     )
 
-    assert found == Look(fired=1, moved=1)
+    assert found == ScheduleTick(fired=1, moved=1)
     assert trips == ["peek", "due opens", "move", "publish", "later", "release", "peek"]
 
 
@@ -85,7 +85,7 @@ def test_while_something_waits_a_look_is_two_trips_and_no_transaction() -> None:
 
     found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), waiting, [(0,)])
 
-    assert found == Look(next_in=timedelta(hours=1), waiting=True)
+    assert found == ScheduleTick(next_in=timedelta(hours=1), waiting=True)
     assert trips == ["peek", "release"]
 
 
@@ -94,7 +94,7 @@ def test_what_no_longer_waits_is_one_trip_more() -> None:
 
     found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), waiting, [(2,)], NOTHING)
 
-    assert found == Look(released=2)
+    assert found == ScheduleTick(released=2)
     assert trips == ["peek", "release", "peek"]
 
 
@@ -102,11 +102,11 @@ def test_however_many_runs_are_asked_to_stop_it_is_one_trip() -> None:
     row = (*ROW, 1, 999, NOON)
 
     found, trips = bill(
-        TIMETABLE.look.script("shop", lambda _due, now: Move(now, None, stop_running=True), 10, ()),
+        TIMETABLE.look.script("shop", lambda _due, now: ScheduleAdvance(now, None, stop_running=True), 10, ()),
         DUE, [row], [(1000, False, [])], [("nightly",)], [(0,)], NOTHING,
     )  # fmt: skip
 
-    assert found == Look(moved=1, asked=1000)
+    assert found == ScheduleTick(moved=1, asked=1000)
     assert trips == ["peek", "due opens", "cancel", "move", "release", "peek"]
 
 
@@ -155,7 +155,7 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
         NOTHING,
     )
 
-    assert none_complete == (Look(), ["peek", "count opens", "peek"])
+    assert none_complete == (ScheduleTick(), ["peek", "count opens", "peek"])
     found, trips = one_complete
     assert trips == ["peek", "count opens", "publish_one", "peek"]
     assert (found.joined, [each.id for each in found.continuations]) == (1, [follower_id(ID)])
@@ -164,7 +164,7 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
 def test_who_lost_the_row_publishes_nothing() -> None:
     found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
 
-    assert found == Look()
+    assert found == ScheduleTick()
     assert trips == ["peek", "due opens", "move", "release", "peek"]
 
 

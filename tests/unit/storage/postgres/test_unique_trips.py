@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.names import Names
@@ -32,7 +32,7 @@ class Recorder:
         return self._answers.pop(0)
 
 
-def bill(likeness: Likeness, *answers: Any) -> tuple[Draft, Receipt, list[str]]:
+def bill(likeness: UniqueKey, *answers: Any) -> tuple[Draft, Receipt, list[str]]:
     draft = Draft(uuid4(), "orders.placed", b"{}")
     recorder = Recorder(*answers)
     receipt = run(recorder, MAILBOX.publish_unique.script(draft, likeness))
@@ -41,7 +41,7 @@ def bill(likeness: Likeness, *answers: Any) -> tuple[Draft, Receipt, list[str]]:
 
 
 def test_a_duplicate_is_one_statement() -> None:
-    _, receipt, asked = bill(Likeness(b"1"), [("duplicate", EARLIER)])
+    _, receipt, asked = bill(UniqueKey(b"1"), [("duplicate", EARLIER)])
 
     assert receipt == Receipt(EARLIER, "duplicate")
     assert asked == [NAMES.sql("likeness_enter")]
@@ -49,21 +49,21 @@ def test_a_duplicate_is_one_statement() -> None:
 
 @pytest.mark.parametrize(("known", "status"), [([], "stored"), ([(0, "orders.paid")], "conflict")])
 def test_a_call_that_is_sent_again_is_held_against_what_is_known(known: list[Row], status: Any) -> None:
-    draft, receipt, asked = bill(Likeness(b"1"), [("again", EARLIER)], known)
+    draft, receipt, asked = bill(UniqueKey(b"1"), [("again", EARLIER)], known)
 
     assert receipt == Receipt(draft.id, status)
     assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("publish_known")]
 
 
 def test_what_is_stored_is_published_by_the_statement_of_every_publish() -> None:
-    draft, receipt, asked = bill(Likeness(b"1", timedelta(1)), [("store", EARLIER)], [(EARLIER,)])
+    draft, receipt, asked = bill(UniqueKey(b"1", timedelta(1)), [("store", EARLIER)], [(EARLIER,)])
 
     assert receipt == Receipt(draft.id, "stored")
     assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("publish_one")]
 
 
 def test_what_is_replaced_is_one_statement_more() -> None:
-    last = Likeness(b"1", "pending", "last")
+    last = UniqueKey(b"1", "pending", "last")
 
     draft, receipt, asked = bill(last, [("replace", EARLIER)], [(2, False)], [(EARLIER,)])
     _, begun, _ = bill(last, [("replace", EARLIER)], [(0, False)], [(EARLIER,)])
@@ -74,7 +74,7 @@ def test_what_is_replaced_is_one_statement_more() -> None:
 
 
 def test_a_parked_message_that_got_away_to_its_groups_is_looked_for_again() -> None:
-    last = Likeness(b"1", "pending", "last")
+    last = UniqueKey(b"1", "pending", "last")
 
     _, receipt, asked = bill(last, [("replace", EARLIER)], [(0, True)], [(1, False)], [(EARLIER,)])
 

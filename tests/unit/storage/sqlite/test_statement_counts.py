@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring.model.message import ALL_LEVELS, Claim, Draft, Want
+from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Draft
 from mainspring.model.retention import Rerouted
 from mainspring.model.verdict import DONE, Done, Failure, Release, Retry, Settlement, Verdict
 from mainspring.storage.operation import Nowhere
@@ -134,7 +134,7 @@ def test_what_may_join_a_callers_transaction_takes_the_write_lock_first(mailbox:
 def test_a_claim_that_finds_nothing_only_reads(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "paused": (), "claim_scan": ()})
 
-    claimed = drive(connection, mailbox.claim.script([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD))
+    claimed = drive(connection, mailbox.claim.script([ClaimRequest("mailer", 10, ALL_LEVELS)], "worker", HOLD))
 
     assert claimed == []
     assert connection.asked == ["clock_read", "paused", *["claim_scan"] * 4]
@@ -143,7 +143,7 @@ def test_a_claim_that_finds_nothing_only_reads(mailbox: SqliteMailbox) -> None:
 def test_a_full_claim_costs_one_scan_and_one_update(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "paused": (), "claim_scan": [row(1), row(2)], "claim_hold": ()})
 
-    claimed = drive(connection, mailbox.claim.script([Want("mailer", 2, ALL_LEVELS)], "worker", HOLD))
+    claimed = drive(connection, mailbox.claim.script([ClaimRequest("mailer", 2, ALL_LEVELS)], "worker", HOLD))
 
     assert [delivery.claim for delivery in claimed] == [Claim(1, 8, UUID(int=1)), Claim(2, 8, UUID(int=2))]
     assert connection.asked == ["clock_read", "paused", "claim_scan", "clock_mark", "claim_hold"]
@@ -152,7 +152,7 @@ def test_a_full_claim_costs_one_scan_and_one_update(mailbox: SqliteMailbox) -> N
 def test_a_paused_group_is_not_scanned(mailbox: SqliteMailbox) -> None:
     connection = Counting({**CLOCK, "paused": [("mailer",)]})
 
-    drive(connection, mailbox.claim.script([Want("mailer", 10, ALL_LEVELS)], "worker", HOLD))
+    drive(connection, mailbox.claim.script([ClaimRequest("mailer", 10, ALL_LEVELS)], "worker", HOLD))
 
     assert connection.asked == ["clock_read", "paused"]
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from mainspring.model.message import Draft
-from mainspring.model.schedule import NEVER, Due, Look, Move, Occurrence, Schedule
+from mainspring.model.schedule import NEVER, Due, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.storage.operation import Nowhere
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.timetable import SqliteTimetable
@@ -21,14 +21,14 @@ CLOCK = {"clock_read": [(NOON,)], "clock_mark": ()}
 ROW = ("nightly", "shop", "code", "{}", NOON, NOON, NOON, NOON, "{}", "{}", 0, 0, None, None, None, None, 0, 0, 0, 0, 0)
 
 
-def firing(_due: Due, now: datetime) -> Move:
-    return Move(now, None, (Occurrence(Draft(ID, "a", b"", group="mailer", schedule="nightly"), NEVER),))
+def firing(_due: Due, now: datetime) -> ScheduleAdvance:
+    return ScheduleAdvance(now, None, (Occurrence(Draft(ID, "a", b"", group="mailer", schedule="nightly"), NEVER),))
 
 
 def test_an_idle_look_is_two_reads() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(None, 0, 0, 0)]})
 
-    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == Look()
+    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == ScheduleTick()
     assert connection.asked == ["clock_read", "timetable_peek"]
 
 
@@ -51,7 +51,7 @@ def test_what_has_changed_meanwhile_publishes_nothing() -> None:
 def test_while_something_waits_a_look_is_three_reads() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(None, 1, 0, 0)], "timetable_waiting": ()})
 
-    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == Look(waiting=True)
+    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == ScheduleTick(waiting=True)
     assert connection.asked == ["clock_read", "timetable_peek", "timetable_waiting"]
 
 

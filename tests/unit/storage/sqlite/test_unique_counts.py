@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import Likeness
+from mainspring.model.unique import UniqueKey
 from mainspring.storage.operation import Nowhere
 from mainspring.storage.script import Row
 from mainspring.storage.sqlite.dialect import Dialect
@@ -19,7 +19,7 @@ LOOKED = ["clock_mark", "clock_read", "likeness_look"]
 STORED = ["publish_one", "publish_delivery", "likeness_enter"]
 
 
-def bill(likeness: Likeness, looked: Row, **answers: Sequence[Row]) -> tuple[Draft, Receipt, list[str]]:
+def bill(likeness: UniqueKey, looked: Row, **answers: Sequence[Row]) -> tuple[Draft, Receipt, list[str]]:
     draft = Draft(uuid4(), "orders.placed", b"{}", group="mailer")
     asked: dict[str, Sequence[Row]] = {
         "clock_read": [(NOON,)],
@@ -35,21 +35,21 @@ def bill(likeness: Likeness, looked: Row, **answers: Sequence[Row]) -> tuple[Dra
 
 
 def test_what_is_stored_is_two_statements_more_than_a_plain_publish() -> None:
-    draft, receipt, asked = bill(Likeness(b"1"), NOTHING)
+    draft, receipt, asked = bill(UniqueKey(b"1"), NOTHING)
 
     assert receipt == Receipt(draft.id, "stored")
     assert asked == [*LOOKED, *STORED]
 
 
 def test_a_duplicate_writes_no_message() -> None:
-    _, receipt, asked = bill(Likeness(b"1"), WAITING)
+    _, receipt, asked = bill(UniqueKey(b"1"), WAITING)
 
     assert receipt == Receipt(EARLIER, "duplicate")
     assert asked == [*LOOKED, "likeness_extend"]
 
 
 def test_a_call_that_is_sent_again_writes_nothing() -> None:
-    draft, receipt, asked = bill(Likeness(b"1"), (1, *WAITING[1:]), publish_known=())
+    draft, receipt, asked = bill(UniqueKey(b"1"), (1, *WAITING[1:]), publish_known=())
 
     assert receipt == Receipt(draft.id, "stored")
     assert asked == [*LOOKED, "publish_known"]
@@ -58,7 +58,7 @@ def test_a_call_that_is_sent_again_writes_nothing() -> None:
 def test_what_is_replaced_is_cancelled_like_anything_else() -> None:
     free = [(1, EARLIER.bytes, 0, None)]
 
-    draft, receipt, asked = bill(Likeness(b"1", "pending", "last"), WAITING, likeness_free=free)
+    draft, receipt, asked = bill(UniqueKey(b"1", "pending", "last"), WAITING, likeness_free=free)
 
     assert receipt == Receipt(draft.id, "replaced")
     assert asked == [

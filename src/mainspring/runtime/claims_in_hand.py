@@ -9,7 +9,7 @@ from mainspring.runtime.handler import Run
 from mainspring.runtime.suspects import probation
 
 
-class Hands:
+class ClaimsInHand:
     """The claims in hand. Changed on the worker's loop only; the keeper's thread reads copies."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from mainspring.model.errors import MainspringError
+from mainspring.runtime.deadlines import until, within
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.janitor import Janitor
@@ -15,7 +16,6 @@ from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.threads import Threads
-from mainspring.runtime.waiting import until, within
 from mainspring.telemetry.bus import Bus
 
 _logger = logging.getLogger("mainspring.worker")
@@ -25,7 +25,7 @@ _FAREWELL = 1.0
 """Seconds after that to leave the roster; with as much to close connections, a silent database costs five in all."""
 
 
-class Closing:
+class Shutdown:
     """Brings everything that a worker has started to its end, once."""
 
     def __init__(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from mainspring.model.roster import seat
 from mainspring.model.standing import Declarer
 from mainspring.model.views import Beat, Orders
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
-from mainspring.runtime.hands import Hands
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.storage.contract import Doorbell
 from mainspring.telemetry.measures import Meter
@@ -19,7 +19,7 @@ from mainspring.telemetry.measures import Meter
 _logger = logging.getLogger("mainspring.worker")
 
 
-class Attendance:
+class Heartbeat:
     """Makes the beats of one start of a worker, numbered, and remembers whether it drains.
 
     Another start under the same name begins undrained; who was only silent for a while does not.
@@ -30,7 +30,7 @@ class Attendance:
         settings: WorkerSettings,
         start_id: str,
         groups: Iterable[str],
-        hands: Hands,
+        in_hand: ClaimsInHand,
         doorbell: Doorbell,
         meter: Meter,
         pauses: Callable[[], Iterable[str]],
@@ -40,7 +40,7 @@ class Attendance:
         """Whether an operator wants no more claimed here."""
         self._settings = settings
         self._groups = tuple(groups)
-        self._hands = hands
+        self._in_hand = in_hand
         self._doorbell = doorbell
         self._meter = meter
         self._pauses = pauses
@@ -63,7 +63,7 @@ class Attendance:
             socket.gethostname(),
             os.getpid(),
             self._groups,
-            len(self._hands),
+            len(self._in_hand),
             self._doorbell.mode,
             runs,
             tuple(self._pauses()),
@@ -81,7 +81,7 @@ class Attendance:
         self._fetchers.drain(drains=orders.drain)
         if orders.drain:
             _logger.warning(
-                "draining: an operator wants no more claimed here; %d in hand are finished", len(self._hands)
+                "draining: an operator wants no more claimed here; %d in hand are finished", len(self._in_hand)
             )
         else:
             _logger.info("resumed: an operator wants work claimed here again")

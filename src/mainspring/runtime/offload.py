@@ -13,7 +13,7 @@ from mainspring.runtime.threads import Threads
 Overrun = Callable[[Run], None]
 
 
-class Elsewhere(Protocol):
+class Offload(Protocol):
     """Where a consumer's plain function runs."""
 
     async def perform(self, run: Run) -> object:
@@ -29,7 +29,7 @@ class Elsewhere(Protocol):
         ...
 
 
-def elsewhere(handler: Handler, threads: Threads, overrun: Overrun) -> Elsewhere | None:
+def offload(handler: Handler, threads: Threads, overrun: Overrun) -> Offload | None:
     """Where this handler runs; None: on the loop."""
     if handler.program is not None:
         limit = None if handler.timeout is None else handler.timeout.total_seconds()

@@ -18,9 +18,9 @@ from mainspring.model.schedule import (
     SCHEDULE_HEADER,
     START_HEADER,
     Due,
-    Move,
     Occurrence,
     Schedule,
+    ScheduleAdvance,
 )
 from mainspring.runtime.schedules.plan import Plan
 from mainspring.timing.rhythm import Once
@@ -34,7 +34,7 @@ _MOST_WAITING = 100
 _NAMESPACE = UUID("6d61696e-7370-7269-8e67-7363686564ab")
 
 
-def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> Move:
+def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> ScheduleAdvance:
     """What to publish of the occurrences from the schedule's next time until now, and when it is due again.
 
     Of one that is late so many are counted one by one: with fewer, ``missed`` may be too low, and nothing else differs.
@@ -46,7 +46,7 @@ def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> Move:
     times = _in_time(plan, pending, tolerated)
     busy = bool(due.unfinished or due.waiting)
     fit = _fitting(plan, due, times)
-    return Move(
+    return ScheduleAdvance(
         base_at=pending.latest[-1],
         next_at=pending.next_at,
         occurrences=(

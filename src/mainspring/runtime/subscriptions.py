@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from mainspring.model.standing import SILENT_AFTER, Declarer, Standing
 from mainspring.model.views import Declaration
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import Service
 from mainspring.storage.contract import Upkeep
 from mainspring.timing.clock import Clock
@@ -26,9 +26,9 @@ class Subscribing(Service):
     """
 
     def __init__(
-        self, upkeep: Upkeep, declarations: Sequence[Declaration], by: Declarer, complaints: Complaints, clock: Clock
+        self, upkeep: Upkeep, declarations: Sequence[Declaration], by: Declarer, log: RateLimitedLog, clock: Clock
     ) -> None:
-        super().__init__("subscribing", complaints, clock)
+        super().__init__("subscribing", log, clock)
         self.retired: tuple[str, ...] = ()
         """The groups that were retired while this worker has a consumer for them."""
         self._upkeep = upkeep

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from mainspring.runtime.alone import alone
+from mainspring.runtime.own_context import in_own_context
 
 colour: ContextVar[str] = ContextVar("colour", default="none")
 
@@ -22,7 +22,7 @@ async def test_what_it_sets_is_its_own_and_what_was_set_before_it_sees() -> None
 
     token = colour.set("blue")
     try:
-        assert await alone(call) == ["blue", "red", "red"]
+        assert await in_own_context(call) == ["blue", "red", "red"]
         assert colour.get() == "blue"
     finally:
         colour.reset(token)
@@ -33,14 +33,14 @@ async def test_it_runs_on_the_task_that_awaits_it() -> None:
         await asyncio.sleep(0)
         return asyncio.current_task()
 
-    assert await alone(call) is asyncio.current_task()
+    assert await in_own_context(call) is asyncio.current_task()
 
 
 async def test_whatever_can_be_awaited_may_be_called() -> None:
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(ready.set_result, 7)
 
-    assert await alone(lambda: ready) == 7
+    assert await in_own_context(lambda: ready) == 7
 
 
 async def test_what_it_raises_comes_through_with_nothing_else() -> None:
@@ -49,7 +49,7 @@ async def test_what_it_raises_comes_through_with_nothing_else() -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError, match="gone") as raised:
-        await alone(call)
+        await in_own_context(call)
 
     assert raised.value.__context__ is None
 
@@ -67,7 +67,7 @@ async def test_it_is_cancelled_where_it_waits_and_may_go_on() -> None:
         return colour.get()
 
     async def awaits() -> str:
-        return await alone(call)
+        return await in_own_context(call)
 
     task = asyncio.create_task(awaits())
     await begun.wait()
@@ -88,7 +88,7 @@ async def test_an_error_after_a_cancellation_is_not_blamed_on_it() -> None:
         raise LookupError("gone")
 
     async def awaits() -> None:
-        await alone(call)
+        await in_own_context(call)
 
     task = asyncio.create_task(awaits())
     await begun.wait()
@@ -110,7 +110,7 @@ def test_one_that_is_never_ended_is_closed() -> None:
             closed.append(colour.get())
 
     async def awaits() -> None:
-        await alone(call)
+        await in_own_context(call)
 
     waiting = awaits()
     waiting.send(None)

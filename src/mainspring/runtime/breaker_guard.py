@@ -9,26 +9,28 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mainspring.model.verdict import Bury, Done, Retry, Verdict
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Recovered, Tripped
 from mainspring.timing.breaker import Breaker, Circuit
 from mainspring.timing.duration import spell
 
 
-class Fuse:
+class BreakerGuard:
     """The breaker of one group in one process: fewer hands while it is open, one while it probes."""
 
-    def __init__(self, group: str, policy: Breaker, freed: Callable[[str], None], log: Complaints, bus: Bus) -> None:
+    def __init__(
+        self, group: str, policy: Breaker, freed: Callable[[str], None], log: RateLimitedLog, bus: Bus
+    ) -> None:
         self._group = group
         self._circuit = Circuit(policy)
         self._freed = freed
         self._log = log
         self._bus = bus
 
-    def hands(self, hands: int) -> int:
+    def slots(self, slots: int) -> int:
         """How many hands the group has now."""
-        return self._circuit.allows(time.monotonic(), hands)
+        return self._circuit.allows(time.monotonic(), slots)
 
     @property
     def paused_for(self) -> timedelta | None:
@@ -57,14 +59,14 @@ class Fuse:
                 self._trip()
                 return True
             case "closed":
-                self._log.say(logging.WARNING, "%s: a probe succeeded, it goes on", self._group)
+                self._log.log(logging.WARNING, "%s: a probe succeeded, it goes on", self._group)
                 self._bus.emit(Recovered(self._group))
                 self._freed(self._group)
         return False
 
     def _trip(self) -> None:
         pause = self._circuit.pause
-        self._log.say(
+        self._log.log(
             logging.ERROR, "%s: fails too often and pauses itself in this process for %s", self._group, spell(pause)
         )
         self._bus.emit(Tripped(self._group, self._circuit.policy.failures, pause))

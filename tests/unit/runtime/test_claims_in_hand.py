@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from mainspring.model.message import Delivery
+from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.hands import Hands
 from mainspring.timing.backoff import NO_RETRY
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -19,34 +19,34 @@ def run(message: int, until: float = 1.0, *, suspect: bool = False) -> Run:
 
 
 def test_two_messages_under_the_same_numbers_are_two_in_hand() -> None:
-    hands, stale, fresh = Hands(), run(1), run(2)
+    in_hand, stale, fresh = ClaimsInHand(), run(1), run(2)
 
-    taken = hands.take(stale), hands.take(fresh)
-    dropped = hands.drop(stale.delivery.claim)
+    taken = in_hand.take(stale), in_hand.take(fresh)
+    dropped = in_hand.drop(stale.delivery.claim)
 
     assert taken == (True, True)
     assert dropped is stale
-    assert hands.runs() == [fresh]
+    assert in_hand.runs() == [fresh]
 
 
 def test_the_same_delivery_under_the_same_claim_is_the_one_in_hand_and_held_for_longer() -> None:
-    hands, first, again = Hands(), run(1, 1.0), run(1, 5.0)
+    in_hand, first, again = ClaimsInHand(), run(1, 1.0), run(1, 5.0)
 
-    taken = hands.take(first), hands.take(again)
+    taken = in_hand.take(first), in_hand.take(again)
 
     assert taken == (True, False)
-    assert (hands.runs(), first.held_until) == ([first], 5.0)
+    assert (in_hand.runs(), first.held_until) == ([first], 5.0)
 
 
 def test_a_run_that_lost_its_claim_does_not_take_the_next_one_out_of_hand() -> None:
-    hands, lost, again = Hands(), run(1), run(1, suspect=True)
-    hands.take(lost)
-    hands.let_go(lost)
-    hands.take(again)
+    in_hand, lost, again = ClaimsInHand(), run(1), run(1, suspect=True)
+    in_hand.take(lost)
+    in_hand.let_go(lost)
+    in_hand.take(again)
 
-    hands.let_go(lost)
+    in_hand.let_go(lost)
 
-    assert hands.runs() == [again]
-    assert hands.holds_suspects
-    hands.let_go(again)
-    assert (hands.runs(), hands.holds_suspects) == ([], False)
+    assert in_hand.runs() == [again]
+    assert in_hand.holds_suspects
+    in_hand.let_go(again)
+    assert (in_hand.runs(), in_hand.holds_suspects) == ([], False)

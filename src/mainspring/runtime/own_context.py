@@ -27,7 +27,7 @@ def is_stopped(error: BaseException) -> bool:
 
 
 @coroutine
-def alone(call: Callable[[], Awaitable[T]]) -> Generator[Any, Any, T]:
+def in_own_context(call: Callable[[], Awaitable[T]]) -> Generator[Any, Any, T]:
     """Call and await it in a copy of the context: what it sets is not there for whoever is called next.
 
     It stays on the task that awaits it, step by step. A task of its own would do the same, and cost each message

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import Service
 from mainspring.timing.clock import Clock
 
@@ -15,11 +15,11 @@ _PATIENCE = 1.0
 """Seconds to wait for the thread to end. It is a daemon: a database that does not answer cannot keep the process."""
 
 
-class Apart(Service):
+class ThreadService(Service):
     """Turns in its own thread from ``start`` to ``stop``; both may be called from any loop."""
 
-    def __init__(self, name: str, complaints: Complaints, clock: Clock) -> None:
-        super().__init__(name, complaints, clock)
+    def __init__(self, name: str, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__(name, log, clock)
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._over = False

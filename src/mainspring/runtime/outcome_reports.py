@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import Bury, Cancel, Done, Retry, Settlement, Snooze, Verdict
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Completed, Died, Dropped, Failed, Snoozed
 from mainspring.timing.duration import spell
 
 
-def tell(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
+def report_outcome(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
     """Tell whoever wants to know what became of the delivery. Nothing is made for nobody."""
     verdict = settlement.verdict
     facts = (delivery.group, delivery.topic, delivery.message_id, delivery.key, delivery.attempt, settlement.took)
@@ -30,7 +30,7 @@ def tell(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
             bus.emit(Dropped(*facts, reason))
 
 
-def complain(complaints: Complaints, delivery: Delivery, verdict: Verdict) -> None:
+def report_failure(log: RateLimitedLog, delivery: Delivery, verdict: Verdict) -> None:
     """Log a failure, and what becomes of its delivery."""
     match verdict:
         case Retry(delay, failure):
@@ -39,7 +39,7 @@ def complain(complaints: Complaints, delivery: Delivery, verdict: Verdict) -> No
             level, fate = logging.WARNING, "buried with the dead letters"
         case _:
             return
-    complaints.say(
+    log.log(
         level,
         "%s: message %s failed, attempt %d, %s: %s",
         delivery.group,

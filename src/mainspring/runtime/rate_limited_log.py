@@ -13,26 +13,26 @@ from mainspring.timing.clock import Clock
 _SPACING = 1.0
 
 
-class Complaints:
+class RateLimitedLog:
     """Says what is wrong, counts what it did not say, and says when it is over. Safe from any thread.
 
-    With ``apart`` warnings have a line a second of their own: what was only mentioned never hides them.
+    With ``separate_warnings`` warnings have a line a second of their own: what was only mentioned never hides them.
     """
 
-    def __init__(self, clock: Clock, logger: str = "mainspring.worker", *, apart: bool = False) -> None:
+    def __init__(self, clock: Clock, logger: str = "mainspring.worker", *, separate_warnings: bool = False) -> None:
         self._logger = logging.getLogger(logger)
         self._clock = clock
         self._lock = threading.Lock()
-        self._apart = apart
+        self._separate_warnings = separate_warnings
         self._next_at = {False: 0.0, True: 0.0}
         self._held_back = 0
         self._ailing: set[str] = set()
 
-    def about(self, who: str, error: BaseException, *, expected: bool) -> None:
+    def failure(self, who: str, error: BaseException, *, expected: bool) -> None:
         """A loop failed. Expected trouble (a database that is away) needs no traceback."""
         with self._lock:
             self._ailing.add(who)
-        self.say(
+        self.log(
             logging.WARNING if expected else logging.ERROR,
             "%s: %s",
             who,
@@ -46,9 +46,9 @@ class Complaints:
             self._ailing.discard(who)
             over = not self._ailing
         if over:
-            self.say(logging.INFO, "%s: working again", who)
+            self.log(logging.INFO, "%s: working again", who)
 
-    def say(
+    def log(
         self,
         level: int,
         text: str,
@@ -57,7 +57,7 @@ class Complaints:
         facts: Mapping[str, object] | None = None,
     ) -> None:
         """Log a line, unless one was logged within the last second; ``facts`` go with it as fields of their own."""
-        lane = self._apart and level >= logging.WARNING
+        lane = self._separate_warnings and level >= logging.WARNING
         with self._lock:
             now = self._clock.monotonic()
             if now < self._next_at[lane]:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from mainspring.model.views import Beat, Orders
-from mainspring.runtime.complaints import Complaints
+from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import Service
 from mainspring.storage.contract import Upkeep
 from mainspring.telemetry.measures import Meter
@@ -28,12 +28,12 @@ class Reporting(Service):
         self,
         upkeep: Upkeep,
         beat: Callable[[], Beat],
-        complaints: Complaints,
+        log: RateLimitedLog,
         clock: Clock,
         meter: Meter | None = None,
         obey: Callable[[Orders], bool] | None = None,
     ) -> None:
-        super().__init__("reporting", complaints, clock)
+        super().__init__("reporting", log, clock)
         self._obey = obey
         self._meter = meter or Meter()
         self._meter.stirred = self.wake
