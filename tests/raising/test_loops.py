@@ -65,13 +65,13 @@ async def test_a_worker_coroutine_that_ends_is_logged_and_replaced(
 
     async with stage.worker(stage.handler(nothing, concurrency=1)) as worker:
         await stage.publish()
-        await stage.until(lambda: "a worker has ended and is replaced" in caplog.text)
+        await stage.until(lambda: "a handler coroutine ended, replaced" in caplog.text)
         await stage.publish(3)
         await stage.until(stage.empty)
         await stage.until(lambda: worker.in_hand == 0)
 
     assert len(stage.calls) == 4
-    assert f"work: a worker has ended and is replaced: Panic: {TEXT}" in caplog.text
+    assert f"work: a handler coroutine ended, replaced: Panic: {TEXT}" in caplog.text
 
 
 async def test_what_waits_when_the_last_worker_coroutine_ends_is_served_by_its_successor(

@@ -58,8 +58,8 @@ async def test_a_coroutine_that_swallows_its_cancellation_is_cancelled_again(
 
     [run] = await stage.runs()
     assert (run.status, run.kind) == ("dead", "timeout")
-    assert f"work: message {stuck} is overrunning: it was told to stop " in caplog.text
-    assert "(timeout) and goes on; it swallows its cancellation, and is told again" in caplog.text
+    assert f"work: message {stuck} is overrunning: it was asked to stop " in caplog.text
+    assert "(timeout) and continues; it swallows its cancellation, and is cancelled again" in caplog.text
 
 
 async def test_its_hand_and_its_claim_are_kept_while_it_goes_on(stage: Stage) -> None:

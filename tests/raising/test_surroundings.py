@@ -67,7 +67,7 @@ async def test_a_retry_policy_that_raises_is_named_and_its_message_buried(
     bad, fine = await runs_of(app, 2, ("bad", "fine"))
 
     assert (bad.status, fine.status) == ("dead", "done")
-    said = f"ValueError: {TEXT}; its retry policy 'own' failed too, so it is not tried again: {type(raised()).__name__}"
+    said = f"ValueError: {TEXT}; its retry policy 'own' failed too, so it is not retried: {type(raised()).__name__}"
     assert (bad.error or "").startswith(said)
 
 

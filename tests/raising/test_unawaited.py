@@ -17,7 +17,7 @@ from mainspring.runtime.schedules.calendars import CODE
 from mainspring.runtime.schedules.plan import CannotPlan, read_plan
 from tests.raising.unawaited import HANDLERS, all_forgotten, all_passed_on, passed_on, ran, work
 
-SAID = "which was not awaited, so that it did not run: write `return await …` in an `async def`"
+SAID = "which was not awaited, so it did not run: write `return await …` in an `async def`"
 
 
 @pytest.fixture(autouse=True)

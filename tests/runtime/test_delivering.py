@@ -219,7 +219,7 @@ async def test_a_handler_that_cancels_itself_fails_alone(stage: Stage) -> None:
         await stage.until(stage.empty)
 
     [dead] = await stage.browse("dead")
-    assert dead.error == "RuntimeError: the handler raised CancelledError, but nobody had cancelled it"
+    assert dead.error == "RuntimeError: the handler raised CancelledError, but was not cancelled"
     assert len(stage.calls) == 3
 
 

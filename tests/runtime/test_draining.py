@@ -53,8 +53,8 @@ async def test_a_draining_worker_finishes_what_it_has_and_claims_no_more(
         await stage.until(lambda: len(stage.calls) == 4)
         await stage.until(stage.empty)
     assert [each.message for each in caplog.records if "operator" in each.message] == [
-        "draining: an operator wants no more claimed here; 2 in hand are finished",
-        "resumed: an operator wants work claimed here again",
+        "draining: an operator asked this worker to stop claiming; it finishes 2 in hand",
+        "resumed: an operator asked this worker to claim again",
     ]
 
 

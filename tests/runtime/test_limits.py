@@ -73,7 +73,7 @@ async def test_a_thread_past_its_timeout_is_told_keeps_its_claim_and_then_fails(
     [run] = await stage.runs()
     assert run.kind == "timeout"
     assert len(stage.calls) == 1
-    assert "runs past its timeout" in caplog.text
+    assert "exceeded its timeout" in caplog.text
 
 
 async def test_a_running_handler_is_told_that_it_was_cancelled(stage: Stage) -> None:

@@ -239,7 +239,7 @@ async def test_where_the_database_stays_away_it_is_said_how_many_nobody_will_kno
         await stage.until(lambda: any(delivery.id < 0 for delivery in stage.calls))
 
     assert await runs(stage) == []
-    assert "1 runs made while the database was away are not reported" in caplog.messages
+    assert "1 runs made while the database was away are lost to the history" in caplog.messages
 
 
 async def test_nothing_more_is_begun_while_the_worker_stops(stage: Stage, faulty: Faulty) -> None:

@@ -28,7 +28,7 @@ from tests.runtime.stage import Stage
         ("leave", ("dead", "ProcessDied: the process ended with exit code 3")),
         (
             "run_out_of_memory",
-            ("dead", "ProcessDied: the process was killed by SIGKILL, as the system does when memory runs out"),
+            ("dead", "ProcessDied: the process was killed by SIGKILL, as the system does when it runs out of memory"),
         ),
         ("no_such_function", ("dead", "KeyError: 'no_such_function'")),
     ],
@@ -158,7 +158,7 @@ async def test_what_is_no_answer_is_refused_and_the_process_killed(stage: Stage)
 
     assert status == "dead"
     assert said is not None
-    assert said.startswith("ProcessDied: the process answered what is no answer, and was killed")
+    assert said.startswith("ProcessDied: the process sent an invalid response, and was killed")
 
 
 async def test_the_loop_goes_on_while_a_process_computes(stage: Stage, tmp_path: Path) -> None:

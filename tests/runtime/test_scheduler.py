@@ -163,7 +163,7 @@ async def test_one_that_no_code_has_is_retired_only_after_an_hour_of_silence(
 
     assert (await scene.row()).retired_at is not None
     assert (await scene.row("kept")).retired_at is None
-    assert "report: retired, since no worker of app has it any more" in caplog.text
+    assert "report: retired, since no worker of app declares it any more" in caplog.text
 
 
 async def test_one_that_an_older_node_still_has_stays(scene: Scene) -> None:

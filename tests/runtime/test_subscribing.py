@@ -24,5 +24,5 @@ async def test_what_the_start_of_a_worker_removes_is_logged(caplog: pytest.LogCa
     await subscribing.declare()
 
     assert [each.getMessage() for each in caplog.records] == [
-        "mail: no worker declares its subscription to b any more, and it is removed"
+        "mail: no worker declares its subscription to b any more, so it is removed"
     ]

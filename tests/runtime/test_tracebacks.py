@@ -78,5 +78,5 @@ async def test_what_is_all_ours_is_kept(stage: Stage) -> None:
     text = await kept(stage, lambda _delivery, _run: mainspring.Snooze)
 
     assert 'File "mainspring/runtime/' in text
-    assert "say for how long" in text
+    assert "pass a delay" in text
     assert PACKAGE not in text

@@ -1,4 +1,4 @@
-"""A batch: several deliveries that one call of their handler is given, each judged by itself."""
+"""A batch: several deliveries passed to one call of their handler, each judged separately."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _ACCEPTED = "None, Done(…), Snooze(…), Cancel(…) or an exception"
 _MOST_SHOWN = 100
 
 Answer = tuple[Run, object]
-"""What a handler has said of one of its messages: its outcome, or the exception by which it failed."""
+"""A message's run and what its handler returned for it: an outcome, or the exception it failed with."""
 
 
 class Undone(ClaimLost):
-    """A claim was lost, and with it the transaction of its whole batch: the fault of no message in it."""
+    """Raised when a lost claim rolled back the transaction of the whole batch: no message in it is at fault."""
 
 
 class Batch(Run):
-    """One call of a batch consumer: a run of ``runs``, each with its own claim, attempt and verdict.
+    """One call of a batch consumer: a run that contains ``runs``, each with its own claim, attempt and verdict.
 
-    ``taken`` are those whose messages could be read, in the order in which the handler has them, and ``unread`` says
-    why the others could not. The call as a whole is told to stop when all of them are.
+    ``taken`` are the runs whose messages could be decoded, in the order in which the handler gets them; ``unread``
+    holds
+    the errors of the others. The call is asked to stop when all of its messages are.
     """
 
     __slots__ = ("runs", "taken", "unread")
@@ -41,16 +42,16 @@ class Batch(Run):
         self.started: float | None = runs[0].started
 
     def read(self, decode: Callable[[bytes, str], Any]) -> list[Any]:
-        """The messages. One that cannot be read is left out, and fails no other (invariant 10)."""
+        """Decode the messages. One that cannot be decoded is left out, and fails no other (invariant 10)."""
         messages: list[Any] = []
         taken: list[Run] = []
         self.unread = {}
         for run in self.runs:
             try:
                 messages.append(decode(run.delivery.payload, run.delivery.content_type))
-            except Exception as error:  # noqa: BLE001 - a codec or an upcaster of the user's may raise anything
+            except Exception as error:  # noqa: BLE001 - a user's codec or upcaster may raise anything
                 self.unread[run] = error
-            except BaseException as error:  # a panic of a codec too
+            except BaseException as error:  # a codec may panic, too
                 if is_stopped(error):
                     raise
                 self.unread[run] = Unreadable(f"the payload could not be read: {described(error)}")
@@ -60,47 +61,47 @@ class Batch(Run):
         return messages
 
     def limit(self, deadline: float) -> None:
-        """All of it has to end by then."""
+        """Set the deadline of the whole batch."""
         self.deadline: float | None = deadline
         for run in self.runs:
             run.deadline = deadline
 
     def lend(self, handle: object, since: float | None) -> None:
-        """All of it is in this transaction, open since then; None: that is closed."""
+        """Record the transaction that the batch runs in, and since when it is open; None when it is closed."""
         super().lend(handle, since)
         for run in self.runs:
-            # Known of one of them only: whoever warns of long transactions need not do so for every message in it.
+            # Only the first has the time: the warning about long transactions is logged once per batch.
             run.lend(handle, since if run is self.runs[0] else None)
 
     def report(self, progress: object) -> None:
-        """Say how far all of it is."""
+        """Record the progress of the whole batch."""
         super().report(progress)
         for run in self.runs:
             run.progress = self.progress
 
     def ask_to_stop(self, reason: str) -> None:
-        """Tell the handler to stop with all of it."""
+        """Ask the handler to stop the whole batch."""
         super().ask_to_stop(reason)
         for run in self.runs:
             run.ask_to_stop(reason)
 
     def cancel(self) -> None:
-        """Cancel the task that all of it runs in."""
+        """Cancel the task that the batch runs in."""
         super().cancel()
         for run in self.runs:
             run.cancels = self.cancels
 
     def answered(self, result: object) -> list[Answer]:
-        """What the handler's result says of each message; raises TypeError for one that says nothing clear."""
+        """Map the handler's result to each message; raises TypeError for an invalid result."""
         return [*self.unread.items(), *zip(self.taken, outcomes(result, len(self.taken)), strict=True)]
 
     def failed(self, error: BaseException) -> list[Answer]:
-        """The handler failed, and so did each message that it had."""
+        """Map the handler's error to each message that it had."""
         return [(run, self.unread.get(run, error)) for run in self.runs]
 
 
 def outcomes(result: object, count: int) -> Sequence[object]:
-    """An outcome for each of ``count`` messages: the one that was returned for all, or those in a list."""
+    """Return an outcome for each of ``count`` messages: the one returned for all, or those of a list."""
     if result is None or _is_outcome(result):
         return [result] * count
     if not isinstance(result, list | tuple):
@@ -122,7 +123,7 @@ def outcomes(result: object, count: int) -> Sequence[object]:
 
 
 def _is_outcome(value: object) -> bool:
-    # `return Cancel` can only mean one thing, and what `return Snooze` lacks is said where it is read.
+    # `return Cancel` is unambiguous; `return Snooze` lacks a delay, which is reported where the outcome is read.
     return isinstance(value, _OUTCOMES) or (isinstance(value, type) and value in _OUTCOMES)
 
 

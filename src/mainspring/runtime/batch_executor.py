@@ -1,4 +1,4 @@
-"""Runs deliveries in batches: gathers them for a moment, hands them over together, judges each by itself."""
+"""Runs deliveries in batches: gathers them briefly, calls the handler once, and judges each separately."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from mainspring.runtime.threads import Threads
 from mainspring.telemetry.bus import Bus
 
 _SLACK = 0.001
-"""Seconds by which a timer may come early."""
+"""Seconds by which a timer may fire early."""
 
 Judged = tuple[Run, Verdict | None]
 
 
 class BatchExecutor(Executor):
-    """The hands of one batch consumer: at most ``concurrency`` batches at a time.
+    """The executor of one batch consumer: at most ``concurrency`` batches at a time.
 
-    A batch is taken when it is full, or when its first message has waited for as long as it may *linger*. Hands are
-    counted in messages, so what is in hand is bounded as for any other consumer. What need not run, or cannot be read,
-    is judged alone, and a suspect runs alone (invariant 15).
+    A batch is taken when it is full, or when its first message has waited for *linger*. Slots are counted in messages,
+    so the number in hand is bounded as for any other consumer. Deliveries that need not run or cannot be read are
+    judged individually, and a suspect runs alone (invariant 15).
     """
 
     def __init__(
@@ -60,16 +60,17 @@ class BatchExecutor(Executor):
         self.slots: int = handler.concurrency * self._size
         self._stopping = False
         self._arrived: deque[float] = deque()
-        """When each of the queue came."""
+        """When each delivery in the queue arrived."""
         self._ripening: asyncio.TimerHandle | None = None
         self._batches: dict[Run, Batch] = {}
         self._told: tuple[BaseException, judgement.Reported] | None = None
 
     def put(self, runs: list[Run]) -> None:
-        """Take deliveries to be run."""
+        """Queue deliveries to be run."""
         now = time.monotonic()
         for run in runs:
-            # A suspect runs alone, so it waits for no batch to fill: the next one is reaped when it has run a while.
+            # A suspect runs alone, so it does not wait for a batch to fill: the next one is reaped once it has run a
+            # while.
             (self._queue.appendleft if run.delivery.suspect else self._queue.append)(run)
             (self._arrived.appendleft if run.delivery.suspect else self._arrived.append)(now)
         self._quiet.clear()
@@ -79,7 +80,7 @@ class BatchExecutor(Executor):
             self._stir()
 
     def release_waiting(self) -> None:
-        """Hand back what has not started, because the worker stops: from now on nothing waits for a batch to fill."""
+        """Release what has not started, because the worker stops: from now on nothing waits for a batch to fill."""
         self._stopping = True
         self._hand_back()
 
@@ -89,26 +90,26 @@ class BatchExecutor(Executor):
         super().release_waiting()
 
     def running(self) -> list[Run]:
-        """The batches that run now."""
+        """Return the batches that are running."""
         return list(dict.fromkeys(self._batches.values()))
 
     def interrupt(self, run: Run, reason: str) -> None:
-        """Ask a batch to stop, or one of its messages: its handler goes on for as long as one of them is wanted."""
+        """Ask a batch, or one of its messages, to stop: the handler is stopped only when all of them are."""
         batch = self._batches.get(run)
         if batch is None:
-            super().interrupt(run, reason)  # a batch itself, or what has not started
+            super().interrupt(run, reason)  # a batch itself, or a run that has not started
             return
         run.ask_to_stop(reason)
         if reason == STOP_SHUTDOWN or all(each.stop_reason is not None for each in batch.runs):
             super().interrupt(batch, reason)
 
     def close(self) -> None:
-        """End the workers, whatever they are at."""
+        """Cancel all coroutines."""
         self._rest_easy()
         super().close()
 
     def _stir(self) -> None:
-        """Have what is ripe taken; what is not is looked at again when it will be."""
+        """Wake a coroutine for what is ready; set a timer for the rest."""
         if not self._queue:
             return
         left = self._left()
@@ -119,7 +120,7 @@ class BatchExecutor(Executor):
 
     def _ripened(self) -> None:
         self._ripening = None
-        self._stir()  # the one it was set for may be gone, and the next in line younger
+        self._stir()  # the delivery it was set for may be gone, and the next in the queue younger
 
     def _rest_easy(self) -> None:
         if self._ripening is not None:
@@ -127,7 +128,7 @@ class BatchExecutor(Executor):
             self._ripening = None
 
     def _left(self) -> float:
-        """Seconds until the first of the queue has waited long enough."""
+        """Return the seconds until the first delivery of the queue has lingered long enough."""
         if self._stopping or len(self._queue) >= self._size or self._queue[0].delivery.suspect:
             return 0.0
         return self._arrived[0] + self._linger - time.monotonic()
@@ -158,17 +159,17 @@ class BatchExecutor(Executor):
                 self._unforeseen(runs, error)
             if is_spent(task, max(run.cancels for run in runs)):
                 return
-            await asyncio.sleep(0)  # who never waits must not starve the loop
+            await asyncio.sleep(0)  # a handler that never waits must not starve the loop
 
     async def _serve_all(self, runs: Sequence[Run], task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
-        """Judge what need not run, run the rest as one, report each."""
+        """Judge what need not run, run the rest as one batch, settle each."""
         started = time.monotonic()
         unrun: list[Judged] = []
         wanted: list[Run] = []
         for run in runs:
             run.started = started
             if run.stop_reason is not None:
-                unrun.append((run, self._after_stop(run, None)))  # told to stop before it began
+                unrun.append((run, self._after_stop(run, None)))  # asked to stop before it started
             elif (verdict := judgement.without_running(run.delivery, self._deaths)) is not None:
                 unrun.append((run, verdict))
             else:
@@ -229,16 +230,16 @@ class BatchExecutor(Executor):
                 raise
             if batch.runs[0].settled is not None:
                 self._failures.log(
-                    logging.WARNING, "%s: a batch was committed, and what came after it failed: %s",
+                    logging.WARNING, "%s: a batch was committed, but an error followed the commit: %s",
                     self.group, text_of(error),
                 )  # fmt: skip
-            return batch.failed(error)  # whatever a handler raises is its answer
+            return batch.failed(error)  # anything a handler raises counts as its result
 
     def _judged(self, run: Run, answer: object) -> Verdict | None:
-        """The verdict on one of a batch, by what its handler has said of it."""
+        """Return the verdict on one message of a batch, given the handler's outcome for it."""
         if run.settled is not None:
             report_failure(self._failures, run.delivery, run.settled.verdict)
-            return run.settled.verdict  # committed with it, whatever was asked meanwhile
+            return run.settled.verdict  # committed with it, whatever was requested since
         if isinstance(answer, Undone):
             return Release() if run.stop_reason is None else self._after_stop(run, None)
         if isinstance(answer, asyncio.CancelledError):
@@ -247,7 +248,7 @@ class BatchExecutor(Executor):
             return self._broken(run, answer)
         try:
             verdict = judgement.of_result(answer)
-        except BaseException as error:  # as where a handler returns it for its only message
+        except BaseException as error:  # as when a handler returns it for a single message
             if is_interrupt(error):
                 raise
             return self._broken(run, error)
@@ -257,7 +258,7 @@ class BatchExecutor(Executor):
         policy, elapsed = self.handler.retry, timedelta(seconds=time.monotonic() - (run.started or 0.0))
         shared: BaseException = error
         if not policy.retry_on and not policy.give_up_on:
-            # What it is does not matter then: a traceback is put into words once, not for every message.
+            # Format the traceback of one error once, not once per message.
             if self._told is None or self._told[0] is not error:
                 self._told = error, judgement.Reported(judgement.failure_of(error), ())
             shared = self._told[1]

@@ -1,4 +1,4 @@
-"""A group that fails too often pauses itself, probes, and goes on."""
+"""The breaker of a consumer group: pauses a group that fails too often, probes, and resumes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mainspring.timing.duration import spell
 
 
 class BreakerGuard:
-    """The breaker of one group in one process: fewer hands while it is open, one while it probes."""
+    """The breaker of one group in one process: no slots while it is open, one while it probes."""
 
     def __init__(
         self, group: str, policy: Breaker, freed: Callable[[str], None], log: RateLimitedLog, bus: Bus
@@ -29,22 +29,22 @@ class BreakerGuard:
         self._bus = bus
 
     def slots(self, slots: int) -> int:
-        """How many hands the group has now."""
+        """Return how many of its ``slots`` the group may use now."""
         return self._circuit.allows(time.monotonic(), slots)
 
     @property
     def paused_for(self) -> timedelta | None:
-        """How long the group still pauses; None while it works or probes."""
+        """How long the group remains paused; None while it works or probes."""
         if self._circuit.state != "open":
             return None
         return timedelta(seconds=max(self._circuit.until - time.monotonic(), 0.0))
 
     def judges(self, started: float | None) -> bool:
-        """Whether a run that began then says anything: one from before the pause is neither probe nor hand."""
+        """Return whether a run started at this time counts: one from before the pause is no probe and takes no slot."""
         return self._circuit.state == "closed" or (started is not None and started >= self._circuit.opened_at)
 
     def judge(self, verdict: Verdict | None, started: float | None) -> bool:
-        """Count an attempt. True: the group pauses from now on."""
+        """Count an attempt. Returns True if the group pauses from now on."""
         if not self.judges(started):
             return False
         match verdict:
@@ -53,13 +53,13 @@ class BreakerGuard:
             case Done():
                 failed = False
             case _:
-                return False  # neither here nor there: cancelled, snoozed, handed back, lost
+                return False  # not counted: cancelled, snoozed, released, lost
         match self._circuit.record(time.monotonic(), failed=failed):
             case "open":
                 self._trip()
                 return True
             case "closed":
-                self._log.log(logging.WARNING, "%s: a probe succeeded, it goes on", self._group)
+                self._log.log(logging.WARNING, "%s: a probe succeeded, the breaker is closed", self._group)
                 self._bus.emit(Recovered(self._group))
                 self._freed(self._group)
         return False
@@ -67,13 +67,16 @@ class BreakerGuard:
     def _trip(self) -> None:
         pause = self._circuit.pause
         self._log.log(
-            logging.ERROR, "%s: fails too often and pauses itself in this process for %s", self._group, spell(pause)
+            logging.ERROR,
+            "%s: too many failures, its breaker pauses it in this process for %s",
+            self._group,
+            spell(pause),
         )
         self._bus.emit(Tripped(self._group, self._circuit.policy.failures, pause))
         self._wait()
 
     def _wait(self) -> None:
-        # A timer may come a little early, and who looks too early would not be woken again.
+        # A timer may fire a little early; checking then would leave nothing to wake the group.
         left = self.paused_for
         if left:
             asyncio.get_running_loop().call_later(max(left.total_seconds(), 0.001), self._wait)

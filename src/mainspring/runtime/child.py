@@ -1,4 +1,4 @@
-"""Inside a process of a ``cpu=True`` consumer: one message after another, until the worker hangs up."""
+"""The main loop of a ``cpu=True`` process: one message after another, until the worker closes the channel."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from mainspring.telemetry.logs import lines
 from mainspring.telemetry.tracing import within
 
 MAIN = "__mp_main__"
-"""What a script is called in here, as in the processes of ``multiprocessing``: its main guard must not hold."""
+"""The module name of a script in here, as in processes of ``multiprocessing``: its main guard must be false."""
 
-_at: list[Delivery] = []  # what this process is at: it has one message at a time
-_serving: list[Program] = []  # a process is or is not one of these from its first moment on: that is no state of ours
+_at: list[Delivery] = []  # the message this process is running: one at a time
+_serving: list[Program] = []  # set once at the start of the process, never changed
 
 
 def serving() -> bool:
-    """Whether this is such a process, where no worker may be started."""
+    """Return whether this is such a process, in which no worker may be started."""
     return bool(_serving)
 
 
 def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> None:
-    """Find the handler once, then answer for one message at a time. Returns when the worker has hung up."""
+    """Find the handler once, then run one message at a time. Returns when the worker has closed the channel."""
     _die_with_the_worker(lifeline)
     _leave_signals_to_the_worker()
     os.set_inheritable(channel, False)  # noqa: FBT003
@@ -46,13 +46,13 @@ def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> No
         _serving.append(briefing.program)
         try:
             handler = _prepare(briefing, find)
-        except BaseException as error:  # noqa: BLE001 - whatever its module does, the worker is told
+        except BaseException as error:  # noqa: BLE001 - whatever its module raises is reported to the worker
             line.sendall(wire.framed(_failed(error, briefing.program)))
             return
         line.sendall(wire.framed(wire.Ready()))
         reporter = Reporter(line)
         while (body := _receive(line)) is not None:
-            line.sendall(wire.framed(wire.Ready()))  # from here on a death is this message's own
+            line.sendall(wire.framed(wire.Ready()))  # from here on a death is charged to this message
             answer = _answer(handler, wire.errand(body), briefing.program, reporter)
             _flush()  # the next message may be the one that kills this process
             reporter.end(answer)
@@ -62,7 +62,7 @@ def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Han
     sys.argv[:] = map(os.fsdecode, briefing.arguments)
     handler = find(briefing.program)
     if briefing.log_level is not None:
-        # Nothing happens where the application has set up its own logging, which is why it is imported first.
+        # A no-op where the application has set up its own logging; hence its module is imported first.
         told = logging.StreamHandler()
         told.setFormatter(lines(briefing.log_form, briefing.worker))
         told.addFilter(_about_the_message)
@@ -86,7 +86,7 @@ def _answer(handler: Handler, errand: wire.Errand, program: Program, reporter: R
     try:
         result = contextvars.copy_context().run(_called, handler, errand, run)
         return wire.outcome(judgement.of_result(result))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the handler's answer
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is the handler's result
         return _failed(error, program)
     finally:
         _at.clear()
@@ -98,7 +98,7 @@ def _called(handler: Handler, errand: wire.Errand, run: Run) -> object:
 
 
 def _failed(error: BaseException, program: Program) -> wire.Failed:
-    # The worker knows the classes of its script by another module's name.
+    # The worker knows the classes of its script under another module name.
     here = (MAIN if program.is_script else program.source) + "."
     names = [judgement.kind_name(each) for each in type(error).__mro__ if issubclass(each, BaseException)]
     own = [f"{program.module}.{name.removeprefix(here)}" for name in names if name.startswith(here)]
@@ -125,19 +125,19 @@ def _exactly(line: socket.socket, count: int) -> bytes | None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # closed, or nobody reads it
+        with contextlib.suppress(Exception):  # it is closed, or its reader is gone
             stream.flush()
 
 
 def _leave_signals_to_the_worker() -> None:
-    # Supervisors signal every process there is; only the worker knows whether this one may finish. A handler that does
-    # nothing, unlike SIG_IGN, is not inherited by what a handler starts itself.
+    # Supervisors signal every process; only the worker decides whether this one may finish. A handler that does
+    # nothing, unlike SIG_IGN, is not inherited by processes that a handler starts.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: None)
 
 
 def _die_with_the_worker(lifeline: int) -> None:
-    """End at once when the worker is gone: nobody would hear the answer, and another runs the message anew."""
+    """End at once when the worker is gone: the result would be lost, and another worker runs the message again."""
     os.set_inheritable(lifeline, False)  # noqa: FBT003
     threading.Thread(target=_watch, args=(lifeline,), name="mainspring-lifeline", daemon=True).start()
     if sys.platform == "linux":

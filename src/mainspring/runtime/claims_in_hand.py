@@ -1,4 +1,4 @@
-"""What this process holds: every claim from the moment it was taken until its verdict is written."""
+"""The claims this process holds, from claiming until the verdict is written."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class ClaimsInHand:
         self._suspects: dict[Claim, Run] = {}
         self._aside: set[Claim] = set()
         self.is_reaping: bool = False
-        """Whether a fetcher asks for a suspect just now: of two at once, each might get one that is to be alone."""
+        """Whether a fetcher is reaping: two at once might each get a suspect that must run alone."""
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def take(self, run: Run) -> bool:
-        """A delivery was claimed. False: it is in hand already, and is not to be run a second time.
+        """Add the run of a claimed delivery. Returns False if it is in hand already, and must not run a second time.
 
-        A database that has taken over from another, and never heard of the claim in hand, may give this process the
-        same delivery once more, under the same epoch: that is the claim in hand.
+        A promoted database that has no record of the claim in hand may return the same delivery again, under the same
+        epoch: that is the claim in hand.
         """
         known = self._runs.setdefault(run.delivery.claim, run)
         if known is not run:
@@ -36,20 +36,20 @@ class ClaimsInHand:
         return known is run
 
     def drop(self, claim: Claim) -> Run | None:
-        """Its verdict is written, or it is lost."""
+        """Remove a claim whose verdict is written, or that is lost."""
         self._suspects.pop(claim, None)
         self._aside.discard(claim)
         return self._runs.pop(claim, None)
 
     def let_go(self, run: Run) -> None:
-        """The run has ended without a verdict, since its claim is lost. The delivery may have been claimed again."""
+        """Remove a run that ended without a verdict, its claim being lost. Its delivery may have been claimed again."""
         if self._runs.get(run.delivery.claim) is run:
             self.drop(run.delivery.claim)
 
     def put_aside(self, claim: Claim) -> Run | None:
-        """Its verdict waits for a row that another session has locked: its claim may lapse, but we do not reap it.
+        """Mark a claim whose verdict waits for a locked row: it may lapse, but this process does not reap it.
 
-        It has ended, and is no suspect any more that others have to wait for.
+        Its run has ended, so as a suspect it no longer blocks others.
         """
         run = self._runs.get(claim)
         if run is not None:
@@ -63,30 +63,30 @@ class ClaimsInHand:
         return list(self._aside)
 
     def get(self, claim: Claim) -> Run | None:
-        """The run under a claim, if it is still in hand."""
+        """Return the run of a claim, if it is still in hand."""
         return self._runs.get(claim)
 
     @property
     def holds_suspects(self) -> bool:
-        """Whether deliveries are in hand that may be poisonous, since their last holders died."""
+        """Whether suspects are in hand: deliveries whose last holders died."""
         return bool(self._suspects)
 
     def probation(self, group: str) -> float:
-        """Seconds until a suspect of this group may be taken, for ever where only the end of another says when."""
+        """Return the seconds until a suspect of this group may be taken; infinite if another run must end first."""
         now = time.monotonic()
         return max((probation(run.delivery, group, _ran(run, now)) for run in self._suspects.values()), default=0.0)
 
     def overdue(self, now: float) -> bool:
-        """Whether some claim ran out unextended: reaping now could take our own work from ourselves."""
+        """Return whether some claim has lapsed unextended: reaping now could take over this process's own work."""
         return any(run.held_until <= now for claim, run in self._runs.items() if claim not in self._aside)
 
     def runs(self) -> list[Run]:
-        """A copy, taken in one step, so that another thread may have it."""
+        """Return a copy, made atomically, so that another thread may use it."""
         return list(self._runs.values())
 
 
 def _ran(run: Run, now: float) -> float | None:
-    """For how long it has run; what runs in a process of its own takes no other with it."""
+    """Return how long it has run; a run in a process of its own endangers no other."""
     if run.handler.program is not None:
         return now
     return None if run.started is None else now - run.started

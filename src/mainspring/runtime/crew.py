@@ -1,4 +1,4 @@
-"""The coroutines that serve one consumer: started as they are needed, woken one by one, and replaced when one ends."""
+"""The coroutines of one consumer: started on demand, woken one by one, replaced when one ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mainspring.model.wording import described
 from mainspring.runtime.rate_limited_log import RateLimitedLog
 
 _PAUSE = 0.1
-"""Seconds until one that was ended is replaced: what ends every worker at once must not keep the loop busy."""
+"""Seconds until an ended coroutine is replaced: an error that ends all of them must not keep the loop busy."""
 
 
 class Crew:
-    """Up to ``size`` workers, each running ``work`` until the crew is closed (invariant 24)."""
+    """Up to ``size`` coroutines, each running ``work`` until the crew is closed (invariant 24)."""
 
     def __init__(
         self, group: str, size: int, work: Callable[[], Coroutine[Any, Any, None]], log: RateLimitedLog
@@ -28,14 +28,14 @@ class Crew:
         self._idle: list[asyncio.Future[None]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self.closed: bool = False
-        """Whether the workers are to end."""
+        """Whether the coroutines have to end."""
 
     def wake_one(self) -> None:
-        """Let one that rests go on, or start another."""
+        """Wake an idle coroutine, or start another."""
         if self.closed:
             return
         while self._idle:
-            if not (waiter := self._idle.pop()).done():  # else its worker was cancelled there, and waits elsewhere
+            if not (waiter := self._idle.pop()).done():  # else its coroutine was cancelled there, and waits elsewhere
                 waiter.set_result(None)
                 return
         if len(self._workers) < self._size:
@@ -49,7 +49,7 @@ class Crew:
         await waiter
 
     def close(self) -> None:
-        """End the workers, whatever they are at."""
+        """Cancel all coroutines."""
         self.closed = True
         for worker in self._workers:
             worker.cancel()
@@ -69,15 +69,15 @@ class Crew:
             return
         if error is None or not is_interrupt(error):
             why = "it was cancelled" if error is None else described(error)
-            self._log.log(logging.ERROR, "%s: a worker has ended and is replaced: %s", self._group, why, trace=error)
+            self._log.log(logging.ERROR, "%s: a handler coroutine ended, replaced: %s", self._group, why, trace=error)
         self.wake_one()
 
 
 def is_spent(task: asyncio.Task[None], cancels: int) -> bool:
-    """Whether the worker in ``task`` is to end after a run that we have cancelled so often.
+    """Return whether the coroutine in ``task`` has to end after a run that the runtime cancelled this many times.
 
-    A task stays cancelled in parts, which would hit the next message. Raises CancelledError where it was not we who
-    have cancelled it, but the handler, or who ends every task of the loop.
+    A task keeps its count of cancellations, which would affect the next message. Raises CancelledError if the task was
+    cancelled by the handler, or by the end of the loop.
     """
     asked = task.cancelling()
     if asked > cancels:

@@ -1,4 +1,4 @@
-"""Waiting with an end: invariant 11 for whatever a worker waits for when it stops."""
+"""Waits with a deadline: invariant 11 for everything a stopping worker waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def until(seconds: float, wait: Coroutine[Any, Any, None]) -> bool:
-    """Wait for it, but no longer than that. False: it was not done, and was cancelled. Raises what it raises."""
+    """Wait at most this long. Returns False if it was not done, and was cancelled. Raises what it raises."""
     task = asyncio.create_task(wait)
     done, _ = await asyncio.wait([task], timeout=seconds)
     if done:
@@ -20,7 +20,7 @@ async def until(seconds: float, wait: Coroutine[Any, Any, None]) -> bool:
 
 
 async def within(seconds: float, wait: Coroutine[Any, Any, None], hurry: asyncio.Event) -> None:
-    """Wait for it, but no longer than that, and not at all once somebody is in a hurry."""
+    """Wait at most this long, or until ``hurry`` is set."""
     waiting = asyncio.create_task(wait)
     hurried = asyncio.create_task(hurry.wait())
     await asyncio.wait([waiting, hurried], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

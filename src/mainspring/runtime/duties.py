@@ -1,4 +1,4 @@
-"""What every worker does for the whole: routes what was parked, prunes what is over, recounts joins."""
+"""Periodic work that every worker does for all: reroute parked messages, prune records, recount joins."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ROUTE_BATCH = 1_000
 _RECOUNT_BATCH = 500
 _AGAIN = 0.05
 _WALK = 0.25
-"""Seconds between two stretches of a walk over topics: all of 300,000 in little more than a minute."""
+"""Seconds between two steps of a scan over topics: 300,000 topics take a little more than a minute."""
 
 
 class Rerouting(Service):
-    """Routes parked messages whose topic has subscribers now, a stretch of topics at a time."""
+    """Routes parked messages whose topic has subscribers now, some topics at a time."""
 
     def __init__(self, upkeep: Upkeep, log: RateLimitedLog, clock: Clock) -> None:
         super().__init__("rerouting", log, clock)
@@ -32,7 +32,7 @@ class Rerouting(Service):
         self._after: str | None = None
 
     async def turn(self) -> float:
-        """One stretch."""
+        """Reroute one step."""
         rerouted = await self._upkeep.reroute(_ROUTE_BATCH, self._after)
         self._after = rerouted.last
         if rerouted.routed >= _ROUTE_BATCH:
@@ -41,7 +41,7 @@ class Rerouting(Service):
 
 
 class Pruning(Service):
-    """Removes what is over, chore by chore: one that fails is tried again later, and stops no other."""
+    """Prunes expired records, chore by chore: one that fails is retried later, and stops no other."""
 
     longest_pause = _PRUNE_EVERY
 
@@ -50,11 +50,11 @@ class Pruning(Service):
         self._upkeep = upkeep
         self._retention = retention
         self._after: dict[Chore, str | None] = {}
-        # Workers started together must not prune together.
+        # Spread out workers that were started together.
         self._prune_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
 
     async def turn(self) -> float:
-        """A batch of each chore. Raises what the first one that failed has raised, when all had their turn."""
+        """Prune a batch of each chore. Raises the first error, after all chores have run."""
         now = self._clock.monotonic()
         if now < self._prune_at:
             return self._prune_at - now
@@ -65,7 +65,7 @@ class Pruning(Service):
                 break
             try:
                 pause = min(pause, await self._prune(chore))
-            except Exception as error:  # noqa: BLE001 - the others have nothing to do with it
+            except Exception as error:  # noqa: BLE001 - it does not concern the other chores
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -82,7 +82,7 @@ class Pruning(Service):
 
 
 class Recounting(Service):
-    """Holds open joins against their members."""
+    """Compares open joins with their members."""
 
     def __init__(self, upkeep: Upkeep, log: RateLimitedLog, clock: Clock) -> None:
         super().__init__("recounting", log, clock)
@@ -91,7 +91,7 @@ class Recounting(Service):
         self._recount_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
 
     async def turn(self) -> float:
-        """One batch."""
+        """Recount one batch."""
         now = self._clock.monotonic()
         if now < self._recount_at:
             return self._recount_at - now
@@ -100,8 +100,8 @@ class Recounting(Service):
         self._recount_at = now + _PRUNE_EVERY
         if recount.unnoted:
             _logger.warning(
-                "%d members of joins had ended without a note and are counted now: some worker of their groups is of a "
-                "release that knows no joins",
+                "%d members of joins had ended uncounted and are counted now: some worker of their groups runs a "
+                "release without joins; upgrade it",
                 recount.unnoted,
             )
         return _PRUNE_EVERY

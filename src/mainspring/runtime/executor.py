@@ -35,13 +35,13 @@ STOP_SHUTDOWN = "shutdown"
 
 _TURNS_BEFORE_YIELD = 50
 _UNLOCKING = timedelta(seconds=1)
-"""How long after it is handed back, which it can be when the lock is gone, a message runs again that was locked."""
+"""How long after its release a delivery runs again whose transaction met a locked row."""
 
 
 class Executor:
-    """The hands of one consumer: at most ``concurrency`` runs at a time.
+    """The executor of one consumer: at most ``concurrency`` runs at a time.
 
-    Workers pull from the queue and are woken one by one, each waking the next only when there is more to do: a
+    Coroutines pull from the queue and are woken one by one, each waking the next only if there is more to do: a
     handler that never waits is served by a single coroutine, without a task or a wake-up per message.
     """
 
@@ -76,26 +76,27 @@ class Executor:
         self.guard: BreakerGuard | None = (
             None if handler.breaker is None else BreakerGuard(handler.group, handler.breaker, freed, failures, bus)
         )
-        self._limit = None if handler.program else self._timeout  # a process begins to count when it is ready
+        self._limit = None if handler.program else self._timeout  # in a process, the time starts when it is ready
 
     @property
     def free(self) -> int:
         """How many more deliveries may be fetched for it.
 
-        A verdict on its way to the database does not occupy a hand, but what is in hand altogether never exceeds
-        twice the concurrency: that is the bound on duplicates when the process is killed (invariant 4).
+        A verdict on its way to the database occupies no slot, but the number in hand never exceeds twice the
+        concurrency:
+        that bounds the duplicates when the process is killed (invariant 4).
         """
         slots = self.slots
         begun = len(self._queue) + len(self._running)
         free = min(slots - begun, 2 * slots - begun - self._unsettled)
         if self.guard is None:
             return free
-        # One that hangs since before the pause must not keep the probe from being made.
+        # A run that hangs since before the pause must not prevent the probe.
         counted = len(self._queue) + sum(self.guard.judges(run.started) for run in self._running)
         return min(free, self.guard.slots(slots) - counted)
 
     def put(self, runs: list[Run]) -> None:
-        """Take deliveries to be run."""
+        """Queue deliveries to be run."""
         self._queue.extend(runs)
         self._quiet.clear()
         if self.guard is not None and self.guard.paused_for is not None:
@@ -104,12 +105,12 @@ class Executor:
             self._crew.wake_one()
 
     def settled(self) -> None:
-        """A verdict was answered for by the database."""
+        """Count a verdict that the database has confirmed."""
         self._unsettled -= 1
         self._freed(self.group)
 
     def release_waiting(self) -> None:
-        """Hand back what has not started: no attempt is counted (Q6)."""
+        """Release what has not started: no attempt is counted (Q6)."""
         while self._queue:
             self._settle(self._queue.popleft(), Release())
         self._settle_quiet()
@@ -119,13 +120,13 @@ class Executor:
         await self._quiet.wait()
 
     def running(self) -> list[Run]:
-        """What runs now."""
+        """Return the current runs."""
         return list(self._running)
 
     def interrupt(self, run: Run, reason: str) -> None:
-        """Ask a run to stop; an async handler is cancelled, a process killed, a thread can only be told.
+        """Ask a run to stop: a coroutine is cancelled, a process killed, a thread only signalled.
 
-        It is told once, and again only when it has had time to clean up. The end of the worker does not wait for that.
+        It is signalled once, and again only after time to clean up. The shutdown of the worker does not wait for that.
         """
         if run.stop_reason is not None and reason != STOP_SHUTDOWN:
             return
@@ -136,11 +137,11 @@ class Executor:
                 run.cancel()
 
     def overrunning(self) -> list[Overrun]:
-        """What was told to stop, and goes on."""
+        """Return the runs that were asked to stop and still go on."""
         return self._overruns.named(self.running())
 
     def close(self) -> None:
-        """End the workers, whatever they are at."""
+        """Cancel all coroutines."""
         self._crew.close()
         if self._offload is not None:
             self._offload.close()
@@ -166,16 +167,16 @@ class Executor:
                 self._crew.wake_one()
             try:
                 await self._serve(run, task, loop)
-            except BaseException as error:  # noqa: BLE001 - no run is left behind, whatever was not foreseen
+            except BaseException as error:  # noqa: BLE001 - no run is left behind, whatever the error
                 self._unforeseen([run], error)
             if is_spent(task, run.cancels):
                 return
             served += 1
             if served % _TURNS_BEFORE_YIELD == 0:
-                await asyncio.sleep(0)  # who never waits must not starve the loop
+                await asyncio.sleep(0)  # a handler that never waits must not starve the loop
 
     def _unforeseen(self, runs: Sequence[Run], error: BaseException) -> None:
-        """Serving has failed: so have the attempts that are not judged yet. Ctrl-C hands them back, and is raised."""
+        """Fail the attempts that are not judged yet, after an internal error. Ctrl-C releases them, and is raised."""
         if is_closing(error) or (self._crew.closed and issubclass(type(error), asyncio.CancelledError)):
             raise error
         interrupted = is_interrupt(error)
@@ -196,7 +197,7 @@ class Executor:
         """Record the start, run, normalise, report."""
         run.started = started = time.monotonic()
         if run.stop_reason is not None:
-            verdict = self._after_stop(run, None)  # told to stop before it began
+            verdict = self._after_stop(run, None)  # asked to stop before it started
         else:
             verdict = judgement.without_running(run.delivery, self._deaths) or await self._attempt(run, task, loop)
         self._running.discard(run)
@@ -231,7 +232,7 @@ class Executor:
             perform, around = partial(self._call, run), self.handler.around
             result = await in_own_context(perform if around is None else partial(around, run, perform))
             if run.settled is not None:
-                return run.settled.verdict  # committed with it, whatever was asked meanwhile
+                return run.settled.verdict  # committed with it, whatever was requested since
             if run.stop_reason is None:
                 return judgement.of_result(result)
             return self._after_stop(run, judgement.of_result(result))
@@ -242,10 +243,10 @@ class Executor:
         except BaseException as error:
             if is_closing(error) or is_interrupt(error):
                 raise
-            return self._broken(run, error)  # whatever a handler raises is its answer
+            return self._broken(run, error)  # anything a handler raises counts as its result
 
     def _call(self, run: Run) -> Awaitable[object]:
-        """What middleware stands around."""
+        """Call the handler; middleware wraps this."""
         if self._offload is not None:
             return self._offload.perform(run)
         return cast("Awaitable[object]", self.handler.call(run.delivery, run))
@@ -255,14 +256,14 @@ class Executor:
         if self.handler.threaded:
             self._failures.log(
                 logging.WARNING,
-                "%s: message %s runs past its timeout of %gs in a thread, which cannot be stopped; its claim is kept",
+                "%s: message %s exceeded its timeout of %gs in a thread, which cannot be stopped; its claim is kept",
                 self.group,
                 run.delivery.message_id,
                 self._timeout,
             )
 
     def _after_stop(self, run: Run, verdict: Verdict | None) -> Verdict | None:
-        """What becomes of a run that was asked to stop; ``verdict`` is what it returned, if it did."""
+        """Return the verdict on a run that was asked to stop; ``verdict`` is its own, if it returned one."""
         match run.stop_reason:
             case "timeout":
                 assert self.handler.timeout is not None, "only a timeout can have passed"
@@ -272,15 +273,15 @@ class Executor:
             case "cancelled":
                 return verdict or Cancel(judgement.CANCELLED_WHILE_RUNNING)
             case _:
-                # What breaks while the worker stops is nobody's failure: hand it back, no attempt counted.
+                # An error while the worker stops is no failure: release it, no attempt counted.
                 return verdict or Release()
 
     def _broken(self, run: Run, error: BaseException) -> Verdict | None:
-        """What becomes of a run that ended in an error, its own or that of being stopped."""
+        """Return the verdict on a run that ended in an error, its own or that of being stopped."""
         if run.settled is not None:
-            # Its transaction is committed and its verdict with it: there is nothing left to fail.
+            # Its transaction and its verdict are committed: it cannot fail any more.
             self._failures.log(
-                logging.WARNING, "%s: message %s was committed, and what came after it failed: %s",
+                logging.WARNING, "%s: message %s was committed, but an error followed the commit: %s",
                 self.group, run.delivery.message_id, text_of(error),
             )  # fmt: skip
             return run.settled.verdict
@@ -289,7 +290,7 @@ class Executor:
         if isinstance(error, judgement.RowLocked):
             self._failures.log(
                 logging.WARNING,
-                "%s: the transaction of message %s is undone, and it runs again, no attempt counted: %s",
+                "%s: the transaction of message %s was rolled back, and it runs again, no attempt counted: %s",
                 self.group, run.delivery.message_id, text_of(error),
             )  # fmt: skip
             return Release(_UNLOCKING)

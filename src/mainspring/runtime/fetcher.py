@@ -1,4 +1,4 @@
-"""Claims due deliveries for whoever has a free hand, and knows when to sleep."""
+"""Claims due deliveries for free slots, and sleeps when there are none."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mainspring.storage.contract import Mailbox
 from mainspring.timing.clock import Clock
 
 _LINGER = 0.005
-"""Seconds to gather freed hands before a trip for only a few of them."""
+"""Seconds to gather freed slots before a trip for only a few of them."""
 _PIPELINED_FROM = 64
-"""With this many hands a claim asks for half, so that the next trip overlaps with running this one."""
+"""From this many slots on, a claim takes half, so that the next trip overlaps with running this one."""
 
 
 class Fetcher(Service):
-    """Never fetches more than there are free hands for (invariant 4: duplicates are bounded by what is in hand)."""
+    """Claims for free slots only (invariant 4: the number in hand bounds duplicates)."""
 
     def __init__(
         self,
@@ -54,18 +54,18 @@ class Fetcher(Service):
         self._claimed_at = -FOREVER
         self._more: set[str] = set()
         self._bereaved: set[str] = set()
-        """The groups in which there may be more that holders died with."""
+        """The groups that may have more lapsed deliveries."""
         self._passed_over = False
-        """Whether what has to run alone was left where it is, since something else was in hand."""
+        """Whether a suspect that must run alone was left, since another was in hand."""
         self._drains = False
 
     def freed(self, group: str) -> None:
-        """A hand of this group became free: worth a look if the group may have more waiting."""
+        """Note a free slot of this group: claim again if the group may have more waiting."""
         if group in self._more:
             self.wake()
 
     def rung(self, group: str) -> None:
-        """A bell rang for this group, or for any (the empty string): look everywhere."""
+        """Handle a ring for this group, or for any (the empty string): scan everything."""
         if not group:
             self._look_everywhere()
         elif group in self._marks:
@@ -76,29 +76,29 @@ class Fetcher(Service):
         self.wake()
 
     def nudge(self) -> None:
-        """Something was published just now, so it lies above every mark: look, but only there."""
+        """Handle a publish in this process: it lies above every mark, so scan only there."""
         self._wakeup.stirred()
         self.wake()
 
     def claim_no_more(self) -> None:
-        """Leave what is there to others: what is handed back at the end must not come again."""
+        """Stop claiming for good: deliveries released at the end must not return here."""
         self._stopping = True
         self.wake()
 
     def drain(self, *, drains: bool) -> None:
-        """Claim no more until further notice, or again."""
+        """Stop claiming until further notice, or resume."""
         self._drains = drains
         if not drains:
-            self._look_everywhere()  # what came meanwhile may lie anywhere
+            self._look_everywhere()  # deliveries that arrived since may lie anywhere
         self.wake()
 
     def comes_back(self, delay: timedelta) -> None:
-        """Something of its groups returns after this time (a retry, a snooze), or may be taken then."""
+        """Note that a delivery of its groups is due after this time (a retry, a snooze), or may be taken then."""
         self._wakeup.returns(delay)
         self.wake()
 
     async def take(self, message_id: UUID, group: str) -> bool:
-        """Have this one run here, now, whoever else has hands free. False: somebody holds it."""
+        """Run this delivery here, now, even if other workers have free slots. Returns False if it is held already."""
         sent = self._clock.monotonic()
         delivery = await self._mailbox.take(message_id, group, self._owner, self._hold)
         if delivery is not None:
@@ -106,7 +106,7 @@ class Fetcher(Service):
         return delivery is not None
 
     async def turn(self) -> float:
-        """Claim once for every free hand."""
+        """Claim once for all free slots."""
         if self._drains:
             return FOREVER
         now = self._clock.monotonic()
@@ -121,7 +121,7 @@ class Fetcher(Service):
         try:
             claimed = await self._claim(wants)
         except Exception:
-            self._look_everywhere()  # what this claim would have seen is not seen yet
+            self._look_everywhere()  # the claim failed, so its range is still to be scanned
             raise
         short = self._hand_out(wants, claimed, sent)
         if claimed:
@@ -140,11 +140,11 @@ class Fetcher(Service):
         return await self._mailbox.reap(groups, self._owner, self._hold, accused=accused, aside=self._in_hand.aside)
 
     def _has_more_to_see(self) -> bool:
-        """Whether a claim that came back short has not looked at everything."""
+        """Return whether a claim that came back short has not scanned everything."""
         return False
 
     def _wants(self, now: float) -> tuple[list[ClaimRequest], float]:
-        """What to ask for; where that is nothing, how long to wait for hands."""
+        """Return the claim requests; if there are none, how long to wait for slots."""
         wants: list[ClaimRequest] = []
         pause = FOREVER
         for group, executor in self._executors.items():
@@ -163,7 +163,7 @@ class Fetcher(Service):
         return wants, pause
 
     def _hand_out(self, wants: Sequence[ClaimRequest], claimed: Sequence[Delivery], sent: float) -> bool:
-        """Give the deliveries to their executors. Whether every group came back short."""
+        """Pass the deliveries to their executors. Returns whether every group came back short."""
         until = sent + self._hold.total_seconds()
         by_group: dict[str, list[Delivery]] = {}
         for delivery in claimed:
@@ -183,9 +183,9 @@ class Fetcher(Service):
         return all_short
 
     async def _reap(self, now: float) -> float:
-        """Take over what holders died with, as far as it is known to be harmless (invariant 15).
+        """Reap lapsed deliveries, as far as probation allows (invariant 15).
 
-        Returns the seconds until it is worth asking again, where that is known.
+        Returns the seconds until the next attempt is worthwhile, if that is known.
         """
         if self._in_hand.overdue(now):
             return FOREVER
@@ -200,7 +200,7 @@ class Fetcher(Service):
             if not groups or self._stopping:
                 return min(waits.values(), default=FOREVER)
             if self._in_hand.is_reaping:
-                # Another fetcher asks: it is not waited for, its trip may be a long one.
+                # Another fetcher is reaping: do not wait for it, its trip may take long.
                 return self._reap_every
             await self._reap_from(groups)
 
@@ -210,7 +210,7 @@ class Fetcher(Service):
             sent, accused = self._clock.monotonic(), not self._in_hand.holds_suspects
             suspect = await self._reap_one(groups, accused=accused)
             if suspect is not None:
-                # Where one was found its neighbours wait too.
+                # Where one was found there may be more.
                 self._give(suspect.group, [suspect], sent + self._hold.total_seconds())
             else:
                 self._bereaved.difference_update(groups)

@@ -1,4 +1,4 @@
-"""All that fetches in one worker: one loop for the consumers without limits, one for each of the others."""
+"""The fetchers of one worker: one for all consumers without limits, one for each of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mainspring.timing.clock import Clock
 
 
 class Fetchers:
-    """Passes on what concerns a group to whoever fetches for it."""
+    """Forwards events of a group to its fetcher."""
 
     def __init__(self, plain: Fetcher, limited: Mapping[str, LimitedFetcher]) -> None:
         self._context = copy_context()
@@ -40,7 +40,7 @@ class Fetchers:
         log: RateLimitedLog,
         clock: Clock,
     ) -> Fetchers:
-        """The fetchers that these need, all of them under one owner."""
+        """Create the fetchers for these executors, all under one owner."""
         hold, poll = settings.claim_time, settings.idle_poll
         limited = {
             each.group: LimitedFetcher(
@@ -62,18 +62,18 @@ class Fetchers:
         return cls(plain, limited)
 
     def start(self) -> None:
-        """Begin turning, on the running loop."""
+        """Start the loops, on the running loop."""
         self._context = copy_context()
         for each in self._all:
             each.start()
 
     def claim_no_more(self) -> None:
-        """Leave what is there to others, from this very moment on."""
+        """Stop claiming for good, immediately."""
         for each in self._all:
             each.claim_no_more()
 
     def drain(self, *, drains: bool) -> None:
-        """Claim no more until further notice, or again."""
+        """Stop claiming until further notice, or resume."""
         for each in self._all:
             each.drain(drains=drains)
 
@@ -82,9 +82,9 @@ class Fetchers:
         await asyncio.gather(*(each.stop() for each in self._all))
 
     async def last_words(self) -> None:
-        """All that was in hand is settled: those who wait for it elsewhere may go on."""
+        """Notify other workers' limited fetchers that everything in hand is settled."""
         if self._limited:
-            await next(iter(self._limited.values())).last_words()  # everybody hears it, whatever their groups
+            await next(iter(self._limited.values())).last_words()  # one ring reaches all groups
 
     def abandon(self) -> None:
         """End at once."""
@@ -92,31 +92,32 @@ class Fetchers:
             each.abandon()
 
     def reports(self) -> dict[str, LoopReport]:
-        """How every loop is getting on."""
+        """Return a report per loop."""
         return {each.name: each.report() for each in self._all}
 
     def nudge(self) -> None:
-        """Something was published in this process."""
+        """Handle a publish in this process."""
         for each in self._all:
             each.nudge()
 
     def rung(self, group: str) -> None:
-        """A bell rang for this group, or for any (the empty string)."""
+        """Handle a ring for this group, or for any (the empty string)."""
         for each in self._all if not group else (self._of(group),):
             each.rung(group)
 
     def freed(self, group: str) -> None:
-        """A hand of this group became free, or one of its verdicts was written."""
+        """Note a free slot of this group, or a verdict that was written."""
         self._of(group).freed(group)
 
     def comes_back(self, group: str, delay: timedelta) -> None:
-        """Something of this group returns after this time; of any for the empty string."""
+        """Note that a delivery of this group, or of any for the empty string, is due after this time."""
         for each in self._all if not group else (self._of(group),):
             each.comes_back(delay)
 
     async def take(self, message_id: UUID, group: str) -> bool:
-        """Have this one run here, now. False: somebody holds it."""
-        # In the worker's own context: the hands that this wakes outlive whoever asks, and would keep theirs for ever.
+        """Run this delivery here, now. Returns False if it is held already."""
+        # In the worker's own context: coroutines that this wakes outlive the caller, and would keep its context for
+        # ever.
         taking = self._of(group).take(message_id, group)
         return await asyncio.create_task(taking, context=self._context.copy())
 

@@ -1,4 +1,4 @@
-"""What the runtime knows of a consumer, and what a consumer may know of its run."""
+"""A consumer as the runtime sees it, and the run that a handler's context exposes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
 
 LONGEST_PROGRESS = 500
-"""Characters of what a handler says of its run; what is beyond is cut."""
+"""The maximum length of a progress text; the rest is cut."""
 
 
 class Run:
-    """One attempt in progress. The keeper, the executor and the handler's context all look at it.
+    """One attempt in progress, shared by the keeper, the executor and the handler's context.
 
-    ``started`` and ``deadline`` are monotonic seconds; ``stop_reason`` is set once, by what asks it to stop, at
-    ``stopped_at``. In a
-    transactional consumer ``tx`` is the handle of its transaction, open since ``tx_since``; ``posted`` says that it has
-    published in it, and ``settled`` is the verdict that was committed with it. ``progress`` is what the handler last
-    said, ``reported`` what the keeper has stored of that; ``told`` is called where somebody else must hear of it.
-    ``arrived`` is when its claim came here, in monotonic seconds, ``ran`` says whether its handler was called, and
-    ``judged`` that its verdict is on its way. ``owner`` is what its claim is held by.
+    ``started``, ``deadline`` and ``arrived`` (when its claim came here) are monotonic seconds. ``stop_reason`` is set
+    once, at ``stopped_at``. In a transactional consumer ``tx`` is the handle of its transaction, open since
+    ``tx_since``; ``posted`` is whether it has published in it, and ``settled`` the verdict committed with it.
+    ``progress`` is the handler's last report, ``reported`` the one the keeper has stored, ``told`` a callback for each.
+    ``ran`` is whether the handler was called, ``judged`` whether its verdict is on its way, ``owner`` its claim's
+    holder.
     """
 
     __slots__ = (
@@ -84,7 +83,7 @@ class Run:
 
     @property
     def stopped(self) -> threading.Event:
-        """Set when the handler should stop; made on first use, since most handlers never look."""
+        """Set when the handler should stop; created on first use, since most handlers never check it."""
         if self._stopped is None:
             self._stopped = threading.Event()
             if self.stop_reason is not None:
@@ -93,31 +92,31 @@ class Run:
 
     @property
     def waited(self) -> float:
-        """Seconds from when it was due until it began: by the database's clock up to its claim, then by ours."""
+        """Seconds from its due time to its start: by the database's clock up to the claim, then by this host's."""
         before = (self.delivery.claimed_at - self.delivery.due_at).total_seconds()
         return before if self.arrived is None or self.started is None else before + self.started - self.arrived
 
     def lend(self, handle: object, since: float | None) -> None:
-        """It is in this transaction, open since then; None: that is closed."""
+        """Record its transaction, and since when it is open; None when it is closed."""
         self.tx, self.tx_since = handle, since
         if handle is not None:
             self.posted = False
 
     def report(self, progress: object) -> None:
-        """Say how far it is, from any thread. It waits for nothing, and whatever it is given fails no run."""
+        """Record the progress, from any thread. Never waits, and no value fails the run."""
         self.progress = storable(plain(progress)[:LONGEST_PROGRESS])[:LONGEST_PROGRESS]
         if self.told is not None:
             self.told()
 
     def ask_to_stop(self, reason: str) -> None:
-        """Tell the handler to stop; the first reason stands."""
+        """Ask the handler to stop; the first reason is kept."""
         if self.stop_reason is None:
             self.stop_reason, self.stopped_at = reason, time.monotonic()
         if self._stopped is not None:
             self._stopped.set()
 
     def cancel(self) -> None:
-        """Cancel the task that it runs in, and count that: what else cancels it is not ours."""
+        """Cancel its task, and count that, to tell it from cancellations by others."""
         self.cancels += 1
         self.task.cancel()
 
@@ -127,7 +126,7 @@ class Program:
     """What the processes of a consumer run: names from the registry, never from a stored row (invariant 9).
 
     ``entry`` is the module whose ``main(channel, lifeline)`` serves. The function is ``qualname`` in ``module``, which
-    is imported as ``source``, or run from the file ``source`` where it is a script.
+    is imported as ``source``, or run from the file ``source`` if it is a script.
     """
 
     entry: str
@@ -139,7 +138,7 @@ class Program:
 
 
 Around = Callable[[Run, Callable[[], Awaitable[object]]], Awaitable[object]]
-"""What stands around every attempt: it is given the run, and what performs it."""
+"""Wraps every attempt: gets the run, and a function that performs it."""
 
 
 Call = Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], object]
@@ -148,7 +147,7 @@ Call = Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How many messages a handler is given at once, and for how many seconds the first of them may wait for others."""
+    """How many messages a handler gets at once, and how many seconds the first may wait for others."""
 
     size: int
     linger: float
@@ -161,8 +160,8 @@ class Handler:
     ``call`` decodes and runs. For an async handler it returns an awaitable; with ``threaded`` it is called in a
     thread and returns the result itself. It raises ``Unreadable`` when the stored bytes do not fit. With a
     ``program`` it is called in a process that can be killed, and not here. For a transactional consumer it also opens
-    the transaction, settles and commits; ``bare`` is what is called within. With ``batching`` the run that it is
-    called with is a ``Batch``, and what it returns speaks of each message in it.
+    the transaction, settles and commits; ``bare`` is the call within. With ``batching`` its run is a ``Batch``, and its
+    result covers each message in it.
     """
 
     group: str
@@ -173,21 +172,21 @@ class Handler:
     timeout: timedelta | None = None
     keep: Keep = "failures"
     keep_scheduled: Keep = "all"
-    """How much history the occurrences of schedules leave."""
+    """How much history is kept of occurrences of schedules."""
     around: Around | None = None
     breaker: Breaker | None = None
     program: Program | None = None
     limits: Limits | None = None
-    """What all workers together may have in hand of it, in which order and how often."""
+    """Order, concurrency and rates across all workers."""
     bare: Call | None = None
     ended: Callable[[], Awaitable[None]] | None = None
-    """Lets go of what its calls have opened, at the end of the worker."""
+    """Closes what its calls have opened, at the end of the worker."""
     batching: Batching | None = None
 
     def settlement(self, delivery: Delivery, verdict: Verdict, took: timedelta) -> Settlement:
-        """The verdict on one of its deliveries, ready to be written."""
+        """Return the verdict on one of its deliveries, ready to be written."""
         return Settlement(delivery.claim, verdict, self.keeps(delivery), took, is_member(delivery))
 
     def keeps(self, delivery: Delivery) -> Keep:
-        """How much history this delivery leaves."""
+        """Return how much history is kept of this delivery."""
         return self.keep if delivery.schedule is None else self.keep_scheduled

@@ -1,4 +1,4 @@
-"""How a worker is seen by others: the beats it reports itself by, and what it is told in answer."""
+"""The beats by which a worker reports itself, and the operators' orders in the replies."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _logger = logging.getLogger("mainspring.worker")
 
 
 class Heartbeat:
-    """Makes the beats of one start of a worker, numbered, and remembers whether it drains.
+    """Creates the numbered beats of one start of a worker, and stores whether it drains.
 
-    Another start under the same name begins undrained; who was only silent for a while does not.
+    Another start under the same name begins undrained; a worker that only missed beats stays drained.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Heartbeat:
         fetchers: Fetchers,
     ) -> None:
         self.draining: bool = False
-        """Whether an operator wants no more claimed here."""
+        """Whether an operator has asked this worker to stop claiming."""
         self._settings = settings
         self._groups = tuple(groups)
         self._in_hand = in_hand
@@ -50,11 +50,11 @@ class Heartbeat:
 
     @property
     def declarer(self) -> Declarer:
-        """By which others know what this start of the worker has declared."""
+        """The identity under which this start of the worker declares."""
         return Declarer(seat(self._settings.app, self._settings.name), self._start_id)
 
     def beat(self) -> Beat:
-        """Take out of the meter what is new, and say how things are."""
+        """Create a beat with the current state and the new counts of the meter."""
         self._number += 1
         runs, measures = self._meter.take()
         return Beat(
@@ -74,15 +74,15 @@ class Heartbeat:
         )
 
     def obey(self, orders: Orders) -> bool:
-        """Do as operators want. True: that is something else than before, which they are to be told."""
+        """Carry out the operators' orders. Returns True if something changed, which the next beat has to report."""
         if orders.drain == self.draining:
             return False
         self.draining = orders.drain
         self._fetchers.drain(drains=orders.drain)
         if orders.drain:
             _logger.warning(
-                "draining: an operator wants no more claimed here; %d in hand are finished", len(self._in_hand)
+                "draining: an operator asked this worker to stop claiming; it finishes %d in hand", len(self._in_hand)
             )
         else:
-            _logger.info("resumed: an operator wants work claimed here again")
+            _logger.info("resumed: an operator asked this worker to claim again")
         return True

@@ -1,4 +1,4 @@
-"""A lease in this process's hands, and for how long that is certain."""
+"""A lease held by this process, and until when it is certain."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from mainspring.model.lease import Hold, Renewal
 from mainspring.timing.clock import Clock
 
 _RENEWED_AT = 0.6
-"""The part of its time after which a lease is renewed, at the latest: there is time left to try again."""
+"""The fraction of its ttl after which a lease is renewed at the latest, so that time is left to retry."""
 _JITTER = 0.1
 
-RAN_OUT = "it ran out before it was renewed"
-TAKEN = "the database says that it ran out, or that it was released by somebody"
+RAN_OUT = "it expired before it was renewed"
+TAKEN = "according to the database it expired, or was released by an operator"
 RELEASED = "it was released"
 CLOSED = "the app was closed"
 _FORKED = "it belongs to the process that this one was forked from"
 
 
 class Holding:
-    """One lease, for as long as it is certain that nobody else can have it.
+    """One lease, for as long as no other process can have acquired it.
 
-    That is counted from before the request was sent that acquired or renewed it, by a clock that goes on while the
-    process is frozen or the machine sleeps: it ends here no later than in the database. What was lost once is lost for
-    good, whatever a late reply says. Safe from any thread; in a forked child nothing is held.
+    That time is counted from before the acquiring or renewing request was sent, by a clock that advances while the
+    process is frozen or the machine sleeps: it ends here no later than in the database. A lost lease stays lost, even
+    if a late reply renews it. Safe from any thread; a forked child holds nothing.
     """
 
     def __init__(self, hold: Hold, ttl: timedelta, sent: float, clock: Clock) -> None:
         self.hold: Hold = hold
         self.renewal: Renewal = Renewal(hold, ttl)
         self.on_lost: Callable[[], None] | None = None
-        """Called once when it is lost, in whatever thread finds out; not when it is given back."""
+        """Called once when it is lost, in the thread that detects it; not when it is released."""
         self._seconds = ttl.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Holding:
 
     @property
     def over(self) -> str | None:
-        """Why it is not held any more; None while it is."""
+        """Why it is no longer held; None while it is."""
         if self._pid != os.getpid():  # the lock, too, may be held by a thread of the parent
             return _FORKED
         with self._lock:
@@ -65,25 +65,25 @@ class Holding:
         return self._over
 
     def renewed(self, sent: float) -> None:
-        """The database has renewed it, by a request that was sent then."""
+        """Record a renewal by a request that was sent at this time."""
         with self._lock:
             if self._over is None:
                 self._until = max(self._until, sent + self._seconds)
                 self.renew_at = self._next(sent)
 
     def later(self, at: float) -> None:
-        """Ask again then."""
+        """Renew at this time instead."""
         self.renew_at = at
 
     def lose(self, why: str) -> bool:
-        """It is not ours any more. False: it was not before."""
+        """Mark it as lost. Returns False if it was not held any more."""
         ours = self.end(why)
         if ours:
             self._tell()
         return ours
 
     def end(self, why: str) -> bool:
-        """It is given back. False: it was not held any more."""
+        """Mark it as released. Returns False if it was not held any more."""
         if self.over is not None:
             return False
         with self._lock:

@@ -1,4 +1,4 @@
-"""Starting another interpreter like this one, and saying how it ended."""
+"""The command line of another interpreter like this one, and the exit of a process in words."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 
 
 def interpreter() -> list[str]:
-    """This interpreter with the options it was started with: ``-O``, ``-W``, ``-X`` and the like."""
-    # Undocumented, and what the standard library itself uses wherever it starts another interpreter.
+    """Return this interpreter with the options it was started with: ``-O``, ``-W``, ``-X`` and the like."""
+    # Undocumented, but the standard library uses it wherever it starts another interpreter.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags]
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code in words, to be said of a process: negative ones are signals."""
+    """Describe an exit code; negative ones are signals."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -1,4 +1,4 @@
-"""Keeps the house: every duty is a loop in its own right, so that one that fails or takes long stops no other."""
+"""Housekeeping: every duty is a loop of its own, so that one that fails or takes long stops no other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mainspring.timing.clock import Clock
 
 
 class Janitor:
-    """Every worker has one and all do the same work; each batch is bounded and skips what another has in hand."""
+    """The duties of one worker. All workers do the same; each batch is bounded and skips what another has locked."""
 
     def __init__(
         self,
@@ -42,16 +42,16 @@ class Janitor:
         )
 
     def start(self) -> None:
-        """Begin turning, on the running loop."""
+        """Start the loops, on the running loop."""
         for each in self._loops:
             each.start()
 
     def call(self) -> None:
-        """Operators may want something else than before, which the answer to a report would tell."""
+        """Report soon: the reply may contain new orders from operators."""
         self._reporting.call()
 
     async def stop(self) -> None:
-        """End. Only what would bring the worker back after its farewell is waited for. Idempotent."""
+        """End. Waits only for the loops that would re-register the worker after its farewell. Idempotent."""
         for each in self._loops:
             each.end_soon()
         await asyncio.gather(self._reporting.stop(), self._subscribing.stop())
@@ -66,5 +66,5 @@ class Janitor:
             each.abandon()
 
     def reports(self) -> dict[str, LoopReport]:
-        """How every duty is getting on."""
+        """Return a report per duty."""
         return {each.name: each.report() for each in self._loops}

@@ -1,4 +1,4 @@
-"""From what a handler did to a verdict: one frozen value, whatever happened."""
+"""Turns the result or error of a handler into a verdict: one frozen value in every case."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mainspring.timing.duration import duration
 
 CANCELLED_WHILE_RUNNING = "cancelled while running"
 _SHOWN = 100
-"""Characters of what a handler returned by mistake."""
+"""The number of characters shown of a wrong return value."""
 _LONGEST_DELAY = timedelta(days=36_500)
-"""No database counts much further; who wants no further attempt says so by None."""
+"""Databases count little further; a policy returns None for no further attempt."""
 
 
 class TimedOut(TimeoutError):
-    """The handler ran past its timeout. ``retry_on`` and ``give_up_on`` know it as TimeoutError."""
+    """Raised when a handler exceeds its timeout. ``retry_on`` and ``give_up_on`` see it as TimeoutError."""
 
 
 class Reported(Exception):
-    """What a handler raised in another process: its failure in words, and the names of its class and all above it."""
+    """What a handler raised in another process: the failure as text, and the names of its class and base classes."""
 
     def __init__(self, failure: Failure, kinds: Collection[str]) -> None:
         super().__init__(failure.error)
@@ -38,11 +38,11 @@ class Reported(Exception):
 
 
 class RowLocked(StorageUnavailable):
-    """A handler's transaction is undone, since another has locked what it had to write: its attempt has not failed."""
+    """Raised when a handler's transaction is rolled back because a row it must write is locked: no failed attempt."""
 
 
 def without_running(delivery: Delivery, deaths: int) -> Verdict | None:
-    """What becomes of a delivery whose handler need not be called; None: call it. ``deaths`` are too many."""
+    """Return the verdict on a delivery whose handler need not be called, else None. At ``deaths`` it is buried."""
     if delivery.deaths >= deaths:
         return poisonous(delivery)
     if delivery.cancel_asked:
@@ -53,21 +53,21 @@ def without_running(delivery: Delivery, deaths: int) -> Verdict | None:
 
 
 def overdue(limit: timedelta) -> TimedOut:
-    """The error of a handler that was stopped at its time limit."""
+    """Return the error of a handler that was stopped at its timeout."""
     return TimedOut(f"it ran past its timeout of {limit.total_seconds():g} s")
 
 
 def uncalled_for(error: BaseException) -> RuntimeError:
-    """The error of a handler that lets CancelledError out although nobody has cancelled it."""
-    lone = RuntimeError("the handler raised CancelledError, but nobody had cancelled it")
+    """Return the error of a handler that lets CancelledError out although it was not cancelled."""
+    lone = RuntimeError("the handler raised CancelledError, but was not cancelled")
     lone.__cause__ = error
     return lone
 
 
 def of_result(result: object) -> Verdict:
-    """What a handler's return value means. Anything but a verdict is simply success, if there is nothing to await.
+    """Convert a handler's return value. Anything but a verdict is success, unless it is still to be awaited.
 
-    Raises TypeError for what can only be a mistake. A verdict is one of ours: a subclass could answer otherwise later.
+    Raises TypeError for obvious mistakes. Verdicts are rebuilt: a subclass could return other values later.
     """
     match result:
         case Done(output):
@@ -77,9 +77,9 @@ def of_result(result: object) -> Verdict:
         case Snooze(delay, reason):
             return Snooze(duration(delay, of="Snooze"), _storable(reason))
         case type() if result in (Done, Cancel):
-            return of_result(result())  # `return Cancel` can only mean one thing
+            return of_result(result())  # `return Cancel` is unambiguous
         case type() if result is Snooze:
-            raise TypeError("the handler returned Snooze itself: say for how long, return Snooze('5m')")
+            raise TypeError("the handler returned the class Snooze: pass a delay, return Snooze('5m')")
         case _:
             if result is not None:
                 refuse_unawaited(result, "the handler")
@@ -87,41 +87,38 @@ def of_result(result: object) -> Verdict:
 
 
 def refuse_unawaited(result: object, whose: str) -> None:
-    """Raise TypeError for what is still to be awaited or gone through: it has not run, and never counts as done.
-
-    That is invariant 25.
-    """
+    """Raise TypeError for an unawaited awaitable or generator: it has not run, so it is not done (invariant 25)."""
     if not isawaitable(result) and not isgenerator(result) and not isasyncgen(result):
         return
-    # It never will: left as it is, a coroutine would warn of that, and a task go on beside the next attempt.
+    # It never will: an open coroutine would warn, and a task would run beside the next attempt.
     end = getattr(result, "close" if iscoroutine(result) else "cancel", None)
     if callable(end):
         end()
     raise TypeError(
-        f"{whose} returned {repr_of(result, _SHOWN)}, which was not awaited, so that it did not run: write `return "
-        "await …` in an `async def`; above an `async def`, a decorator needs functools.wraps"
+        f"{whose} returned {repr_of(result, _SHOWN)}, which was not awaited, so it did not run: write `return await "
+        "…` in an `async def`; above an `async def`, a decorator needs functools.wraps"
     )
 
 
 def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> Verdict:
-    """Whether a failure is tried again, and when. ``elapsed`` is how long this run took.
+    """Decide whether and when a failure is retried. ``elapsed`` is how long this run took.
 
-    What cannot be read is tried again like anything else: a newer worker may be able to (invariant 10).
+    An unreadable message is retried like any other: a newer worker may be able to read it (invariant 10).
     """
     failure = error.failure if isinstance(error, Reported) else failure_of(error)
     try:
         delay = _delay(error, delivery, policy, elapsed)
-    except BaseException as broken:  # a policy's function is the user's, and so is whatever it raises
+    except BaseException as broken:  # a policy's function is the user's and may raise anything
         if is_interrupt(broken):
             raise
-        said = f"{failure.error}; its retry policy {policy.name!r} failed too, so it is not tried again: "
+        said = f"{failure.error}; its retry policy {policy.name!r} failed too, so it is not retried: "
         told = shortened(said + described(broken), LONGEST)
         return Bury(Failure(failure.kind, told, failure.traceback))
     return Bury(failure) if delay is None else Retry(delay, failure)
 
 
 def _delay(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> timedelta | None:
-    """How long to wait before the next attempt; None: there is none."""
+    """Return how long to wait before the next attempt; None if there is none."""
     forgiven = _forgives(policy, error.kinds) if isinstance(error, Reported) else policy.forgives(error)
     if not forgiven:
         return None
@@ -137,22 +134,22 @@ def _delay(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapse
 
 
 def _start(delivery: Delivery) -> datetime:
-    """When it could first run. An occurrence may be late: by an outage, by its jitter, behind an earlier run."""
+    """Return when it could first run. An occurrence may be late: by an outage, its jitter, or an earlier run."""
     if delivery.schedule is None:
         return delivery.scheduled_for
     start = max(delivery.scheduled_for, delivery.published_at, _told(delivery, START_HEADER) or delivery.scheduled_for)
-    # Later attempts are due when they are to be tried again, and nothing says any more how long the first had waited.
+    # Later attempts are due at their retry time, and how long the first had waited is not stored.
     return max(start, delivery.due_at) if delivery.attempt == 1 else start
 
 
 def _window(delivery: Delivery, start: datetime) -> timedelta | None:
-    """How long after its start the next occurrence of its schedule comes; None where it has come, or never will."""
+    """Return how long after its start the next occurrence is due; None if that has passed, or there is none."""
     following = _told(delivery, NEXT_HEADER)
     return None if following is None or following <= start else following - start
 
 
 def _told(delivery: Delivery, header: str) -> datetime | None:
-    """An instant that travels with an occurrence; None for what is none."""
+    """Return an instant from the headers of an occurrence; None if missing or malformed."""
     if delivery.schedule is None:
         return None
     try:
@@ -163,32 +160,32 @@ def _told(delivery: Delivery, header: str) -> datetime | None:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An error in words that are safe to store."""
+    """Convert an error into a failure that is safe to store."""
     return Failure(_kind(error), described(error), _trace(error))
 
 
 def said(error: str) -> Failure:
-    """A failure that is only told, cut to what is kept."""
+    """Convert a text into a failure, cut to the stored length."""
     return Failure("error", shortened(error, LONGEST))
 
 
 def kind_name(kind: type[BaseException]) -> str:
-    """A type of exception as it is named between processes: its module and qualified name."""
+    """Return the name of an exception type as it is sent between processes: module and qualified name."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def poisonous(delivery: Delivery) -> Verdict:
-    """Bury what has killed its processes, without decoding it."""
+    """Bury a delivery that has killed its processes, without decoding it."""
     return Bury(
         Failure(
             "poison",
-            f"{delivery.deaths} worker processes died while holding it; its payload was not read again",
+            f"{delivery.deaths} worker processes died while holding it; its payload was not decoded again",
         )
     )
 
 
 def _forgives(policy: RetryPolicy, kinds: Collection[str]) -> bool:
-    """As ``policy.forgives``, for an error of which only the names of its class and of all above it came here."""
+    """Do the same as ``policy.forgives``, for an error known only by the names of its class and base classes."""
     if any(kind_name(each) in kinds for each in policy.give_up_on):
         return False
     return not policy.retry_on or any(kind_name(each) in kinds for each in policy.retry_on)
@@ -206,7 +203,7 @@ def _kind(error: BaseException) -> FailureKind:
 
 def _trace(error: BaseException) -> str | None:
     if isinstance(error, TimedOut | Unreadable | ProcessDied):
-        return None  # it says all: the traceback would show only our own code
+        return None  # the message is enough: the traceback would show only the runtime's code
     return formatted(error, LONGEST_STACK)
 
 

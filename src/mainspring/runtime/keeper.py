@@ -1,4 +1,4 @@
-"""Keeps claims alive from a thread of its own."""
+"""Extends claims from a thread of its own."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from mainspring.timing.clock import Clock
 
 _BATCH = 1_000
 _LAG_REPORTED = 2.0
-"""Seconds the worker's loop may be blocked before it is said, with the line that blocks it."""
+"""Seconds the worker's loop may be blocked before that is logged, with the line that blocks it."""
 _FRAMES_SHOWN = 3
 _HELD_REPORTED = 5.0
-"""Seconds a handler may hold its transaction before it is said."""
+"""Seconds a handler may hold its transaction open before that is logged."""
 _PATIENCE = 1.0
-"""Seconds to wait for the thread to end. It is a daemon: a database that does not answer cannot keep the process."""
+"""Seconds to wait for the thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
 
 
 class Keeper(Service):
-    """Extends every claim in hand, whatever the handlers do to the worker's event loop (invariant 8).
+    """Extends every claim in hand, even while a handler blocks the worker's event loop (invariant 8).
 
-    It has its own thread, loop and connections, because driver objects never cross loops. It learns here that a
-    claim was lost or that somebody asked for a cancel, and says so on the worker's loop. What handlers say of their
-    runs is stored from here too.
+    It has its own thread, loop and connections, because driver objects never cross loops. It detects lost claims and
+    requested cancels, and reports them on the worker's loop. It also stores the progress of runs.
     """
 
     longest_pause: float = 1.0
@@ -57,7 +56,7 @@ class Keeper(Service):
         self._shared = storage
         self._storage = storage.sibling()
         self._open: asyncio.AbstractEventLoop | None = None
-        """The loop on which it is."""
+        """The loop on which it is open."""
         self._in_hand = in_hand
         self._owner = owner
         self._hold = hold
@@ -78,21 +77,21 @@ class Keeper(Service):
         self._reporting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on behalf of the running loop."""
+        """Start the thread, for a worker on the running loop."""
         self._worker_loop = asyncio.get_running_loop()
         self._worker_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._main, name="mainspring-keeper", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """End the present sleep. Safe from any thread."""
+        """End the current sleep. Safe from any thread."""
         loop = self._loop_here
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 loop.call_soon_threadsafe(super().wake)
 
     def poke(self) -> None:
-        """Look at every claim soon, not only at those that need extending: somebody may have asked to cancel.
+        """Check every claim soon, not only those that need extending: a cancel may have been requested.
 
         At most once a tick, since a busy file rings often.
         """
@@ -102,14 +101,14 @@ class Keeper(Service):
             self.wake()
 
     async def stop(self) -> None:
-        """End the thread. Returns within a second even if the database does not answer."""
+        """End the thread. Returns within a second even if the database does not respond."""
         self._stopping = True
         self.wake()
         if self._thread is not None:
             await asyncio.wait([asyncio.create_task(self._ended.wait())], timeout=_PATIENCE)
 
     async def turn(self) -> float:
-        """Extend what needs it."""
+        """Extend the claims that need it."""
         if self._open is not (loop := asyncio.get_running_loop()):
             if self._open is not None:
                 self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
@@ -119,11 +118,11 @@ class Keeper(Service):
         now = self._clock.monotonic()
         runs = in_hand = self._in_hand.runs()
         if not everything:
-            # A claim is extended when a third of it is gone, so two more tries fit before it lapses.
+            # A claim is extended when a third of its time is gone, so two more attempts fit before it lapses.
             runs = [run for run in runs if run.held_until - now < self._seconds * 2 / 3]
         extending = asyncio.ensure_future(self._extend_all(runs))
         try:
-            # Meanwhile too: on SQLite a handler that is to be named may be what extending waits for.
+            # Check while extending, too: on SQLite it may wait for the very handler that is to be logged.
             while not extending.done():
                 self._watch_lag()
                 self._watch_transactions()
@@ -165,9 +164,9 @@ class Keeper(Service):
             self._tell(self._on_asked, claim)
 
     def _report(self, runs: Sequence[Run]) -> None:
-        """Have stored what handlers have said since; where none has, nothing is asked of the database.
+        """Store progress that has changed; if none has, no statement is sent.
 
-        It is not waited for: on SQLite a handler's own transaction may keep it waiting, and no claim is to be late.
+        Not awaited: on SQLite a handler's own transaction may delay it, and claims must be extended in time.
         """
         if self._reporting is not None:
             if not self._reporting.done():
@@ -185,19 +184,19 @@ class Keeper(Service):
                 told = [Progress(run.delivery.claim, said) for run, said in batch]
                 await self._storage.upkeep.report(told, self._owner)
             except StorageUnavailable:
-                return  # those who cannot do without it complain; it is tried again at the next turn
+                return  # other services log the outage; retried at the next turn
             for run, said in batch:
                 run.reported = said
 
     def _tell(self, what: Callable[..., None], *args: object) -> None:
         loop = self._worker_loop
         if loop is not None:
-            # A loop that closes at this very moment has nobody left to be told.
+            # If the loop closes just now, there is nothing left to notify.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(what, *args)
 
     def _watch_lag(self) -> None:
-        """Say when a handler blocks the worker's loop, and where it stands."""
+        """Log a handler that blocks the worker's loop, with its stack."""
         now = self._clock.monotonic()
         if self._ping_sent is None:
             self._ping_sent = now
@@ -212,13 +211,13 @@ class Keeper(Service):
         where = " > ".join(f"{Path(each.filename).name}:{each.lineno} {each.name}: {each.line}" for each in places)
         self._log.log(
             logging.WARNING,
-            "the event loop has been blocked for %.1f s; claims are kept, but nothing else runs. It stands at %s",
+            "the event loop has been blocked for %.1f s; claims are kept, but nothing else runs. Blocked at %s",
             lag,
             where,
         )
 
     def _watch_transactions(self) -> None:
-        """Say whose transaction is held long: what it has locked waits for it, so does the database's cleaning."""
+        """Log a transaction that is held long: other sessions and the database's vacuum wait for it."""
         now, long = self._clock.monotonic(), set[object]()
         for run in self._in_hand.runs():
             since = run.tx_since

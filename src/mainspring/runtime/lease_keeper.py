@@ -18,31 +18,31 @@ from mainspring.timing.clock import Clock
 
 _BATCH = 1_000
 _TICK = 1.0
-"""Seconds between two looks at the clock: a machine that has slept does not know it by its timers."""
+"""Seconds between two checks of the clock: timers do not notice that the machine has slept."""
 _BRIEF = 0.001
 _AGAIN = 0.1
-"""Seconds until a lease that was locked is asked for again."""
+"""Seconds until the next attempt on a lease whose row was locked."""
 
 
 @dataclass(slots=True, eq=False)
 class Return:
-    """A lease that is to be given back by whoever has time for it, at the latest when it runs out by itself."""
+    """A lease to be released in the background, at the latest until it expires."""
 
     name: str
     holder: str
     until: float
     epoch: int | None = None
-    """None where the reply to an acquire was lost: whether it was granted is found out by looking for its holder."""
+    """None if the reply to an acquire was lost: the holder is then looked up."""
     look_at: float = 0.0
-    """When to look again, by the clock. A database may grant what was asked for after who asked has gone."""
+    """When to check again, by the clock. A database may grant a request after its caller has gone."""
     pause: float = _AGAIN
 
 
 class LeaseKeeper(ThreadService):
-    """Renews what is held, in one trip however many there are, whatever is done to the loops of their holders.
+    """Renews all held leases, in one trip, even while their holders' loops are blocked.
 
-    It has its own thread, loop and connections, because driver objects never cross loops (invariant 8). It says to
-    whoever holds a lease when that is lost: the database has said so, or has not answered in time.
+    It has its own thread, loop and connections, because driver objects never cross loops (invariant 8). It notifies
+    the holder of a lease that is lost: the database has reported so, or has not replied in time.
     """
 
     longest_pause: float = 1.0
@@ -52,42 +52,42 @@ class LeaseKeeper(ThreadService):
         self._shared = storage
         self._storage = storage.sibling()
         self._open: asyncio.AbstractEventLoop | None = None
-        """The loop on which it is."""
+        """The loop on which it is open."""
         self._held: dict[Hold, Holding] = {}
         self._returns: list[Return] = []
 
     @property
     def held(self) -> int:
-        """How many it renews."""
+        """How many leases it renews."""
         return len(self._held)
 
     def keep(self, holding: Holding) -> None:
-        """Renew it from now on. Safe from any thread."""
+        """Renew this lease from now on. Safe from any thread."""
         self._held[holding.hold] = holding
         self.start()
         self.wake()
 
     def drop(self, holding: Holding) -> None:
-        """Renew it no more. Safe from any thread."""
+        """Stop renewing this lease. Safe from any thread."""
         self._held.pop(holding.hold, None)
 
     def give_back(self, what: Return) -> None:
-        """Have it released; tried again until it has run out. Safe from any thread."""
+        """Release this lease, retrying until it has expired. Safe from any thread."""
         self._returns.append(what)
         self.start()
         self.wake()
 
     async def stop(self) -> None:
-        """Give back what is held, and end."""
+        """Release all held leases, and end."""
         for holding in list(self._held.values()):
-            # Lost, not given back: a block that goes on must hear of it, before anybody else has it.
+            # Lost, not released: a block that still runs must be notified before another process can acquire it.
             if holding.lose(CLOSED):
                 self._returns.append(Return(holding.hold.name, holding.hold.holder, holding.until, holding.hold.epoch))
         self._held.clear()
         await super().stop()
 
     async def turn(self) -> float:
-        """Renew what needs it. Returns how long nothing will."""
+        """Renew the leases that need it. Returns the seconds until the next one does."""
         now = self._clock.elapsed()
         held = [each for each in list(self._held.values()) if not self._is_over(each)]
         due = sorted((each for each in held if each.renew_at <= now), key=lambda each: each.until)
@@ -99,13 +99,13 @@ class LeaseKeeper(ThreadService):
         for each in returns:
             if await self._returned(each):
                 self._returns.remove(each)
-        # Asked once more: who was told meanwhile that something is lost may have let go of it, and others have come.
+        # Read again: callbacks about lost leases may have dropped some, and others were added.
         next_at = min((min(each.renew_at, each.until) for each in list(self._held.values())), default=FOREVER)
         next_at = min(next_at, min((each.look_at for each in list(self._returns)), default=FOREVER))
         return FOREVER if next_at == FOREVER else min(max(next_at - self._clock.elapsed(), _BRIEF), _TICK)
 
     async def finish(self) -> None:
-        """Give back what is left, once."""
+        """Release what is left, once."""
         with contextlib.suppress(MainspringError):
             if self._returns:
                 await self._opened()
@@ -134,7 +134,7 @@ class LeaseKeeper(ThreadService):
                 each.renewed(sent)
 
     async def _returned(self, what: Return) -> bool:
-        """Whether there is nothing left to give back."""
+        """Return whether nothing is left to release."""
         now = self._clock.elapsed()
         if now >= what.until:
             return True
@@ -142,7 +142,7 @@ class LeaseKeeper(ThreadService):
         if epoch is None:
             found = await self._storage.leases.find(what.name)
             if found is None or found.holder != what.holder or found.state != "held":
-                # Not yet, perhaps: its request may still be on its way, or in a transaction that nobody sees.
+                # Maybe not yet: the request may still be on its way, or in an open transaction.
                 what.look_at = now + what.pause
                 what.pause *= 2
                 return False
@@ -151,7 +151,7 @@ class LeaseKeeper(ThreadService):
         return True
 
     def _is_over(self, holding: Holding) -> bool:
-        over = holding.over is not None  # which tells its holder, once
+        over = holding.over is not None  # which notifies its holder, once
         if over:
             self.drop(holding)
         return over

@@ -1,4 +1,4 @@
-"""Claims for a consumer with limits: its own loop, so that those without any are fetched for as ever."""
+"""Claims for a consumer with limits: in a loop of its own, so that it does not delay the others."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from mainspring.timing.clock import Clock
 _logger = logging.getLogger("mainspring.worker")
 _EVER = timedelta(days=36_500)
 _ROUSE_AFTER = 0.05
-"""Seconds from the end of a run until others are told, who may have waited for it: however many end meanwhile."""
+"""Seconds from the end of a run until waiting workers are notified, once for all that end in that time."""
 
 
 class LimitedFetcher(Fetcher):
-    """Fetches for one consumer, as far as its limits allow; the database counts for all workers together."""
+    """Claims for one consumer within its limits, which the database counts across all workers."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class LimitedFetcher(Fetcher):
         self._rousing: set[asyncio.Task[None]] = set()
 
     def nudge(self) -> None:
-        """Something was published in this process: no reason to look while the whole group is at its limit."""
+        """Handle a publish in this process: no reason to claim while the whole group is at its limit."""
         if not self._is_at_limit:
             super().nudge()
 
     def freed(self, group: str) -> None:
-        """A run has ended, so that something may go now that had to wait: here, or at another worker's."""
+        """Note the end of a run: a delivery that had to wait may run now, here or at another worker."""
         self._has_ended = True
         if self._left:
             self.wake()
@@ -83,7 +83,7 @@ class LimitedFetcher(Fetcher):
             rousing.add_done_callback(self._rousing.discard)
 
     async def stop(self) -> None:
-        """Finish the present turn and end."""
+        """Finish the current turn and end."""
         await super().stop()
         if self._rousing:
             for rousing in self._rousing:
@@ -91,12 +91,12 @@ class LimitedFetcher(Fetcher):
             await asyncio.wait(self._rousing)
 
     async def last_words(self) -> None:
-        """What ran here has ended or was handed back, and others may go on with what had to wait for it."""
+        """Notify other workers that the runs here have ended or were released."""
         try:
             await self._doorbell.rouse()
         except MainspringError as error:
-            # Only a hint: without it the others look by themselves within seconds.
-            _logger.debug("others were not told that a run has ended: %s", error)
+            # Only a hint: without it the others poll within seconds.
+            _logger.debug("failed to notify other workers that a run has ended: %s", error)
 
     def abandon(self) -> None:
         """End at once."""
@@ -107,7 +107,7 @@ class LimitedFetcher(Fetcher):
     async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         (want,) = wants
         if self._left and self._limits.is_by_key:
-            # What had to wait stands before the mark, which follows those that had not.
+            # Deliveries that had to wait lie before the mark, which follows those that had not.
             want = want._replace(scans=tuple(each._replace(since=None) for each in want.scans))
         began = self._after
         asked = self._clock.monotonic()
@@ -121,17 +121,17 @@ class LimitedFetcher(Fetcher):
         self._is_at_limit = ration.full
         self._is_full = len(ration.deliveries) >= want.limit
         if ration.left and self._has_ended:
-            self.wake()  # while we asked: it may be what those had to wait for
+            self.wake()  # it arrived during the claim: the deliveries left may have waited for it
         self._after = ration.after
         self._found |= bool(ration.deliveries)
-        # The keys are gone through to their end; and once more from the beginning if that brought something.
+        # Keys are scanned to their end, and again from the beginning if that claimed something.
         self._more_to_see = ration.after is not None or (began is not None and self._found)
         if ration.after is None:
             self._found = False
         return ration.deliveries
 
     async def _has_nothing(self, group: str, asked: float) -> bool:
-        """Whether nothing is due: asked without a turn, for which others would wait, and which is written."""
+        """Return whether nothing is due: checked without a turn, which is a write that others wait for."""
         upcoming = await self._mailbox.upcoming([group], _EVER)
         if upcoming is not None and upcoming <= timedelta():
             return False
@@ -150,15 +150,15 @@ class LimitedFetcher(Fetcher):
 
     async def _rouse(self) -> None:
         await asyncio.sleep(_ROUSE_AFTER)
-        # From here on the end of a run is one that this look may have missed.
+        # A run that ends from here on may be missed by this claim.
         self._is_gathering = False
-        # Who had hands free and has looked since has taken whatever may go.
+        # A worker that had free slots and has claimed since has taken everything that may run.
         if self._has_ended or self._is_full:
             await self.last_words()
 
 
 class _Foresight:
-    """When there is more without anybody doing anything, as the last claim has answered."""
+    """When more may be claimed without a ring, according to the last claim."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,9 +1,9 @@
-"""Low-water marks: where in each level a claim may start, so that it does not wade through what is long gone.
+"""Low-water marks: where in each level a claim may start, so that it skips dead index entries.
 
 A database that keeps dead index entries (a snapshot held for minutes is enough) makes every claim from the
-beginning slower and slower. So claims start a little before the last one claimed, and a full scan is made on a
-bell, after a claim that came back short, and every ten seconds: what was committed late, or under a clock that
-has gone back, is found by it, and the mark follows it down.
+beginning slower and slower. So claims start a little before the last one claimed. A full scan follows a ring, a
+claim that came back short, and every ten seconds: it finds what was committed late, or under a clock that was set
+back, and the mark moves back to it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Marks:
         self._claims = 0
 
     def rung(self) -> None:
-        """A bell rang: look everywhere next time."""
+        """Scan everything next time, after a ring."""
         self._rung = True
 
     def scans(self, now: float) -> tuple[Scan, ...]:
-        """The levels to look at. One claim in eight begins with the lowest, so that none starves."""
+        """Return the levels to scan. One claim in eight starts with the lowest, so that none starves."""
         full = self._rung or now - self._full_at >= (FULL_AFTER_SHORT if self._short else FULL_EVERY)
         if full:
             self._full_at, self._rung = now, False
@@ -46,7 +46,7 @@ class Marks:
         return tuple(Scan(level, None if full else self._since[level]) for level in levels)
 
     def learn(self, claimed: Iterable[Delivery], *, short: bool) -> None:
-        """Take note of what a claim brought; the mark goes up or down to it alike."""
+        """Update the marks from a claim's result, forwards or backwards."""
         self._short = short
         last: dict[int, datetime] = {}
         for delivery in claimed:

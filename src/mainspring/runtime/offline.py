@@ -1,4 +1,4 @@
-"""Schedules that keep firing while the database is away: from what this process knows, and reported when it is back."""
+"""Schedules that keep firing during an outage of the database, from memory, and are reported afterwards."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.scheduler")
 _PATIENCE = timedelta(seconds=10)
-"""An outage that is over sooner is left to the misfire policy: nothing runs twice because of it."""
+"""A shorter outage is left to the misfire policy: nothing runs twice because of it."""
 _STOPPED = "its worker stopped"
 _UNREPORTED = 10_000
-"""How many runs are remembered for the report."""
+"""The maximum number of runs kept for the report."""
 
 
 class Offline:
     """Runs the schedules marked ``offline=True`` by this host's clock, once per node, without retries.
 
-    It hears of an outage by ``lost`` and fires when that has lasted. ``report`` writes what was run, and lets the
-    rows go on after it, so that nothing of it is made up for.
+    ``lost`` notes an outage; it fires once that has lasted. ``report`` stores the runs, and advances the rows past
+    them, so that none is made up for.
     """
 
     def __init__(
@@ -70,35 +70,35 @@ class Offline:
         self._ending = False
 
     def __bool__(self) -> bool:
-        """Whether any schedule is meant to."""
+        """Return whether any schedule is marked so."""
         return bool(self._declared)
 
     @property
     def executors(self) -> Sequence[Executor]:
-        """Where it runs them, apart from what is claimed."""
+        """Its executors, separate from those of claimed deliveries."""
         return tuple(self._executors.values())
 
     @property
     def is_away(self) -> bool:
-        """Whether the database has been away for so long that schedules are run without it."""
+        """Whether the outage has lasted long enough to run schedules without the database."""
         return self._since is not None and self._clock.now() - self._since >= _PATIENCE
 
     @property
     def has_news(self) -> bool:
-        """Whether something was run that the database does not know."""
+        """Whether there are runs that are not stored yet."""
         return bool(self._fired or self._runs)
 
     def lost(self) -> None:
-        """The database did not answer."""
+        """Note that the database did not respond."""
         if self._since is None and self._executors:
             self._since = self._clock.now()
 
     def back(self) -> None:
-        """The database has answered."""
+        """Note that the database has responded."""
         self._since = None
 
     def fire(self) -> float:
-        """Run what is due by this host's clock. Returns the seconds until more will be."""
+        """Run what is due by this host's clock. Returns the seconds until the next is due."""
         now = self._clock.now()
         if self._ending or self._since is None or now - self._since < _PATIENCE:
             return FOREVER
@@ -106,11 +106,11 @@ class Offline:
         return min((wait for wait in waits if wait is not None), default=FOREVER)
 
     async def report(self, storage: Storage) -> None:
-        """Write down what was run, and let the rows go on from there."""
+        """Store the runs, and advance the rows past them."""
         runs, fired, counts = self._runs[:], dict(self._fired), dict(self._counts)
         if fired:
             await storage.timetable.rewrite(sorted(fired), self._passed(fired, counts))
-            # Not before, and not again: this is what keeps it from being made up for.
+            # Only after the advance, which prevents the runs from being made up for.
             self._fired = {name: at for name, at in self._fired.items() if fired.get(name) != at}
             counted = {name: count - counts.get(name, 0) for name, count in self._counts.items()}
             self._counts = {name: count for name, count in counted.items() if count}
@@ -119,28 +119,28 @@ class Offline:
         _logger.warning("%d runs were made while the database was away", len(runs))
 
     def end(self) -> None:
-        """Fire nothing more: the worker stops. What runs is brought to its end with everything else."""
+        """Fire nothing more: the worker stops. Current runs end with all others."""
         self._ending = True
 
     def close(self) -> None:
-        """Say what nobody will ever know of."""
+        """Log how many runs stay unreported."""
         if self._runs:
-            _logger.warning("%d runs made while the database was away are not reported", len(self._runs))
+            _logger.warning("%d runs made while the database was away are lost to the history", len(self._runs))
 
     # --- as the executors' settler ---------------------------------------------------------------------------
 
     def put(self, origin: Origin, settlement: Settlement) -> None:
-        """A run has ended."""
+        """Record a run that has ended."""
         run = self._in_hand.drop(settlement.claim)
         if self._ending and isinstance(settlement.verdict, Release):
-            settlement = settlement._replace(verdict=Cancel(_STOPPED))  # there is nobody to hand it back to
+            settlement = settlement._replace(verdict=Cancel(_STOPPED))  # it cannot be released
         is_kept = settlement.keep == "all" or isinstance(settlement.verdict, Retry | Bury | Cancel)
         if run is not None and is_kept and len(self._runs) < _UNREPORTED:
             self._runs.append(self._view(run.delivery, settlement))
         origin.settled()
 
     def written(self, origin: Origin, settlement: Settlement) -> None:
-        """Never called: where there is no database there is no transaction, and such consumers are refused."""
+        """Never called: such consumers are rejected, since without a database there is no transaction."""
         raise AssertionError(f"{origin.group} has settled {settlement.claim} in a database that is away")
 
     # --- the house -------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Offline:
     def _executor(self, handler: Handler, threads: Threads, failures: RateLimitedLog, bus: Bus) -> Executor:
         if handler.batching is None:
             return Executor(handler, self, self._in_hand, threads, _nobody, 1, failures, bus)
-        # An occurrence comes alone, and waits for no other.
+        # An occurrence is a batch of one, and waits for no other.
         alone = replace(handler, batching=Batching(1, 0.0))
         return BatchExecutor(alone, self, self._in_hand, threads, _nobody, 1, failures, bus)
 
@@ -236,9 +236,9 @@ class Offline:
 
 
 def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None, str | None]:
-    """A verdict as a run's status, its failure, its output and why it was cancelled.
+    """Convert a verdict into a run's status, failure, output and reason of cancellation.
 
-    Nothing is tried again without the database.
+    Without the database nothing is retried.
     """
     match verdict:
         case Done(output):
@@ -254,4 +254,4 @@ def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None, str 
 
 
 def _nobody(_group: str) -> None:
-    """Nobody fetches for it."""
+    """Do nothing: no fetcher waits for a free slot."""

@@ -1,4 +1,4 @@
-"""Runs off the worker's loop: in a thread, which can only be told to stop, or in a process, which can be killed."""
+"""Runs off the worker's loop: in a thread, which can only be signalled, or in a process, which can be killed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Offload(Protocol):
     """Where a consumer's plain function runs."""
 
     async def perform(self, run: Run) -> object:
-        """Run it and return what the handler did; raises what it raised."""
+        """Run it and return the handler's result; raises what it raised."""
         ...
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for runs."""
         ...
 
     async def ended(self) -> None:
@@ -30,7 +30,7 @@ class Offload(Protocol):
 
 
 def offload(handler: Handler, threads: Threads, overrun: Overrun) -> Offload | None:
-    """Where this handler runs; None: on the loop."""
+    """Return where this handler runs; None for the loop."""
     if handler.program is not None:
         limit = None if handler.timeout is None else handler.timeout.total_seconds()
         return InProcess(handler.program, limit, overrun)
@@ -38,7 +38,7 @@ def offload(handler: Handler, threads: Threads, overrun: Overrun) -> Offload | N
 
 
 class InThread:
-    """A thread cannot be killed: it was told, and its claim is kept until it returns."""
+    """Runs in a thread, which cannot be killed: it is signalled, and its claim is kept until it returns."""
 
     def __init__(self, handler: Handler, threads: Threads) -> None:
         self._handler = handler
@@ -57,15 +57,15 @@ class InThread:
         return answer.result()
 
     def close(self) -> None:
-        """Leave the threads alone with what they are at."""
+        """Stop waiting for the threads."""
         self._closing = True
 
     async def ended(self) -> None:
-        """Nothing: the threads are everybody's."""
+        """Do nothing: the threads are shared."""
 
 
 class InProcess:
-    """A process can be killed: whoever cancels the run ends the process."""
+    """Runs in a process, which is killed when the run is cancelled."""
 
     def __init__(self, program: Program, limit: float | None, overrun: Overrun) -> None:
         self._processes = Processes(program)
@@ -77,9 +77,9 @@ class InProcess:
         loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
 
         def begin() -> float | None:
-            # Only now: to start a process and to import a library is not the handler's time.
+            # Not earlier: starting a process and importing libraries is not the handler's time.
             if self._limit is not None:
-                for timer in timers:  # of a process that had died in its sleep
+                for timer in timers:  # of a process that died while idle
                     timer.cancel()
                 timers.append(loop.call_later(self._limit, self._overrun, run))
             return self._limit
@@ -91,8 +91,8 @@ class InProcess:
                 timer.cancel()
 
     def close(self) -> None:
-        """Nothing: every wait for a process can be cancelled."""
+        """Do nothing: every wait for a process can be cancelled."""
 
     async def ended(self) -> None:
-        """End the idle processes by asking, the others by force."""
+        """Ask idle processes to end, and kill the others."""
         await self._processes.close()

@@ -1,4 +1,4 @@
-"""From a verdict to the event that says so once it is written, and from a failure to the log."""
+"""Events for written verdicts, and log lines for failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mainspring.timing.duration import spell
 
 
 def report_outcome(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
-    """Tell whoever wants to know what became of the delivery. Nothing is made for nobody."""
+    """Emit the event of a written verdict, if it has subscribers."""
     verdict = settlement.verdict
     facts = (delivery.group, delivery.topic, delivery.message_id, delivery.key, delivery.attempt, settlement.took)
     match verdict:
@@ -31,12 +31,12 @@ def report_outcome(bus: Bus, delivery: Delivery, settlement: Settlement) -> None
 
 
 def report_failure(log: RateLimitedLog, delivery: Delivery, verdict: Verdict) -> None:
-    """Log a failure, and what becomes of its delivery."""
+    """Log a failure, and what happens to its delivery next."""
     match verdict:
         case Retry(delay, failure):
-            level, fate = logging.INFO, f"tried again in {spell(delay)}"
+            level, fate = logging.INFO, f"retried in {spell(delay)}"
         case Bury(failure):
-            level, fate = logging.WARNING, "buried with the dead letters"
+            level, fate = logging.WARNING, "buried as a dead letter"
         case _:
             return
     log.log(
@@ -52,7 +52,7 @@ def report_failure(log: RateLimitedLog, delivery: Delivery, verdict: Verdict) ->
 
 
 def facts(delivery: Delivery) -> dict[str, object]:
-    """What a log line about a delivery says beside its text."""
+    """Return the structured fields of a log line about a delivery."""
     return {
         "group": delivery.group,
         "topic": delivery.topic,

@@ -1,4 +1,4 @@
-"""Runs that go on although they were told to stop: told again, and named."""
+"""Runs that continue after being asked to stop: asked again, and reported."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.timing.duration import spell
 
 PATIENCE = 10.0
-"""Seconds in which a run that was told to stop may clean up: after them it is overrunning, and told again."""
+"""Seconds for a run that was asked to stop to clean up; after them it is overrunning, and asked again."""
 _LONGEST = 300.0
-"""Seconds between two tellings, at the most."""
+"""The maximum of seconds between two such requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """A run that was told to stop and goes on."""
+    """A run that was asked to stop and continues."""
 
     group: str
     message_id: UUID
     reason: str
-    """Why it was told: timeout, cancelled, lost."""
+    """Why it was asked: timeout, cancelled, lost."""
     since: timedelta
     """How long ago."""
     schedule: str | None
-    """The schedule whose occurrence it is; with ``overlap="skip"`` there is none after it while it runs."""
+    """The schedule whose occurrence it is; with ``overlap="skip"`` no other fires while it runs."""
 
 
 class Overruns:
-    """Insists that the runs of one consumer stop.
+    """Asks the runs of one consumer to stop, again and again.
 
-    A coroutine is cancelled again, ever more rarely: the first time may hit its cleaning up, so that has its time. A
-    thread cannot be stopped, and is only named. Its hand stays taken and its claim is kept for as long as it runs.
+    A coroutine is cancelled again, ever more rarely: a cancellation may interrupt its cleaning up, so that gets time. A
+    thread cannot be stopped, and is only reported. It keeps its slot and its claim for as long as it runs.
     """
 
     def __init__(self, handler: Handler, log: RateLimitedLog) -> None:
@@ -46,11 +46,11 @@ class Overruns:
         self._log = log
 
     def watch(self, run: Run) -> None:
-        """It was told to stop: see to it that it does."""
+        """Watch a run that was asked to stop."""
         asyncio.get_running_loop().call_later(PATIENCE, self._insist, run, PATIENCE)
 
     def named(self, runs: list[Run]) -> list[Overrun]:
-        """Those of them that are overrunning."""
+        """Return those that are overrunning."""
         return [each for run in runs if (each := _overrun(run)) is not None]
 
     def _insist(self, run: Run, pause: float) -> None:
@@ -60,14 +60,14 @@ class Overruns:
         pause = min(2 * pause, _LONGEST)
         self._log.log(
             logging.WARNING,
-            "%s: message %s is overrunning: it was told to stop %s ago (%s) and goes on; %s",
+            "%s: message %s is overrunning: it was asked to stop %s ago (%s) and continues; %s",
             found.group,
             found.message_id,
             spell(found.since),
             found.reason,
             "a thread cannot be stopped"
             if self._handler.threaded
-            else "it swallows its cancellation, and is told again",
+            else "it swallows its cancellation, and is cancelled again",
         )
         if not self._handler.threaded:
             run.cancel()

@@ -1,4 +1,4 @@
-"""Calls that keep their context variables to themselves, on a task that outlives them."""
+"""Calls with context variables of their own, on a task that outlives them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ T = TypeVar("T")
 
 
 def is_closing(error: BaseException) -> bool:
-    """Whether the coroutine that catches this is itself being closed; what it awaits may raise GeneratorExit, too."""
+    """Return whether the coroutine that catches this is being closed; a callee may raise GeneratorExit, too."""
     if type(error) is not GeneratorExit:
-        return False  # before anything is asked of what may be the user's own object
+        return False  # before any access to an object that may be the user's
     trace = error.__traceback__
     return trace is None or trace.tb_next is None
 
 
 def is_stopped(error: BaseException) -> bool:
-    """Whether this ends what catches it from outside: it is cancelled or closed, or the program interrupted."""
+    """Return whether this error stops the code that catches it from outside: by cancel, close or interrupt."""
     return issubclass(type(error), CancelledError) or is_closing(error) or is_interrupt(error)
 
 
 @coroutine
 def in_own_context(call: Callable[[], Awaitable[T]]) -> Generator[Any, Any, T]:
-    """Call and await it in a copy of the context: what it sets is not there for whoever is called next.
+    """Call and await it in a copy of the context, so that the variables it sets do not reach the next call.
 
-    It stays on the task that awaits it, step by step. A task of its own would do the same, and cost each message
-    several times as much, and a turn of the loop.
+    It stays on the awaiting task, step by step. A task of its own would have the same effect, at several times the cost
+    per message and a turn of the loop.
     """
     run = copy_context().run
     steps: Any = run(call).__await__()
@@ -49,5 +49,5 @@ def in_own_context(call: Callable[[], Awaitable[T]]) -> Generator[Any, Any, T]:
         except GeneratorExit:
             run(steps.close)
             raise
-        except BaseException as thrown:  # noqa: BLE001 - the call is told, outside of this block, which it is not part of
+        except BaseException as thrown:  # noqa: BLE001 - thrown into the call outside of this block
             error = thrown

@@ -1,4 +1,4 @@
-"""Processes for ``cpu=True`` handlers: spawned, reused, and killed when their answer is not wanted any more."""
+"""Processes for ``cpu=True`` handlers: spawned, reused, and killed when their result is no longer wanted."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from mainspring.telemetry.logs import JsonLines
 from mainspring.telemetry.tracing import carried
 
 STARTUP = 60.0
-"""Seconds in which a new process must have imported its handler. They do not count against the handler's timeout."""
+"""Seconds for a new process to import its handler. They do not count against the handler's timeout."""
 _ENDING = 0.5
-"""Seconds in which an idle process may end by itself, running its exit handlers."""
+"""Seconds for an idle process to end by itself, running its exit handlers."""
 _LETTING_GO = 2.0
 """Seconds to wait for a killed process: longer only if the kernel itself is stuck with it."""
 _LOOK = 1.0
-"""Seconds between looks at a busy process: what it forked may keep the channel open behind its death."""
+"""Seconds between checks of a busy process: its forked children may keep the channel open after its death."""
 
 Heard = Callable[[str], None]
-"""Told what a handler says of its run."""
+"""Called with the progress that a handler reports."""
 
 
 class Process:
-    """One process, asked one thing at a time. It leads a process group: what it starts is killed with it."""
+    """One process, with one request at a time. It leads a process group: what it starts is killed with it."""
 
     def __init__(self, program: Program) -> None:
         self.ready: bool = False
@@ -49,7 +49,7 @@ class Process:
         self._open = True
         self._looking: asyncio.TimerHandle | None = None
         given = (theirs.fileno(), watched)
-        # The path comes first: without it our own package might not be found.
+        # The path comes first: without it the package might not be found.
         code = f"import sys; sys.path[:] = {sys.path!r}; from {program.entry} import main; main{given}"
         try:
             self._child = subprocess.Popen(  # noqa: S603 - our own entry
@@ -65,9 +65,9 @@ class Process:
     async def ask(
         self, what: wire.Briefing | wire.Errand | None = None, *, during: str = "", heard: Heard | None = None
     ) -> wire.Answer:
-        """Send it something and wait for an answer; raises ProcessDied, saying how, where none will come.
+        """Send a request and wait for the response; raises ProcessDied, with the cause, if none will come.
 
-        ``heard`` is called with what the handler says of its run before that.
+        ``heard`` is called with the progress that the handler reports before that.
         """
         loop = asyncio.get_running_loop()
         self._looking = loop.call_later(_LOOK, self._look, loop)
@@ -76,12 +76,12 @@ class Process:
                 await loop.sock_sendall(self._channel, wire.framed(what))
             return await self._answer(loop, heard)
         except (OSError, EOFError):
-            # It is dying, which a signal does not change any more; what it has started may live.
+            # It is dying, which a signal does not change; but processes it has started may live.
             self.kill()
             await self.gone()
             raise ProcessDied(self._child.returncode, f"{_ended(self._child.returncode)}{during}") from None
         except msgspec.MsgspecError as error:
-            raise ProcessDied(None, f"the process answered what is no answer, and was killed: {error}") from None
+            raise ProcessDied(None, f"the process sent an invalid response, and was killed: {error}") from None
         finally:
             self._looking.cancel()
 
@@ -91,13 +91,13 @@ class Process:
             self._channel.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
-        """End it and everything it has started, whatever they are at."""
-        if self._child.returncode is None:  # until it is waited for, its number is nobody else's
+        """Kill it and everything it has started."""
+        if self._child.returncode is None:  # until it is waited for, its pid is not reused
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
 
     async def gone(self, patience: float = _LETTING_GO) -> bool:
-        """Wait until it has ended. False: it has not, within the time given."""
+        """Wait until it has ended. Returns False if it has not, within the given time."""
         until, pause = time.monotonic() + patience, 0.001
         while self._child.poll() is None:
             if time.monotonic() > until:
@@ -126,14 +126,14 @@ class Process:
         return bytes(body)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        # It is looked at and not waited for: its group is killed under its number, which must stay its own till then.
+        # Checked without reaping: its group is killed under its pid, which must not be reused before.
         if os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             self._looking = loop.call_later(_LOOK, self._look, loop)
         else:
             self.hang_up()  # ends the waiting in ``ask``
 
     def close(self) -> None:
-        """Let go of what connects us to it."""
+        """Close the channel and the lifeline."""
         if self._open:
             self._open = False
             self._channel.close()
@@ -141,9 +141,9 @@ class Process:
 
 
 class Processes:
-    """The processes of one consumer: as many as its executor uses at once, started when they are needed.
+    """The processes of one consumer: as many as its executor uses at once, started on demand.
 
-    One process runs one message at a time, so a message that kills its process takes no other with it (invariant 15).
+    One process runs one message at a time, so a message that kills its process affects no other (invariant 15).
     """
 
     def __init__(self, program: Program) -> None:
@@ -152,9 +152,9 @@ class Processes:
         self._all: set[Process] = set()
 
     async def run(self, delivery: Delivery, begin: Callable[[], float | None], heard: Heard) -> Verdict:
-        """Handle it in a process; ``begin`` is called when one is ready, and says how many seconds there are.
+        """Handle it in a process; ``begin`` is called when one is ready, and returns the timeout in seconds.
 
-        Raises ProcessDied, or Reported for what the handler raised. Cancelled, it kills the process.
+        Raises ProcessDied, or Reported for what the handler raised. When cancelled, it kills the process.
         """
         while (answer := await self._serve(self._take(), delivery, begin, heard)) is None:
             pass
@@ -164,10 +164,10 @@ class Processes:
             case wire.Failed(failure, kinds):
                 raise Reported(failure, kinds)
             case wire.Ready():
-                raise ProcessDied(None, "the process answered out of turn")
+                raise ProcessDied(None, "the process sent a response out of turn")
 
     async def close(self) -> None:
-        """End all of them; those that do not end by themselves are killed."""
+        """End all processes; those that do not end by themselves are killed."""
         for process in self._all:
             if process in self._idle:
                 process.hang_up()
@@ -186,7 +186,7 @@ class Processes:
     async def _serve(
         self, process: Process, delivery: Delivery, begin: Callable[[], float | None], heard: Heard
     ) -> wire.Answer | None:
-        """What the process answers; None when it had died in its sleep, for which no message is to blame."""
+        """Return the response; None if the process had died while idle, which is charged to no message."""
         reused, begun = process.ready, False
         try:
             if not reused:
@@ -237,6 +237,6 @@ class Processes:
 
 def _ended(code: int | None) -> str:
     if code is None:
-        return "the process hung up, and cannot be killed"
-    hint = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
+        return "the process closed its channel, and cannot be killed"
+    hint = ", as the system does when it runs out of memory" if code == -signal.SIGKILL else ""
     return f"the process {how_it_ended(code)}{hint}"

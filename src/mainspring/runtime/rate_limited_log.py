@@ -1,4 +1,4 @@
-"""Trouble in the log, at most one line a second, however many loops meet it at once."""
+"""Logs failures, at most one line a second, however many loops fail at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SPACING = 1.0
 
 
 class RateLimitedLog:
-    """Says what is wrong, counts what it did not say, and says when it is over. Safe from any thread.
+    """Logs failures, counts suppressed lines, and logs the recovery. Safe from any thread.
 
-    With ``separate_warnings`` warnings have a line a second of their own: what was only mentioned never hides them.
+    With ``separate_warnings`` warnings have a limit of their own: lines below that level never suppress them.
     """
 
     def __init__(self, clock: Clock, logger: str = "mainspring.worker", *, separate_warnings: bool = False) -> None:
@@ -29,7 +29,7 @@ class RateLimitedLog:
         self._ailing: set[str] = set()
 
     def failure(self, who: str, error: BaseException, *, expected: bool) -> None:
-        """A loop failed. Expected trouble (a database that is away) needs no traceback."""
+        """Log the failure of a loop. Expected errors (an unreachable database) get no traceback."""
         with self._lock:
             self._ailing.add(who)
         self.log(
@@ -41,7 +41,7 @@ class RateLimitedLog:
         )
 
     def recovered(self, who: str) -> None:
-        """A loop works again; said once, when the last of them does."""
+        """Note that a loop works again; logged once, when the last of them does."""
         with self._lock:
             self._ailing.discard(who)
             over = not self._ailing
@@ -56,7 +56,7 @@ class RateLimitedLog:
         trace: BaseException | None = None,
         facts: Mapping[str, object] | None = None,
     ) -> None:
-        """Log a line, unless one was logged within the last second; ``facts`` go with it as fields of their own."""
+        """Log a line, unless one was logged within the last second; ``facts`` are its structured fields."""
         lane = self._separate_warnings and level >= logging.WARNING
         with self._lock:
             now = self._clock.monotonic()

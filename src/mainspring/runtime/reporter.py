@@ -1,4 +1,4 @@
-"""In a process of a ``cpu=True`` consumer: tells the worker what the handler says of its run."""
+"""Sends the progress of a handler from a ``cpu=True`` process to the worker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mainspring.runtime import wire
 from mainspring.runtime.handler import Run
 
 _EVERY = 1.0
-"""Seconds between two words at the least: the worker stores no more of them."""
+"""The minimum of seconds between two reports: the worker stores no more of them."""
 
 
 class Reporter:
-    """Sends the latest word from a thread of its own, started for the first: a handler never waits for the worker."""
+    """Sends the latest progress from a thread of its own, started on demand: a handler never waits for the worker."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -26,12 +26,12 @@ class Reporter:
         self._started = False
 
     def begin(self, run: Run) -> None:
-        """This run is what is spoken of from now on."""
+        """Report the progress of this run from now on."""
         run.told = self._tell
         self._run = run
 
     def end(self, answer: wire.Answer) -> None:
-        """Send the answer. Nothing is said of the run after it, since it would be taken for the next one's."""
+        """Send the result. Later progress is dropped, since it would be taken for the next run's."""
         with self._sending:
             self._run = None
             self._line.sendall(wire.framed(answer))
@@ -44,7 +44,7 @@ class Reporter:
         self._news.set()
 
     def _work(self) -> None:
-        with contextlib.suppress(OSError):  # the worker has hung up, and this process ends
+        with contextlib.suppress(OSError):  # the worker has closed the channel, and this process ends
             while self._news.wait():
                 self._news.clear()
                 with self._sending:

@@ -1,4 +1,4 @@
-"""Reports the worker alive, and what it has done."""
+"""Reports to the roster that the worker is alive, and what it has counted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mainspring.timing.clock import Clock
 
 _ROUND = 5.0
 _NEWS = 1.0
-"""Seconds after which something new is reported."""
+"""Seconds after which new counts are reported."""
 
 
 class Reporting(Service):
     """Reports every few seconds that its worker is alive, and within a second what ``meter`` has counted.
 
-    That wakes it. It reports at once that it has heard what operators want. A report whose reply was lost is sent again
-    as it was, with its number: the storage counts it once.
+    New counts wake it. It acknowledges orders of operators at once. A report whose reply was lost is sent again
+    unchanged, with its number: the storage counts it once.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Reporting(Service):
         self._by = ("", "")
 
     def call(self) -> None:
-        """Operators may want something else than before, which the answer to a report would tell."""
+        """Report soon: the reply may contain new orders from operators."""
         self._is_called = True
         self.wake()
 
     async def turn(self) -> float:
-        """Report, when it is time to or when there is a reason."""
+        """Report, if it is time or there is news."""
         now = self._clock.monotonic()
         if now >= self._round_at or (self._has_reason and now >= self._told_at + _NEWS):
             await self._report(now)
@@ -73,7 +73,7 @@ class Reporting(Service):
         await self._upkeep.farewell(*self._by)
 
     async def _report(self, now: float) -> None:
-        # The counts are taken out of the settler by making the beat: one that fails is sent again as it was.
+        # Making the beat takes the counts out of the meter: one that fails is sent again unchanged.
         if self._unsent is None:
             self._unsent = self._beat()
         self._is_called = False  # before it is sent: a call that comes now may be too late for this one

@@ -1,4 +1,4 @@
-"""Lets schedules go on when they are due, and joins when they are complete, and sleeps until the next one is."""
+"""Fires due schedules, completes joins, and sleeps until the next is due."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.scheduler")
 _RECONCILE_EVERY = 3600.0
-"""Seconds: schedules made at run time learn of new rules of their zones by this."""
+"""Seconds after which schedules made at run time pick up new rules of their time zones."""
 _LOCKED_POLL = 1.0
-"""Seconds until a row that another session has locked is reconciled after all."""
+"""Seconds until a row that another session has locked is reconciled."""
 _DECLARE_EVERY = timedelta(minutes=5)
 _SILENT_FOR = timedelta(hours=1)
 _LEAVE_FOR = 60.0
-"""Seconds until a schedule that could not be followed is looked at again."""
+"""Seconds until a schedule with an invalid plan is tried again."""
 _BLIND_POLL = 1.0
 _AWAY_POLL = 1.0
-"""Seconds between tries while schedules are run without the database."""
+"""Seconds between attempts while schedules run without the database."""
 _SPACING = 0.005
 _LONGEST_SPACING = 0.25
-"""Seconds, at the most, between looks while somebody else has in hand what is due: a caller's open transaction may."""
+"""The maximum of seconds between ticks while another session, perhaps a caller's transaction, holds what is due."""
 _WAITING_POLL = 1.0
-"""Seconds between looks while a delivery waits. Who ends its run looks at once, but may be a worker of another app."""
+"""Seconds between ticks while a delivery waits. A worker that ends its run ticks at once, unless of another app."""
 
 
 class Scheduler(Service):
-    """Every worker has one and any of them may let any schedule of its app go on: there is no leader.
+    """Fires schedules. Every worker has one, and any may advance any schedule of its app: there is no leader.
 
-    Reconciling is retried for as long as it takes: a database that is away stops nobody from starting.
+    Reconciling is retried for as long as it takes: a worker starts even if the database is unreachable.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Scheduler(Service):
         self._left: dict[str, float] = {}
 
     async def turn(self) -> float:
-        """Let go on what is due, and say how long it is until more will be."""
+        """Fire what is due. Returns the seconds until more is."""
         offline = self._offline
         if offline is None:
             return await self._look()
@@ -85,16 +85,16 @@ class Scheduler(Service):
 
     @property
     def executors(self) -> Sequence[Executor]:
-        """Where schedules run while the database is away."""
+        """The executors of schedules that run while the database is unreachable."""
         return () if self._offline is None else self._offline.executors
 
     def fire_no_more(self) -> None:
-        """The worker stops: nothing is begun any more without the database."""
+        """Start no more runs without the database: the worker stops."""
         if self._offline is not None:
             self._offline.end()
 
     async def last_words(self) -> None:
-        """Report what was run without the database, if it answers by now."""
+        """Report the runs made without the database, if it responds by now."""
         if self._offline is not None and self._offline.has_news:
             try:
                 await self._offline.report(self._storage)
@@ -108,7 +108,7 @@ class Scheduler(Service):
             self._offline.close()
 
     async def _meanwhile(self, offline: Offline) -> float:
-        """Look, and until the database has answered run what needs none."""
+        """Tick, and run offline schedules until the database responds."""
         looking = asyncio.create_task(self._look())
         try:
             while not looking.done():
@@ -123,7 +123,7 @@ class Scheduler(Service):
         now = self._clock.monotonic()
         if self._was_away(now):
             self._watching_since = now
-        # Declared first: what was retired before that is seen and brought back, and after it nobody retires it.
+        # Declare first: it revives what was retired before, and prevents that it is retired after.
         if now >= self._declare_at:
             await self._declare(now)
         if now >= self._reconcile_at:
@@ -137,31 +137,31 @@ class Scheduler(Service):
         if look.fired or look.released or look.continuations:
             self._published()
         if look.asked:
-            await self._doorbell.ring()  # their keepers are to hear of it now
+            await self._doorbell.ring()  # their keepers have to see it now
         self._waits = look.waiting
         return min(self._pause(look), FOREVER if self._is_reconciled else _LOCKED_POLL)
 
     def freed(self) -> None:
-        """An occurrence has ended here, and that is written: another may have waited for it."""
+        """Note a written end of an occurrence: another may have waited for it."""
         if self._waits:
             self.wake()
 
     def _was_away(self, now: float) -> bool:
-        """Whether the database was out of reach, or this process stood still: the others may have been away too."""
+        """Return whether the database was unreachable, or this process frozen: other workers may have been, too."""
         return now - self._declare_at > self._longest_poll + _DECLARE_EVERY.total_seconds()
 
     async def _declare(self, now: float) -> None:
         await self._timekeeper.declare(_DECLARE_EVERY)
-        # Who has just started, or was away, has not seen yet who else is there.
+        # A worker that has just started, or was away, does not know yet which others there are.
         if now - self._watching_since >= _SILENT_FOR.total_seconds():
             for name in await self._timekeeper.retire(_SILENT_FOR):
-                _logger.warning("%s: retired, since no worker of %s has it any more", name, self._app)
+                _logger.warning("%s: retired, since no worker of %s declares it any more", name, self._app)
         self._declare_at = now + _DECLARE_EVERY.total_seconds()
 
     def _pause(self, look: ScheduleTick) -> float:
         pause = self._longest_poll if self._doorbell.mode != "poll" else min(_BLIND_POLL, self._longest_poll)
         if look.more:
-            # Counted elsewhere just now, or too many for one look; or another session has locked the join.
+            # Counted by another worker just now, or too many for one tick; or another session has locked the join.
             pause = _SPACING if look.moved or look.joined else self._spacing
             self._spacing = min(2 * pause, _LONGEST_SPACING)
             return pause
@@ -169,7 +169,7 @@ class Scheduler(Service):
             pause = min(pause, _WAITING_POLL)
         if look.next_in is not None and not look.frozen:
             until = look.next_in.total_seconds()
-            # Due, and yet nothing went on: another node has it in hand, for a moment or for longer.
+            # Due, but not advanced: another node holds it, for a moment or for longer.
             pause = min(pause, max(until, 0.0 if look.moved else self._spacing))
             self._spacing = min(2 * self._spacing, _LONGEST_SPACING) if until <= 0 and not look.moved else _SPACING
         else:

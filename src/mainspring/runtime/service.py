@@ -1,4 +1,4 @@
-"""One lifecycle for every loop of a worker: turn, sleep as long as the turn said, turn again."""
+"""One lifecycle for every loop of a worker: turn, sleep as long as the turn returned, turn again."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _FIRST_PAUSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LoopReport:
-    """How one loop is getting on."""
+    """The state of one loop."""
 
     turns: int
     idle_for: float
     """Seconds since its last turn ended."""
     failures: int
-    """Turns failed in a row; zero when all is well."""
+    """Consecutive failed turns."""
     error: str | None
     failed: int = 0
     """Turns failed since it started."""
     ended: bool = False
-    """Whether it has ended although it was not stopped: it is of no use any more."""
+    """Whether it has ended without being stopped: it must be restarted."""
 
 
 class Alarm:
-    """Something to sleep on that anyone on the loop may set. One sleeper at a time."""
+    """A sleep that any code on the loop may end. One sleeper at a time."""
 
     __slots__ = ("_set", "_waiter")
 
@@ -54,7 +54,7 @@ class Alarm:
             self._waiter.set_result(None)
 
     async def sleep(self, seconds: float) -> bool:
-        """Sleep until set or until the time is up. True when it was set."""
+        """Sleep until set or until the time is up. Returns True if it was set."""
         if not self._set and seconds > 0:
             loop = asyncio.get_running_loop()
             self._waiter = waiter = loop.create_future()
@@ -70,10 +70,10 @@ class Alarm:
 
 
 class Service:
-    """A loop that goes on for ever: a failed turn is reported, backed off from, and tried again."""
+    """A loop that runs until it is stopped: a failed turn is logged and retried with a back-off."""
 
     longest_pause: float = 5.0
-    """Seconds between tries, at the most, while turns fail."""
+    """The maximum of seconds between attempts while turns fail."""
 
     def __init__(self, name: str, log: RateLimitedLog, clock: Clock) -> None:
         self.name: str = name
@@ -94,33 +94,33 @@ class Service:
         raise AssertionError(f"{type(self).__name__} has no turn")
 
     def start(self) -> None:
-        """Begin turning, on the running loop."""
+        """Start the loop, on the running event loop."""
         self._task = asyncio.create_task(self._loop(), name=f"mainspring-{self.name}")
         self._task.add_done_callback(self._task_ended)
 
     def wake(self) -> None:
-        """End the present sleep."""
+        """End the current sleep."""
         self._alarm.set()
 
     def end_soon(self) -> None:
-        """End after the present turn, without waiting for that."""
+        """End after the current turn, without waiting for that."""
         self._stopping = True
         self._alarm.set()
 
     async def stop(self) -> None:
-        """Finish the present turn and end. Idempotent."""
+        """Finish the current turn and end. Idempotent."""
         self.end_soon()
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def abandon(self) -> None:
-        """End at once, in the middle of a turn if need be."""
+        """End at once, even within a turn."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
 
     def report(self) -> LoopReport:
-        """How this loop is getting on."""
+        """Return the state of this loop."""
         idle_for = self._clock.monotonic() - self._last
         return LoopReport(self._turns, idle_for, self._failures, self._error, self._failed_turns, self._ended_early)
 
@@ -132,11 +132,11 @@ class Service:
         self._failed(RuntimeError("its loop has ended: restart the worker") if error is None else error)
 
     def _turn_in_thread(self, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """In a thread of its own: run a loop for it, and another where that has ended by itself."""
+        """Run an event loop in this thread, and another if that ends by itself."""
         while True:
             try:
                 asyncio.run(serve())
-            except BaseException as error:  # noqa: BLE001 - a thread that is gone would not be noticed
+            except BaseException as error:  # noqa: BLE001 - the end of a thread would go unnoticed
                 pause = self._failed(error)
             else:
                 return
@@ -148,7 +148,7 @@ class Service:
         while not self._stopping:
             try:
                 pause = await self.turn()
-            except BaseException as error:  # a loop never ends (invariant 11), unless it is ended
+            except BaseException as error:  # a loop ends only when it is stopped (invariant 11)
                 if _ends(error):
                     raise
                 pause = self._failed(error)
@@ -178,17 +178,17 @@ class Service:
 
 
 def _ends(error: BaseException) -> bool:
-    """Whether the loop itself is ended: cancelled, closed, interrupted, or told to exit in the main thread."""
+    """Return whether the loop itself is ended: cancelled, closed, interrupted, or by sys.exit in the main thread."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
-        return task is None or bool(task.cancelling())  # else it comes from within the turn, and ends that alone
+        return task is None or bool(task.cancelling())  # else it comes from within the turn, and ends only that
     if isinstance(error, SystemExit):
         return threading.current_thread() is threading.main_thread()
     return is_closing(error) or is_interrupt(error)
 
 
 def backoff(failures: int, longest: float = 5.0) -> float:
-    """Jittered, doubling seconds to wait after so many failures in a row."""
+    """Return jittered, doubling seconds to wait after this many failures in a row."""
     pause: float = min(longest, _FIRST_PAUSE * 2.0 ** min(failures, 16))
     return pause * random.uniform(0.5, 1.0)
 

@@ -1,4 +1,4 @@
-"""How a worker behaves, and what it is called."""
+"""The settings of a worker, and its default name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mainspring.model.retention import Retention
 
 
 def owner_name() -> str:
-    """A name for this worker that no other has: host, process and a random part."""
+    """Return a unique name for this worker: host, process and a random part."""
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How a worker behaves; the defaults are the documented ones."""
+    """The settings of a worker; the defaults are the documented ones."""
 
     app: str = "app"
     name: str = field(default_factory=owner_name)
@@ -27,4 +27,4 @@ class WorkerSettings:
     idle_poll: timedelta = timedelta(seconds=5)
     retention: Retention = field(default_factory=Retention)
     deaths: int = 3
-    """How many processes a message may kill before it is buried unread."""
+    """How many processes a message may kill before it is buried undecoded."""

@@ -25,13 +25,13 @@ from mainspring.timing.clock import Clock
 
 BATCH = 500
 _TRIES = 2
-"""Turns that may fail before a mistake of ours is taken for that of one verdict in the batch."""
+"""Turns that may fail before an internal error is attributed to a single verdict of the batch."""
 _LONGEST_BUSY = 1.0
-"""Seconds, at the most, between tries to settle what another session has locked, which may be for long."""
+"""The maximum of seconds between attempts to settle rows that another session has locked, perhaps for long."""
 
 
 class Origin(Protocol):
-    """Whoever reached a verdict, and is told when it has been answered for."""
+    """The executor that reached a verdict, notified when it is settled."""
 
     @property
     def group(self) -> str:
@@ -39,31 +39,30 @@ class Origin(Protocol):
         ...
 
     def settled(self) -> None:
-        """One of its verdicts was answered for."""
+        """Note that one of its verdicts is settled."""
         ...
 
 
 class Settles(Protocol):
-    """Whoever writes verdicts down."""
+    """Writes verdicts."""
 
     def put(self, origin: Origin, settlement: Settlement) -> None:
-        """Take a verdict to be written. Never waits."""
+        """Queue a verdict to be written. Never waits."""
         ...
 
     def written(self, origin: Origin, settlement: Settlement) -> None:
-        """Hear of a verdict that a handler's own transaction has written."""
+        """Note a verdict that a handler's own transaction has written."""
         ...
 
 
 class Settler(Service):
     """Writes verdicts in batches.
 
-    A verdict leaves the batch only when the database has answered for it, so a failed flush loses nothing; until
-    then it counts as in hand, which is what makes a slow database slow the fetching. Sending a batch again after
-    a lost reply is safe: what was written is *gone*, and counts as settled. A verdict on a row that another session
-    has locked is put aside and tried again now and then, and keeps no other waiting (invariant 28). ``joining`` is
-    told of members of joins, ``occurred`` of occurrences of schedules that have ended, and ``meter`` counts all that
-    is written.
+    A verdict leaves the batch only when the database has confirmed it, so a failed flush loses nothing; until then it
+    counts as in hand, so that a slow database slows down claiming. Sending a batch again after a lost reply is safe:
+    what was written is *gone*, and counts as settled. A verdict on a row that another session has locked is put aside
+    and retried with a back-off, and delays no other (invariant 28). ``joining`` is called for members of joins,
+    ``occurred`` for occurrences of schedules that have ended, and ``meter`` counts everything written.
     """
 
     def __init__(
@@ -99,22 +98,22 @@ class Settler(Service):
         self._empty.set()
 
     def put(self, origin: Origin, settlement: Settlement) -> None:
-        """Take a verdict to be written. Never waits."""
+        """Queue a verdict to be written. Never waits."""
         self._waiting.append((origin, settlement))
         if len(self._waiting) == 1:
             self._empty.clear()
             self.wake()
 
     def written(self, origin: Origin, settlement: Settlement) -> None:
-        """Count what a handler's own transaction has written (invariant 3)."""
+        """Count a verdict that a handler's own transaction has written (invariant 3)."""
         self._written(origin.group, settlement)
 
     async def drained(self) -> None:
-        """Wait until every verdict taken so far has been answered for, if only by *busy*."""
+        """Wait until the database has replied to every verdict taken so far, if only with *busy*."""
         await self._empty.wait()
 
     async def through(self) -> None:
-        """Wait until none is left, neither to be written nor busy."""
+        """Wait until none is left, neither unwritten nor busy."""
         await self._empty.wait()
         await self._unbusy.wait()
 
@@ -124,7 +123,7 @@ class Settler(Service):
         return len(self._busy)
 
     async def turn(self) -> float:
-        """Write one batch: whatever gathered while the last one was on its way."""
+        """Write one batch: the verdicts that gathered while the last one was on its way."""
         batch, waiting = self._batch, self._waiting
         tries_again = self._take_up_busy()
         try:
@@ -145,7 +144,7 @@ class Settler(Service):
         return FOREVER
 
     def _take_up_busy(self) -> bool:
-        """Put what was busy into the batch, if it is time; what still is comes back to the end of them."""
+        """Put busy verdicts into the batch, if it is time; those that still are go to the end of the line."""
         now = self._clock.monotonic()
         if not self._busy or now < self._busy_until:
             return False
@@ -156,7 +155,7 @@ class Settler(Service):
         return True
 
     def _put_back(self) -> None:
-        """What is left of them in a batch that failed is taken up again as before."""
+        """Put the busy verdicts of a failed batch back in line."""
         left = [(each, settlement) for each, settlement in self._batch if isinstance(each, _Aside)]
         if left:
             self._busy.extend(left)
@@ -169,8 +168,8 @@ class Settler(Service):
             raise
         except Exception as error:
             if not isinstance(error, StorageError) and self._failures < _TRIES:
-                raise  # it is nothing that the database says of one of them, so it may pass
-            # One verdict that cannot be written must not hold up its neighbours.
+                raise  # not an error of the database about one verdict, so it may pass
+            # One verdict that cannot be written must not delay the others.
             while self._batch:
                 await self._write_alone()
 
@@ -179,22 +178,22 @@ class Settler(Service):
             await self._write_first(1)
         except StorageUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with this one, the others are written
+        except Exception as error:  # noqa: BLE001 - an error in this one must not affect the others
             origin, settlement = self._batch.pop(0)
             self._in_hand.drop(settlement.claim)
             origin.settled()
             self._log.log(
                 logging.ERROR,
-                "settler: the database refuses a verdict of group %s, whose claim will lapse: %s"
+                "settler: the database rejected a verdict of group %s, whose claim will lapse: %s"
                 if isinstance(error, StorageError)
-                else "settler: a verdict of group %s cannot be written, so that its claim will lapse: %s",
+                else "settler: a verdict of group %s cannot be written, so its claim will lapse: %s",
                 origin.group,
                 described(error),
             )
 
     async def _write_first(self, count: int) -> None:
         chosen = self._batch[:count]
-        # Sorted, because every statement that touches several rows takes them in one order.
+        # Sorted, because all statements that lock several rows do so in one order.
         batch = sorted([settlement for _, settlement in chosen], key=_by_claim)
         answer = await self._mailbox.settle(batch, self._owner)
         del self._batch[:count]
@@ -206,7 +205,7 @@ class Settler(Service):
                 self._in_hand.drop(settlement.claim)
                 self._log.log(
                     logging.WARNING,
-                    "%s: a claim was lost before its verdict could be written; whoever has it now decides",
+                    "%s: a claim was lost before its verdict could be written; its new holder decides",
                     origin.group,
                 )
             else:
@@ -214,7 +213,7 @@ class Settler(Service):
             origin.settled()
 
     def _put_aside(self, origin: Origin, settlement: Settlement) -> None:
-        """Keep it, and free its hand. Its claim may lapse, but others who reap pass over locked rows, and we do."""
+        """Put it aside, and free its slot. Its claim may lapse, but no reaper takes a locked row, nor this one."""
         if not self._busy:
             self._unbusy.clear()
             self._busy_until = max(self._busy_until, self._clock.monotonic() + backoff(self._busy_tries, _LONGEST_BUSY))
@@ -226,11 +225,11 @@ class Settler(Service):
             if run is not None and run.delivery.suspect:
                 self._returns("", timedelta())  # the next suspect may be taken now
         else:
-            # Not at the first time: our own keeper, which extends the claim, has the row for a moment.
+            # Not the first time: this process's keeper, which extends the claim, may hold the row for a moment.
             self._log.log(
                 logging.WARNING,
-                "%s: a verdict waits for its row, which another session's open transaction has locked; all others are "
-                "written. To see who it is, run `mainspring doctor`",
+                "%s: a verdict waits for its row, which another session's open transaction has locked; all others "
+                "are written. To find that session, run `mainspring doctor`",
                 origin.group,
             )
         self._busy.append((aside, settlement))
@@ -261,13 +260,13 @@ class Settler(Service):
 
 
 class _Aside:
-    """Whose verdict was put aside: its hand is free, so that there is nothing more to tell it."""
+    """The origin of a verdict that was put aside: its slot is free already."""
 
     def __init__(self, group: str) -> None:
         self.group = group
 
     def settled(self) -> None:
-        """Nothing is left to be told."""
+        """Do nothing: its slot is free already."""
 
 
 def _ends_an_occurrence(run: Run, verdict: Verdict) -> bool:

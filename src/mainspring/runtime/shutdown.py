@@ -1,4 +1,4 @@
-"""The end of a worker: claim no more, hand back, let finish, write the last verdicts, take leave. It always ends."""
+"""The shutdown of a worker: stop claiming, release, wait, write the last verdicts, leave the roster. It always ends."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _logger = logging.getLogger("mainspring.worker")
 _LAST_WORDS = 2.5
 """Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
 _FAREWELL = 1.0
-"""Seconds after that to leave the roster; with as much to close connections, a silent database costs five in all."""
+"""Seconds after that to leave the roster; with as many to close connections, a silent database costs five in all."""
 
 
 class Shutdown:
-    """Brings everything that a worker has started to its end, once."""
+    """Stops everything that a worker has started, once."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Shutdown:
         grace: timedelta,
     ) -> None:
         self._fetchers = fetchers
-        # What runs without the database has the same grace as what was claimed.
+        # Offline runs have the same grace as claimed deliveries.
         self._executors = [*executors, *scheduler.executors]
         self._settler = settler
         self._keeper = keeper
@@ -52,11 +52,11 @@ class Shutdown:
         self._grace = grace.total_seconds()
 
     async def close(self, hurry: asyncio.Event) -> None:
-        """Handlers may finish within the grace, or until somebody is in a hurry."""
+        """Let handlers finish within the grace, or until ``hurry`` is set."""
         try:
             self._scheduler.fire_no_more()
             self._fetchers.claim_no_more()
-            # The claim on its way is awaited, not cancelled: its rows would be held by nobody until they lapse.
+            # A claim on its way is awaited, not cancelled: its rows would be held, but unknown, until they lapse.
             taking = asyncio.create_task(self._stop_taking())
             for executor in self._executors:
                 executor.release_waiting()
@@ -66,7 +66,7 @@ class Shutdown:
                     executor.interrupt(run, STOP_SHUTDOWN)
             await self._last_words(taking)
         finally:
-            # Whatever went wrong, if only a cancellation: a coroutine left at its post would keep the loop from ending.
+            # Even after an error or a cancellation: a coroutine left behind would keep the loop from ending.
             await self._let_go()
 
     async def _stop_taking(self) -> None:
@@ -102,12 +102,12 @@ class Shutdown:
 
     async def _farewell(self) -> None:
         try:
-            await self._janitor.stop()  # a report that came after the farewell would bring it back
+            await self._janitor.stop()  # a report after the farewell would register it again
             await self._janitor.farewell()
         except MainspringError:
-            pass  # the database is away: the roster forgets who is silent
+            pass  # the database is unreachable: the roster drops silent workers
         except Exception:
-            _logger.exception("the worker could not take its leave")
+            _logger.exception("failed to deregister the worker")
 
     async def _quiet(self) -> None:
         await asyncio.sleep(0)
@@ -121,16 +121,12 @@ class Shutdown:
         if busy := self._settler.busy:
             _logger.warning(
                 "%d verdicts were not written, since another session's open transaction has locked their rows; their "
-                "claims are left to lapse and they run again",
+                "claims will lapse and they run again",
                 busy,
             )
         alone = self._scheduler.executors
         for executor in self._executors:
-            fate = (
-                "nobody will know of it"
-                if executor in alone
-                else "its claim is left to lapse and it runs again elsewhere"
-            )
+            fate = "its result is lost" if executor in alone else "its claim will lapse and it runs again elsewhere"
             for run in executor.running():
                 _logger.warning(
                     "%s: message %s did not stop in time; %s", executor.handler.group, run.delivery.message_id, fate

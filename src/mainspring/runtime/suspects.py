@@ -1,4 +1,4 @@
-"""What is taken over from holders that died: when one of it stands in the way of the next (invariant 15)."""
+"""When a suspect in hand blocks the next one (invariant 15)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from mainspring.model.message import Delivery
 from mainspring.runtime.service import FOREVER
 
 PROBATION = 1.0
-"""Seconds that a suspect runs before the next of its group is taken. What a message does to its process it mostly does
-while it is read or in its first steps; whatever kills later is found by running alone, after its first death."""
+"""Seconds that a suspect runs before the next of its group is taken. Most messages that kill their process do so while
+they are decoded or soon after; those that kill later are found by running alone, after their first death."""
 
 
 def probation(suspect: Delivery, group: str, ran: float | None) -> float:
-    """Seconds for which a suspect in hand, that has run for so long, keeps the process from taking one of this group.
+    """Return for how many seconds a suspect in hand, that has run for ``ran``, blocks the next of this group.
 
-    One that has cost a process already is alone until its end, whatever the group: it may have died in the company of
-    what killed, and only what kills alone dies again. ``ran`` is None before it has begun.
+    One that is charged with a death blocks all groups until its end: it may have died beside the message that killed,
+    and only a message that kills alone dies again. ``ran`` is None before it has started.
     """
     if suspect.deaths > 0:
         return FOREVER

@@ -1,4 +1,4 @@
-"""A service in a thread of its own, with its own event loop: nothing that blocks another loop can stop it."""
+"""A service in a thread and event loop of its own: code that blocks another loop cannot stop it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mainspring.runtime.service import Service
 from mainspring.timing.clock import Clock
 
 _PATIENCE = 1.0
-"""Seconds to wait for the thread to end. It is a daemon: a database that does not answer cannot keep the process."""
+"""Seconds to wait for the thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
 
 
 class ThreadService(Service):
@@ -26,19 +26,19 @@ class ThreadService(Service):
         self._told: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Begin. Idempotent."""
+        """Start the thread. Idempotent."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, name=f"mainspring-{self.name}", daemon=True)
             self._thread.start()
 
     def wake(self) -> None:
-        """End the present sleep. Safe from any thread."""
+        """End the current sleep. Safe from any thread."""
         if (loop := self._own_loop) is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 loop.call_soon_threadsafe(super().wake)
 
     async def stop(self) -> None:
-        """End the thread. Returns within a second even if the database does not answer."""
+        """End the thread. Returns within a second even if the database does not respond."""
         self._stopping = True
         if self._thread is None:
             return
@@ -50,7 +50,7 @@ class ThreadService(Service):
                 await asyncio.wait_for(ended.wait(), _PATIENCE)
 
     async def finish(self) -> None:
-        """What is to be done on its own loop, after the last turn."""
+        """Clean up on its own loop, after the last turn."""
 
     def _main(self) -> None:
         try:
@@ -67,6 +67,6 @@ class ThreadService(Service):
 
 
 def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    # A loop that closes at this very moment has nobody left to be told.
+    # If the loop closes just now, there is nothing left to notify.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(what)

@@ -1,7 +1,7 @@
 """Threads for plain handlers.
 
-They are daemons: a thread cannot be killed, and one that never returns must not keep the process from ending
-when it is told to, as the threads of ``concurrent.futures`` would.
+They are daemons: a thread cannot be killed, and one that never returns must not keep the process from ending, as
+the threads of ``concurrent.futures`` would.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Call(NamedTuple):
 
 
 class Threads:
-    """Up to ``limit`` threads, started as they are needed."""
+    """Up to ``limit`` threads, started on demand."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -35,14 +35,14 @@ class Threads:
         self._busy = 0
 
     def call(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Run ``function`` in a thread; the answer arrives on the calling loop."""
+        """Run ``function`` in a thread; the result arrives on the calling loop."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if self._busy >= len(self._threads) and len(self._threads) < self._limit:
             thread = threading.Thread(
                 target=self._work, name=f"mainspring-handler-{len(self._threads) + 1}", daemon=True
             )
-            thread.start()  # raises where the system has no more of them: nothing is counted then
+            thread.start()  # raises if the system has no more threads: nothing is counted then
             self._threads.append(thread)
         self._busy += 1
         answer.add_done_callback(self._freed)
@@ -50,7 +50,7 @@ class Threads:
         return answer
 
     def close(self) -> None:
-        """Let the threads end when they have finished what they are at."""
+        """Let the threads end after their current calls."""
         for _ in self._threads:
             self._calls.put(None)
         self._threads.clear()
@@ -64,12 +64,12 @@ class Threads:
             error: BaseException | None = None
             try:
                 result = call.context.run(call.function, *call.args)
-            except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the handler's answer
+            except BaseException as raised:  # noqa: BLE001 - whatever it raises is the handler's result
                 error = raised
             try:
                 call.loop.call_soon_threadsafe(_answer, call.answer, result, error)
             except RuntimeError:
-                return  # the loop is closed: nobody waits for the answer any more
+                return  # the loop is closed: nothing waits for the result any more
             del call, result, error
 
 
@@ -79,11 +79,11 @@ def _answer(future: asyncio.Future[Any], result: Any, error: BaseException | Non
     if error is None:
         future.set_result(result)
         return
-    # A future refuses StopIteration, and the handler's own must not look like ours.
+    # A future rejects StopIteration, and the handler's own must not look like the runtime's.
     if not issubclass(type(error), StopIteration):
         try:
             future.set_exception(error)
-        except BaseException as refused:  # an error that cannot be looked at, but the call has ended
+        except BaseException as refused:  # the error cannot be inspected, but the call has ended
             if is_interrupt(refused):
                 raise
         else:

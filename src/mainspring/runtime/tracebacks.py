@@ -1,4 +1,4 @@
-"""Tracebacks as they are kept: from the user's own code on."""
+"""Stored tracebacks: from the user's own code on."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _AROUND = str(Path(__file__).parents[2]) + os.sep
 
 
 def formatted(error: BaseException, limit: int) -> str | None:
-    """The traceback as text, cut to the limit; None for an error that cannot be looked at.
+    """Return the traceback as text, cut to the limit; None for an error that cannot be inspected.
 
-    How we came to call the handler is left out; what we did for it has no absolute path.
+    Frames of the library that lead to the handler are left out; its other frames have no absolute path.
     """
     try:
         told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
         for each in _chained(told):
             each.stack = _from_the_user_on(each.stack)
         return joined(told.format(), limit)
-    except BaseException as failed:  # its notes, its causes and what they refer to are the user's own objects
+    except BaseException as failed:  # its notes and causes are the user's own objects
         if is_interrupt(failed):
             raise
         return None
@@ -41,10 +41,10 @@ def _chained(told: traceback.TracebackException) -> Iterator[traceback.Traceback
 
 
 def _from_the_user_on(stack: traceback.StackSummary) -> traceback.StackSummary:
-    # Where all of it is ours, so is the fault: then all of it is of use.
+    # If all frames are the library's, so is the fault: show all.
     frames = list(dropwhile(_is_ours, stack)) or list(stack)
     for frame in filter(_is_ours, frames):
-        _ = frame.line  # read from the file while it is still known where that is
+        _ = frame.line  # read from the file while its path is known
         frame.filename = frame.filename.removeprefix(_AROUND)
     return traceback.StackSummary.from_list(frames)
 

@@ -1,4 +1,4 @@
-"""When to look again: at once while there is work, by the bell when idle, by polling beneath it."""
+"""When a fetcher claims next: at once while there is work, on a ring when idle, by polling as a fallback."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from mainspring.storage.contract import Doorbell
 from mainspring.timing.clock import Clock
 
 _WARM = 0.05
-"""Seconds: work that follows work within this time is a stream, and instead of arming we look often. A bell per
-message of a stream would cost its publishers dearly; a lone message now and then may well ring one."""
+"""Seconds: work that follows work within this time is a stream, during which the fetcher polls often instead of arming
+the doorbell. A ring per message of a stream would cost its publishers dearly; for a lone message it is cheap."""
 _WARM_PAUSE = 0.005
 _SPACING = 0.002
-"""Seconds between claims that came back short, however often we are woken."""
+"""Seconds between claims that came back short, however often it is woken."""
 _SINCE_CLAIM = timedelta(seconds=1)
-"""More than passes between a claim and the question what comes next, less than a claim looks back behind its mark."""
+"""More than passes between a claim and the query for the next due time, less than a claim goes back behind its mark."""
 _FIRST_POLL = 0.25
 _BLIND_POLL = 0.5
-"""The longest poll while no bell is proven to ring."""
+"""The longest poll while no doorbell is proven to ring."""
 _REARM = 20.0
 _LONGEST_HOLD_OFF = 1.0
 
 
 class Foresees(Protocol):
-    """Whoever knows when something comes due: the mailbox, or who has just asked it."""
+    """Returns when the next delivery is due: the mailbox, or a cache of its result."""
 
     async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
         """See ``Mailbox.upcoming``."""
@@ -35,8 +35,8 @@ class Foresees(Protocol):
 class Wakeup:
     """The sleep of a fetcher.
 
-    Going idle it arms the bell, looks once more (something may have been committed in between), and only then
-    sleeps: until the bell, the next due instant, or the poll that makes a missed bell harmless.
+    When idle it arms the doorbell, claims once more (a message may have been committed in between), and only then
+    sleeps: until a ring, the next due time, or the poll that makes a missed ring harmless.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Wakeup:
         self._returns_at: float | None = None
 
     async def worked(self, now: float) -> None:
-        """A claim brought something: publishers need not ring."""
+        """Note a claim that returned deliveries: publishers need not ring."""
         self._streaming = now - self._worked_at < _WARM
         self._worked_at = now
         self._fruitless, self._arm_from = 0, 0.0
@@ -71,28 +71,28 @@ class Wakeup:
         await self._disarm()
 
     def stirred(self) -> None:
-        """Something was published in this process: start polling from the beginning again."""
+        """Note a publish in this process: restart the polling interval."""
         self._poll = _FIRST_POLL
 
     def rung(self) -> None:
-        """The bell rang."""
+        """Note a ring."""
         self._poll = _FIRST_POLL
         self._rung = True
 
     def returns(self, delay: timedelta) -> None:
-        """Something of ours comes back after ``delay`` (a retry, a snooze): do not sleep past it."""
+        """Note that a delivery is due after ``delay`` (a retry, a snooze): do not sleep past it."""
         at = self._clock.monotonic() + delay.total_seconds()
         if self._returns_at is None or at < self._returns_at:
             self._returns_at = at
 
     def spacing(self, since_claim: float) -> float:
-        """How long to hold back a claim that follows a short one too closely."""
+        """Return how long to delay a claim that follows a short one too closely."""
         return _SPACING - since_claim if self._short and since_claim < _SPACING else 0.0
 
     async def rest(self, now: float, groups: Collection[str]) -> tuple[float, bool]:
-        """How long to sleep after a claim that came back short, and whether to look everywhere after it.
+        """Return how long to sleep after a claim that came back short, and whether to scan everything after it.
 
-        ``groups`` are those with hands free and nothing to do; for the others nobody need ring.
+        ``groups`` are those with free slots and nothing to do; the others need no ring.
         """
         self._short = True
         rung, self._rung = self._rung, False
@@ -113,18 +113,18 @@ class Wakeup:
             await self._doorbell.disarm(armed)
 
     async def _hold_off(self, now: float) -> None:
-        # Woken for nothing: another worker was faster. Were it armed again at once, every message that the other
-        # handles so well would ring for us too.
+        # Woken for nothing: another worker was faster. Arming again at once would cost that worker's publishers a ring
+        # for every message.
         self._fruitless += 1
         self._arm_from = now + min(_LONGEST_HOLD_OFF, _FIRST_POLL * 2.0**self._fruitless / 2)
         await self._disarm()
 
     async def _until_next(self, now: float, groups: Collection[str]) -> float:
-        """Seconds until the poll, the next due instant or our own returns, whichever is first."""
+        """Return the seconds until the poll, the next due time or a delivery's return, whichever is first."""
         pause = self._next_poll()
         if self._arm_from > now:
             pause = min(pause, self._arm_from - now)
-        # What came due since the claim looked is not to wait for the poll.
+        # A delivery that came due since the claim must not wait for the poll.
         upcoming = await self._mailbox.upcoming(list(groups), _SINCE_CLAIM)
         if upcoming is not None:
             pause = min(pause, max(_SPACING, upcoming.total_seconds()))

@@ -1,4 +1,4 @@
-"""What a worker and the processes of its ``cpu=True`` consumers say to each other: typed values, never pickles."""
+"""The protocol between a worker and the processes of its ``cpu=True`` consumers: typed values, never pickles."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from mainspring.telemetry.logs import Form
 
 _LENGTH = struct.Struct("!I")
 HEADER = _LENGTH.size
-"""How many bytes go before every frame."""
+"""The length of the header of a frame."""
 
 
 class Briefing(msgspec.Struct, frozen=True):
-    """The first word to a process: what it is for."""
+    """The first frame to a process: what it runs."""
 
     program: Program
     arguments: Sequence[bytes]
     """The worker's command line, which need not be text."""
     log_level: int | None
-    """What the worker logs from; None where it has set up no logging at all."""
+    """The worker's log level; None if it has set up no logging at all."""
     log_form: Form = "text"
     worker: str | None = None
-    """Who the worker is, where its log says so."""
+    """The worker's name, if its log shows it."""
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """One message to be handled, and how long that may take."""
+    """One message to be handled, and its timeout."""
 
     delivery: Delivery
     seconds: float | None
     trace: Mapping[str, str] = {}
-    """The context of the trace in which it is handled, as headers."""
+    """The trace context in which it is handled, as headers."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The handler was found; after an errand: it begins now."""
+    """The handler was found; after an errand: it starts now."""
 
 
 class Said(msgspec.Struct, frozen=True, tag="said"):
-    """The handler has said how far it is; the answer is still to come."""
+    """The handler has reported progress; the result follows later."""
 
     text: str
 
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The handler raised, or could not be found; ``kinds`` are the names of the error's class and of all above it."""
+    """The handler raised, or was not found; ``kinds`` are the names of the error's class and its base classes."""
 
     failure: Failure
     kinds: Sequence[str]
@@ -68,7 +68,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 Answer = Ready | Outcome | Failed
 Word = Answer | Said
-"""Whatever a process may say."""
+"""Every frame that a process may send."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _BRIEFINGS = msgspec.msgpack.Decoder(Briefing)
@@ -77,33 +77,33 @@ _WORDS: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
 
 
 def framed(value: Briefing | Errand | Word) -> bytes:
-    """The value as a frame: its length, then itself."""
+    """Encode a value as a frame: its length, then itself."""
     body = _ENCODER.encode(value)
     return _LENGTH.pack(len(body)) + body
 
 
 def length(header: bytes) -> int:
-    """How many bytes follow this header."""
+    """Return how many bytes follow this header."""
     return cast("int", _LENGTH.unpack(header)[0])
 
 
 def briefing(body: bytes) -> Briefing:
-    """Read the first frame that a process is sent."""
+    """Decode the first frame to a process."""
     return _BRIEFINGS.decode(body)
 
 
 def errand(body: bytes) -> Errand:
-    """Read any later one."""
+    """Decode any later frame to a process."""
     return _ERRANDS.decode(body)
 
 
 def word(body: bytes) -> Word:
-    """Read what a process said; raises msgspec's errors for what is nothing of that."""
+    """Decode a frame from a process; raises msgspec's errors for an invalid one."""
     return _WORDS.decode(body)
 
 
 def outcome(verdict: Verdict) -> Outcome:
-    """A handler's verdict, to be sent."""
+    """Convert a handler's verdict into a frame."""
     match verdict:
         case Done(output):
             return Outcome("done", output)
@@ -116,7 +116,7 @@ def outcome(verdict: Verdict) -> Outcome:
 
 
 def verdict(outcome: Outcome) -> Verdict:
-    """The verdict that was sent."""
+    """Convert a frame into a verdict."""
     match outcome.verdict:
         case "done":
             return Done(outcome.text)

@@ -1,4 +1,4 @@
-"""A worker: the loops of one process, started and stopped as one."""
+"""A worker: the loops of one process, started and stopped together."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _logger = logging.getLogger("mainspring.worker")
 class Worker:
     """Fetcher, executors, settler, keeper and janitor over one storage.
 
-    ``start`` does not fail because the database is away or has no schema yet: the worker then waits, not ready,
-    and says which command is missing. ``stop`` always returns.
+    ``start`` does not fail if the database is unreachable or has no schema yet: the worker then waits, not ready,
+    and logs which command is missing. ``stop`` always returns.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Worker:
         self._in_hand = in_hand = ClaimsInHand()
         self._meter = meter = meter or Meter()
         start_id = secrets.token_hex(TOKEN_BYTES)
-        # Another one for every start: epochs alone do not tell holders apart after a failover (invariant 2).
+        # A new one for every start: epochs alone do not distinguish holders after a failover (invariant 2).
         self.owner: str = holder(settings.name, start_id)
-        """What its claims are held by."""
+        """The holder of its claims."""
         self._settler = Settler(
             storage.mailbox,
             self.owner,
@@ -147,15 +147,15 @@ class Worker:
 
     @property
     def ready(self) -> bool:
-        """Whether the schema is there, the groups are declared and work is being fetched."""
+        """Whether the schema exists, the groups are declared and deliveries are being claimed."""
         return self._started and self._stopping is None and not any(each.ended for each in self.progress().values())
 
     async def start(self) -> None:
-        """Declare the groups and begin. What can only be a mistake is raised; what may pass is waited for."""
+        """Declare the groups and start. Raises what is a mistake; waits for what may pass."""
         if child.serving():
             raise Misuse(
                 "a worker was started while a process of a cpu=True consumer imported its module: put app.run(), or "
-                'whatever starts it, under `if __name__ == "__main__":`'
+                'the code that starts it, under `if __name__ == "__main__":`'
             )
         self._loop = asyncio.get_running_loop()
         try:
@@ -165,7 +165,7 @@ class Worker:
             self._preparing = asyncio.create_task(self._keep_preparing(), name="mainspring-prepare")
 
     def wake(self) -> None:
-        """Something was published in this process. Safe from any thread."""
+        """Claim soon, after a publish in this process. Safe from any thread."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -179,29 +179,29 @@ class Worker:
             loop.call_soon_threadsafe(self._fetchers.nudge)
 
     def serves(self, group: str) -> bool:
-        """Whether it is at work, claims, and has this group's consumer."""
+        """Return whether it runs, claims, and has this group's consumer."""
         return self.ready and not self._heartbeat.draining and group in self._by_group
 
     async def take(self, message_id: UUID, group: str) -> bool:
-        """Have a delivery run here, now. False: somebody else holds it. From any loop."""
+        """Run a delivery here, now. Returns False if it is held already. From any loop."""
         loop = self._loop
         if loop is None or loop is asyncio.get_running_loop():
             return await self._fetchers.take(message_id, group)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._fetchers.take(message_id, group), loop))
 
     def reschedule(self) -> None:
-        """A schedule was changed in this process. Safe from any thread."""
+        """Tick soon, after a change of a schedule in this process. Safe from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._scheduler.wake)
 
     async def stop(self) -> None:
-        """Stop in good order: claim no more, hand back what has not started, let the rest finish within the grace."""
+        """Stop in order: stop claiming, release what has not started, let the rest finish within the grace."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._end(), name="mainspring-stop")
         await asyncio.shield(self._stopping)
 
     async def stop_now(self) -> None:
-        """Stop without waiting for handlers: they are cancelled and their deliveries handed back."""
+        """Stop without waiting for handlers: they are cancelled and their deliveries released."""
         self._hurry.set()
         await self.stop()
 
@@ -210,24 +210,24 @@ class Worker:
         await self._finished.wait()
 
     def progress(self) -> Mapping[str, LoopReport]:
-        """How every loop is getting on."""
+        """Return the state of every loop."""
         loops = (self._settler, self._keeper, self._scheduler)
         reports = {loop.name: loop.report() for loop in loops}
         return {**self._fetchers.reports(), **reports, **self._janitor.reports()}
 
     def pauses(self) -> Mapping[str, timedelta]:
-        """The groups whose breakers are open here, and for how long still."""
+        """Return the groups whose breakers are open here, and for how long still."""
         guards = {executor.group: executor.guard for executor in self._executors if executor.guard is not None}
         return {group: left for group, guard in guards.items() if (left := guard.paused_for) is not None}
 
     def overrunning(self) -> Sequence[Overrun]:
-        """The runs that were told to stop and go on, those first that were told first."""
+        """Return the runs that were asked to stop and continue, longest first."""
         every = [*self._executors, *self._scheduler.executors]
         return sorted((each for one in every for each in one.overrunning()), key=lambda each: each.since, reverse=True)
 
     @property
     def subscribing(self) -> Subscribing:
-        """Whether what it has declared stands."""
+        """The service that declares its groups."""
         return self._subscribing
 
     @property
@@ -292,18 +292,20 @@ class Worker:
         self._scheduler.freed()
 
     def _joining(self) -> None:
-        self._scheduler.wake()  # its join may be complete by that
+        self._scheduler.wake()  # this may complete its join
 
     def _comes_back(self, group: str, delay: timedelta) -> None:
         self._fetchers.comes_back(group, delay)
 
     def _lost(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)
-        # What is judged is being written, or was by its handler's own transaction: the answer says if it is lost.
+        # A judged run is being written, or was by its handler's own transaction: the reply tells whether it is lost.
         if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
-                self._in_hand.let_go(run)  # it may clean up as long as it likes: we neither extend nor stop reaping
+                self._in_hand.let_go(
+                    run
+                )  # it may clean up for as long as it likes: its claim is not extended, and does not stop reaping
 
     def _asked(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)

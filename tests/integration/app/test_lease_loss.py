@@ -70,7 +70,7 @@ async def test_a_lease_that_ran_out_cancels_its_block() -> None:
         hands.pass_time(30)
 
         assert lease.lost
-        with pytest.raises(errors.LeaseLost, match="ran out"):
+        with pytest.raises(errors.LeaseLost, match="expired"):
             await guarded.task
 
 
@@ -92,7 +92,7 @@ async def test_a_database_that_does_not_answer_cannot_keep_a_block_from_being_ca
 
     asked = threading.Event()
     async with app:
-        with pytest.raises(errors.LeaseLost, match="ran out"):
+        with pytest.raises(errors.LeaseLost, match="expired"):
             await work()
 
 

@@ -170,7 +170,7 @@ async def test_a_subscription_that_is_gone_is_put_back_and_told(
     assert NEW in patterns
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert [each.partition(";")[0] for each in warned] == [
-        f"mail: its subscription to {NEW} was missing and is put back"
+        f"mail: its subscription to {NEW} was missing and is restored"
     ]
 
 
@@ -190,7 +190,7 @@ async def test_a_group_that_was_retired_under_a_worker_stays_retired_and_is_told
 
     assert groups == ()
     assert [each.getMessage().partition(":")[0] for each in caplog.records if each.levelno == logging.WARNING] == [
-        "mail was retired while this worker has a consumer for it, and receives nothing more"
+        "mail was retired although this worker has a consumer for it, and receives no more messages"
     ]
 
 

@@ -169,7 +169,7 @@ async def test_one_made_at_run_time_survives_too_and_is_not_taken_by_code(
     async with start(DAILY, schedule="by.hand") as app:
         view = await report_of(app, "by.hand")
         assert (view.origin, view.rhythm) == ("api", "every 1h")
-        assert "a schedule of this name was made at run time" in caplog.text
+        assert "a schedule of this name was created at run time" in caplog.text
         await app.schedules.delete("by.hand")
         assert await app.schedules.get("by.hand") is None
 

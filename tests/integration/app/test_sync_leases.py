@@ -81,7 +81,7 @@ def test_a_thread_is_told_that_it_is_lost_and_leaving_the_block_raises(app: Main
             clock.advance(timedelta(seconds=30))
             seen.append(lease.lost)
 
-    with pytest.raises(errors.LeaseLost, match="ran out"):
+    with pytest.raises(errors.LeaseLost, match="expired"):
         work()
     assert seen == [False, True]
 

@@ -218,7 +218,7 @@ async def test_a_handler_that_cancels_itself_has_failed(shop: Mainspring, spans:
         await shop.publish("orders.placed", "tea")
         processed = await spans.one("process orders.placed")
 
-    assert processed.status.description == "the handler raised CancelledError, but nobody had cancelled it"
+    assert processed.status.description == "the handler raised CancelledError, but was not cancelled"
 
 
 async def test_what_fails_after_the_commit_undoes_nothing_in_the_trace_either(tmp_path: Path, spans: Spans) -> None:

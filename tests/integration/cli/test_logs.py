@@ -75,7 +75,7 @@ def test_the_line_of_a_failure_names_its_message(vault: Shell) -> None:
 def test_no_line_holds_what_is_in_a_message(vault: Shell, form: str) -> None:
     ended = handle_all(vault, "--log-format", form)
 
-    assert "failed, attempt 1, buried with the dead letters" in ended.err
+    assert "failed, attempt 1, buried as a dead letter" in ended.err
     assert CANARY not in ended.err + ended.out
 
 

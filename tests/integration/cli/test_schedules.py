@@ -31,7 +31,7 @@ def test_schedules_are_listed_for_people(timed: Shell) -> None:
     assert rows["daily_report"][4:] == ["Europe/Berlin", "never ran", "0"]
     assert rows["tick"][5].startswith("done ")
     foreign = lines[5]  # below it, perhaps, that tick is overdue: its worker has gone
-    assert foreign.startswith("odd: holidays is told by clockwork.in_even_years, which this process does not have: ")
+    assert foreign.startswith("odd: holidays is decided by clockwork.in_even_years, which this process does not have: ")
     assert foreign.endswith("name its application by --app MODULE:APP")
 
 

@@ -37,7 +37,7 @@ async def test_what_fails_after_the_commit_undoes_nothing(
 
     assert place.effects() == [1]
     assert place.rows("SELECT count(*) FROM {}run")[0][0] == 0
-    assert any("was committed, and what came after it failed: too late" in each.message for each in caplog.records)
+    assert any("was committed, but an error followed the commit: too late" in each.message for each in caplog.records)
 
 
 class RunsOut(Middleware):

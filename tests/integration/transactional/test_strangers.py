@@ -59,7 +59,7 @@ def stranger(place: Place) -> Iterator[Stranger]:
 async def undone(caplog: pytest.LogCaptureFixture) -> None:
     """Wait until a worker has said that it waits no longer."""
     await until(
-        lambda: any("is undone, and it runs again, no attempt counted" in each.message for each in caplog.records)
+        lambda: any("was rolled back, and it runs again, no attempt counted" in each.message for each in caplog.records)
     )
 
 

@@ -27,7 +27,7 @@ def test_days_that_another_process_tells_do_not_break_a_schedule() -> None:
     elsewhere = _shown(definition)
 
     assert (here.state, here.problem) == ("active", None)
-    assert elsewhere.problem == "holidays is told by shop.on_mondays, which this process does not have"
+    assert elsewhere.problem == "holidays is decided by shop.on_mondays, which this process does not have"
     assert replace(elsewhere, problem=None) == here
 
 

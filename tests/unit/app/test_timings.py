@@ -145,7 +145,7 @@ def test_days_that_code_tells_in_the_layer_beneath_are_no_hindrance() -> None:
     beneath = {"rhythm": "0 9 * * *", "holidays": ["code:shop.closed"]}
 
     assert read_timing("0 7 * * *", {}, beneath, {"holidays": (lambda _day: False,)})[0] == {"rhythm": "0 7 * * *"}
-    with pytest.raises(errors.BadOption, match=r"told by shop\.closed, which this process does not have"):
+    with pytest.raises(errors.BadOption, match=r"decided by shop\.closed, which this process does not have"):
         read_timing("0 7 * * *", {}, beneath)
 
 

@@ -27,7 +27,7 @@ async def test_a_lease_runs_out_when_the_test_lets_its_time_pass(app: Mainspring
     kit.elapse("1s")
 
     assert (in_time, lease.lost) == (False, True)
-    with pytest.raises(errors.LeaseLost, match="ran out"):
+    with pytest.raises(errors.LeaseLost, match="expired"):
         lease.raise_if_lost()
     with pytest.raises(errors.LeaseLost):
         await lease.renew_now()
@@ -36,7 +36,7 @@ async def test_a_lease_runs_out_when_the_test_lets_its_time_pass(app: Mainspring
 
 
 async def test_leaving_the_block_of_a_lost_lease_raises(app: Mainspring, kit: Testing) -> None:
-    with pytest.raises(errors.LeaseLost, match="'reports' is lost, epoch 1: it ran out"):
+    with pytest.raises(errors.LeaseLost, match="'reports' is lost, epoch 1: it expired"):
         async with app.leases.hold("reports", "30s"):
             kit.elapse("30s")
 

@@ -1,1 +1,1 @@
-"""What becomes of schedules: their plans, what they publish when they are due, and how code and rows are reconciled."""
+"""Schedules: their plans, what they publish when they are due, and how code and rows are reconciled."""

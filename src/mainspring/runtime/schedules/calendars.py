@@ -1,4 +1,4 @@
-"""Days off by country, from the ``holidays`` package where the user has it."""
+"""Public holidays by country, from the ``holidays`` package if it is installed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mainspring.model.errors import BadOption, MissingExtra
 from mainspring.timing.days import Tells
 
 COUNTRY = "country:"
-"""How a country is written down: ``country:DE``, ``country:DE-BY``."""
+"""The prefix of a stored country: ``country:DE``, ``country:DE-BY``."""
 CODE = "code:"
-"""How days are written down that only code can tell; the rest of it is for people."""
+"""The prefix of days that only code can decide; the rest is for people."""
 
 
 @lru_cache(maxsize=64)
 def country_days(place: str, option: str) -> Tells:
-    """Whether a day is a public holiday of ``"DE"``, or of its subdivision ``"DE-BY"``; ``option`` asks for it."""
+    """Return a test for public holidays of ``"DE"``, or of its subdivision ``"DE-BY"``; errors name ``option``."""
     try:
         import holidays
     except ImportError as error:

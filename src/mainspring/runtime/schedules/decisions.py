@@ -1,4 +1,4 @@
-"""What becomes of a schedule that is due: which of its occurrences are published, and which are let go."""
+"""Decides which occurrences of a due schedule are published, and which are skipped."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from mainspring.runtime.schedules.plan import Plan
 from mainspring.timing.rhythm import Once
 
 COUNTED = 10_000
-"""How many occurrences of one schedule are counted at a time: of those beyond, only the latest are looked for."""
+"""How many occurrences of one schedule are counted at a time: beyond them only the latest are searched."""
 _KEPT = 1_000
-"""How many of the latest are kept in mind."""
+"""How many of the latest are kept."""
 _MOST_WAITING = 100
 """How many occurrences may wait for an earlier run to end."""
 _NAMESPACE = UUID("6d61696e-7370-7269-8e67-7363686564ab")
 
 
 def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> ScheduleAdvance:
-    """What to publish of the occurrences from the schedule's next time until now, and when it is due again.
+    """Decide which occurrences from the schedule's next time until now to publish, and when it is due again.
 
-    Of one that is late so many are counted one by one: with fewer, ``missed`` may be too low, and nothing else differs.
+    At most so many are counted one by one: beyond them ``missed`` may be too low, and nothing else differs.
     """
     schedule, policy = due.schedule, plan.fields
-    assert schedule.next_at is not None, "what has no next time is never due"
+    assert schedule.next_at is not None, "a schedule without a next time is never due"
     tolerated = now - timedelta(seconds=policy.misfire_after)
     pending = _pending(plan, schedule.next_at, now, tolerated, counted)
     times = _in_time(plan, pending, tolerated)
@@ -61,13 +61,13 @@ def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> Sched
 
 
 def occurrence(plan: Plan, schedule: Schedule, at: datetime, *, waits: bool = False) -> Occurrence:
-    """The message of one due time. Its id derives from schedule and due time: it cannot be stored twice (invariant 5).
+    """Return the message of one due time. Its id derives from both: it cannot be stored twice (invariant 5).
 
-    With a jitter it starts later than it is due, by a share of it that is the same whoever asks.
+    With a jitter it starts later than it is due, by a share that is the same on every node.
     """
     which = f"{schedule.name}\n{at.timestamp():.6f}"
     if isinstance(plan.rhythm, Once):
-        # Asked for anew at the same time, it is another; so it is where its row was removed meanwhile.
+        # A second request for the same time is another message; so is one after its row was recreated.
         which += f"\n{schedule.revision}\n{schedule.created_at.timestamp():.6f}"
     draft = message(plan, schedule.name, at, uuid5(_NAMESPACE, which))
     if waits:
@@ -80,10 +80,10 @@ def occurrence(plan: Plan, schedule: Schedule, at: datetime, *, waits: bool = Fa
 
 
 def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual: bool = False) -> Draft:
-    """What a schedule publishes; by hand it is outside of its rhythm."""
+    """Return the message that a schedule publishes; a manual run is outside of its rhythm."""
     fields = plan.fields
     headers = {SCHEDULE_HEADER: schedule, RHYTHM_HEADER: str(plan.rhythm)}
-    # A run by hand is outside of the rhythm: no next occurrence ends its retries.
+    # A manual run is outside of the rhythm: no next occurrence ends its retries.
     if at is not None and not manual and (following := plan.next(at)) is not None:
         headers[NEXT_HEADER] = following.isoformat()
     return Draft(
@@ -101,7 +101,7 @@ def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual:
 
 
 class _Pending(NamedTuple):
-    """The occurrences until now: how many, the latest of them, and the first one after."""
+    """The occurrences until now: their number, the latest of them, and the first one after."""
 
     total: int
     latest: Sequence[datetime]
@@ -130,7 +130,7 @@ def _pending(plan: Plan, first: datetime, now: datetime, tolerated: datetime, co
 
 
 def _far_behind(plan: Plan, now: datetime, tolerated: datetime, latest: deque[datetime], count: int) -> _Pending:
-    """From the other end: after a week without a node a rhythm of seconds is half a million occurrences behind."""
+    """Search from the other end: after a week without a node, a rhythm of seconds is half a million behind."""
     found: list[datetime] = []
     at = plan.previous(now)
     while at is not None and at > latest[-1] and not _are_enough(plan, found, tolerated):
@@ -141,7 +141,7 @@ def _far_behind(plan: Plan, now: datetime, tolerated: datetime, latest: deque[da
 
 
 def _are_enough(plan: Plan, found: Sequence[datetime], tolerated: datetime) -> bool:
-    """Whether these latest ones, newest first, are all that the misfire policy may want."""
+    """Return whether these latest ones, newest first, are all that the misfire policy can use."""
     policy = plan.fields.misfire
     match policy:
         case "latest":
@@ -155,7 +155,7 @@ def _are_enough(plan: Plan, found: Sequence[datetime], tolerated: datetime) -> b
 
 
 def _in_time(plan: Plan, pending: _Pending, tolerated: datetime) -> Sequence[datetime]:
-    """The occurrences that the misfire policy lets run: all of them, unless the first is too late."""
+    """Return the occurrences that the misfire policy admits: all of them, unless the first is too late."""
     is_late = pending.latest[0] < tolerated or pending.total > len(pending.latest)
     if not is_late:
         return pending.latest
@@ -173,7 +173,7 @@ def _in_time(plan: Plan, pending: _Pending, tolerated: datetime) -> Sequence[dat
 
 
 def _fitting(plan: Plan, due: Due, times: Sequence[datetime]) -> _Fit:
-    """Which of them the overlap policy lets start now, and which wait. Where several are due at once, one starts."""
+    """Apply the overlap policy: which of them start now, and which wait. Of several due at once, one starts."""
     busy = bool(due.unfinished or due.waiting)
     policy = plan.fields.overlap
     match policy:
@@ -192,5 +192,5 @@ def _fitting(plan: Plan, due: Due, times: Sequence[datetime]) -> _Fit:
 
 
 def _share(id: UUID) -> float:
-    """A number from 0 to 1 that is the same for the same occurrence on every node."""
+    """Return a number from 0 to 1 that is the same for the same occurrence on every node."""
     return int.from_bytes(hashlib.blake2b(id.bytes, digest_size=8).digest(), "big") / 2**64

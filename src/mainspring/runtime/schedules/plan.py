@@ -1,4 +1,4 @@
-"""A schedule's plan: when it is due, and what to do when it cannot be on time."""
+"""A schedule's plan: when it is due, and its policies for being late."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mainspring.timing.rhythm import Rhythm, read_rhythm
 from mainspring.timing.zone import zone
 
 _CLOSED_DAYS = 4000
-"""How many days off in a row are looked past: more than ten years of them are taken for ever."""
+"""How many closed days in a row are searched: more than ten years of them count as for ever."""
 _INSTANT = timedelta(microseconds=1)
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=timedelta(days=366).total_seconds())]
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields of a plan as they are stored, and what each is when nobody says otherwise."""
+    """The fields of a plan as they are stored, with their defaults."""
 
     rhythm: str
     timezone: str = "UTC"
@@ -52,7 +52,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class CannotPlan(ValueError):
-    """What is stored cannot be followed here: it is left to a node that can."""
+    """Raised for a stored plan that this node cannot follow: it is left to a node that can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Plan:
     workdays: Days | None
 
     def next(self, after: datetime) -> datetime | None:
-        """The first occurrence after this instant; None: there is none."""
+        """Return the first occurrence after this instant, None if there is none."""
         start, end = self.fields.start, self.fields.end
         moment = after if start is None or start <= after else start - _INSTANT
         for _ in range(_CLOSED_DAYS):
@@ -75,15 +75,15 @@ class Plan:
                 return None
             if self._is_open(found):
                 return found.astimezone(UTC)
-            # Past the whole day: what it has of occurrences is of no interest.
+            # Skip the whole closed day.
             day = found.astimezone(self.zone).date()
             morning = datetime.combine(day + timedelta(days=1), time(), self.zone).astimezone(UTC) - _INSTANT
-            # Never back: clocks set back just after midnight strike it twice.
+            # Never backwards: clocks set back just after midnight reach it twice.
             moment = max(morning, found.astimezone(UTC))
         return None
 
     def previous(self, before: datetime) -> datetime | None:
-        """The last occurrence at this instant or before it."""
+        """Return the last occurrence at or before this instant."""
         start, end = self.fields.start, self.fields.end
         moment = (before if end is None else min(before, end)) + _INSTANT
         for _ in range(_CLOSED_DAYS):
@@ -104,11 +104,11 @@ class Plan:
 
 
 Code = Mapping[str, tuple[Tells, ...]]
-"""By field, what only code can tell of days: callables and containers."""
+"""By field, the callables and containers that decide on days."""
 
 
 def read_plan(layers: Mapping[str, Any], code: Code | None = None) -> Plan:
-    """The plan of these fields. Raises CannotPlan saying which of them cannot be followed."""
+    """Return the plan of these fields. Raises CannotPlan, naming the field that is invalid here."""
     try:
         fields = msgspec.convert(dict(layers), Fields, strict=False)
     except (msgspec.ValidationError, TypeError) as error:
@@ -136,14 +136,14 @@ def _days(field: str, written: tuple[str, ...], code: Code | None) -> Days | Non
         if text.startswith(CODE) and (found := next(by_code, None)) is not None:
             return _guarded(found, f"{field}: {text[len(CODE) :]}")
         if text.startswith(CODE):
-            raise CannotPlan(f"{field} is told by {text[len(CODE) :]}, which this process does not have")
+            raise CannotPlan(f"{field} is decided by {text[len(CODE) :]}, which this process does not have")
         raise CannotPlan(f"{field}={text!r} is neither a weekday, a date nor country:…")
 
     return read_days(written, tells)
 
 
 def _guarded(tells: Tells, what: str) -> Tells:
-    # A user's function that fails is a matter of this schedule alone: the others go on.
+    # A user's function that fails stops only this schedule.
     def guarded(day: date) -> bool:
         try:
             told = tells(day)

@@ -1,4 +1,4 @@
-"""What the code of an app says of its schedules, and what follows for the rows."""
+"""Reconciles the schedules declared in code with the rows of the timetable."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _WHEN = ("rhythm", "timezone", "day_match", "on_gap", "start", "end", "holidays"
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A schedule as code and configuration have it."""
+    """A schedule as code and configuration define it."""
 
     definition: Layer
     overrides: Layer = field(default_factory=dict)
     code: Code = field(default_factory=dict)
-    """What only code can tell of days."""
+    """The callables and containers that decide on days."""
     offline: bool = False
-    """Whether it goes on while the database is away."""
+    """Whether it keeps firing while the database is unreachable."""
 
 
 def reconciled(
     declared: Mapping[str, Declared], app: str, version: int, complain: Callable[[str, str], None]
 ) -> Rewrite:
-    """How the rows are to be. ``complain(name, why)`` is told of those that must stay as they are."""
+    """Return a function that computes each row. ``complain(name, why)`` reports those that must stay unchanged."""
 
     def how(name: str, row: Schedule | None, now: datetime) -> Schedule | None:
         try:
             return wished(name, row, now)
         except CannotPlan as error:
             complain(name, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one row, the others are brought in line
+        except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others
             complain(name, f"it cannot be reconciled: {type(error).__name__}: {error}")
         return row
 
@@ -52,22 +52,24 @@ def reconciled(
             complain(name, f"it belongs to the app {row.app!r}: give it another name=…")
             return row
         if row.origin != "code":
-            complain(name, "a schedule of this name was made at run time: delete that one, or give it another name=…")
+            complain(
+                name, "a schedule of this name was created at run time: delete that one, or give it another name=…"
+            )
             return row
         if row.version > version:
-            return row  # a newer version of this app has defined it
+            return row  # defined by a newer version of this app
         return _updated(row, wanted, version, now)
 
     return how
 
 
 def scheduled_anew(row: Schedule, now: datetime, code: Code | None = None) -> Schedule:
-    """The row with its next time reckoned from now on. Raises CannotPlan."""
+    """Return the row with its next time computed from now on. Raises CannotPlan."""
     return replace(row, base_at=now, next_at=read_plan(row.layers, code).next(now))
 
 
 def is_due_otherwise(row: Schedule, fresh: Schedule) -> bool:
-    """Whether what decides when it is due has changed. Otherwise its next time stands, also if it has come already."""
+    """Return whether the fields that decide the due time have changed. If not, the next time is kept, even if past."""
     return any(fresh.layers.get(each) != row.layers.get(each) for each in _WHEN)
 
 
@@ -87,14 +89,14 @@ def _updated(row: Schedule, wanted: Declared, version: int, now: datetime) -> Sc
 
 
 def _timed_anew(row: Schedule, now: datetime, code: Code | None = None) -> Schedule:
-    """The same row, unless its next time is another by now: zones change their rules, and hosts learn of it."""
+    """Return the same row, unless its next time has changed, as after an update of the time zone rules."""
     if row.next_at is None or row.next_at <= now or row.paused_at is not None or row.retired_at is not None:
         return row
     try:
         plan = read_plan(row.layers, code)
         expected = plan.next(row.base_at)
         if expected is not None and expected <= now:
-            # That one has passed and is not made up for, but what comes before the stored time is not passed over.
+            # That time has passed and is not made up for, but occurrences before the stored time are kept.
             expected = plan.next(now)
             if expected is None or expected > row.next_at:
                 return row
@@ -102,5 +104,5 @@ def _timed_anew(row: Schedule, now: datetime, code: Code | None = None) -> Sched
         return row
     if expected is None or expected == row.next_at:
         return row
-    _logger.warning("%s: the next occurrence is %s by now, it was %s", row.name, expected, row.next_at)
+    _logger.warning("%s: the next occurrence is now %s, it was %s", row.name, expected, row.next_at)
     return replace(row, next_at=expected)

@@ -1,4 +1,4 @@
-"""One node's hands on the timetable: rows kept as the code has them, due ones let go on."""
+"""Reconciles and advances the timetable for one node."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mainspring.storage.contract import Timetable
 _BATCH = 500
 _LEAST_COUNTED = 50
 _PUBLISHED = 1000
-"""How many occurrences a look publishes before it leaves the rest to the next: on SQLite all writers wait for it."""
+"""How many occurrences one tick publishes, before it leaves the rest to the next: on SQLite it blocks all writers."""
 _PLANS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """What a worker knows of schedules: whose they are, and those that its own code declares."""
+    """The schedules a worker knows: their app, and those that its own code declares."""
 
     app: str
     declared: Mapping[str, Declared] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Scheduling:
 
 
 class Timekeeper:
-    """Any number of them may work on one timetable. ``complain(name, why)`` hears of schedules it cannot follow."""
+    """Fires schedules; any number may share one timetable. ``complain(name, why)`` reports those it cannot follow."""
 
     def __init__(self, timetable: Timetable, scheduling: Scheduling, complain: Callable[[str, str], None]) -> None:
         self._timetable = timetable
@@ -43,9 +43,9 @@ class Timekeeper:
         self._plans: dict[tuple[str, datetime, int], Plan] = {}
 
     async def reconcile(self, *, waits: bool = True) -> bool:
-        """Bring the rows in line with this app's code and configuration. Where nothing differs it only reads.
+        """Bring the rows in line with this app's code and configuration. If nothing differs, it only reads.
 
-        Without ``waits``, a row that another session has locked is left as it is: False.
+        Without ``waits``, a row that another session has locked is left unchanged, and the result is False.
         """
         app, declared = self._scheduling.app, self._scheduling.declared
         how = reconciled(declared, app, self._scheduling.version, self._complain)
@@ -57,14 +57,14 @@ class Timekeeper:
         return not changed or None not in await self._timetable.rewrite(changed, how, waits=waits)
 
     async def look(self, leave: Collection[str] = ()) -> ScheduleTick:
-        """Let due schedules go on; those in ``leave`` are not looked at."""
-        # Rows are locked meanwhile: when hundreds are far behind, those of one look are not all counted to the end.
+        """Fire due schedules and advance them, except those in ``leave``."""
+        # Rows are locked during a tick: if hundreds are far behind, it does not count all of them to the end.
         self._countable, self._publishable = COUNTED, _PUBLISHED
         self._put_off.clear()
         try:
             found = await self._timetable.look(self._scheduling.app, self._decide, self._batch, leave)
         except StorageUnavailable:
-            # Perhaps it was too much for one transaction; the same again would be so for ever.
+            # It may have been too much for one transaction; the same batch would fail for ever.
             self._batch = max(1, self._batch // 4)
             raise
         self._batch = min(_BATCH, self._batch * 2)
@@ -73,12 +73,12 @@ class Timekeeper:
         return found
 
     async def declare(self, every: timedelta) -> None:
-        """Say that the code of this process has its schedules, unless that was said within ``every``."""
+        """Declare that the code of this process has its schedules, unless that was done within ``every``."""
         if self._scheduling.declared:
             await self._timetable.declared(self._scheduling.app, self._scheduling.declared, every)
 
     async def retire(self, silent: timedelta) -> list[str]:
-        """Retire the schedules of this app that no code has had for so long."""
+        """Retire the schedules of this app that no code has declared for so long."""
         return await self._timetable.retire(self._scheduling.app, silent)
 
     def _decide(self, due: Due, now: datetime) -> ScheduleAdvance | None:
@@ -89,7 +89,7 @@ class Timekeeper:
             move = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
         except CannotPlan as error:
             self._complain(due.schedule.name, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one row, the others go on
+        except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others
             self._complain(due.schedule.name, f"it cannot be followed: {type(error).__name__}: {error}")
         else:
             self._countable -= move.missed + move.skipped + len(move.occurrences)
@@ -99,7 +99,7 @@ class Timekeeper:
 
     def _plan(self, due: Due) -> Plan:
         row = due.schedule
-        # One that was deleted and made anew counts its revisions from the start.
+        # A schedule that was deleted and recreated counts its revisions from the start.
         key = row.name, row.created_at, row.revision
         plan = self._plans.get(key)
         if plan is None:

@@ -142,7 +142,7 @@ def test_one_that_was_made_at_run_time_is_complained_about_and_left() -> None:
 
     assert node.sees(row) is row
     assert node.complaints == [
-        ("report", "a schedule of this name was made at run time: delete that one, or give it another name=…")
+        ("report", "a schedule of this name was created at run time: delete that one, or give it another name=…")
     ]
 
 
