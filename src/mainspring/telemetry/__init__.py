@@ -1,1 +1,1 @@
-"""What happens, as values on one bus."""
+"""Events, metrics, traces and log lines."""

@@ -1,4 +1,4 @@
-"""The names of what spans and log lines say, ours and those of OpenTelemetry's messaging conventions."""
+"""The attribute names of spans and log lines, the library's and those of OpenTelemetry's messaging conventions."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ EXCEPTION_STACK: Final = "exception.stacktrace"
 
 ATTEMPT: Final = "mainspring.attempt"
 OUTCOME: Final = "mainspring.outcome"
-"""What became of an attempt: ``done``, ``failed``, ``snoozed``, ``cancelled``, ``released`` or ``lost``."""
+"""The outcome of an attempt: ``done``, ``failed``, ``snoozed``, ``cancelled``, ``released`` or ``lost``."""
 REASON: Final = "mainspring.reason"
 DELAY: Final = "mainspring.delay"
-"""Seconds until a snoozed message comes again."""
+"""Seconds until a snoozed message is delivered again."""
 WAIT: Final = "mainspring.wait"
 """Seconds that a message had been due when it was claimed."""
 CAUSATION_ID: Final = "mainspring.causation_id"
 SCHEDULE: Final = "mainspring.schedule"
 SCHEDULED_FOR: Final = "mainspring.scheduled_for"
 IN_TRANSACTION: Final = "mainspring.in_transaction"
-"""Whether a publish joined a transaction of the caller's: it counts if and when that commits."""
+"""Whether a publish enlisted in the caller's transaction: it takes effect when that commits."""
 MIXED: Final = "mixed"
-"""The outcome of a batch of which nothing failed, and whose messages ended in several ways."""
+"""The outcome of a batch without failures whose messages have different outcomes."""
 COUNTS: Final = {
     outcome: f"mainspring.{outcome}_count" for outcome in ("done", "failed", "snoozed", "cancelled", "released", "lost")
 }
-"""How many messages of a batch ended so."""
+"""How many messages of a batch had each outcome."""
 
 MAINSPRING: Final = "mainspring"
 TRACEPARENT: Final = "traceparent"
-"""The header in which the context of a trace travels, as the W3C writes it."""
+"""The header that carries the trace context, in the format of the W3C."""

@@ -1,4 +1,4 @@
-"""The bus: whoever wants to know is told, and nobody pays for what nobody wants to know."""
+"""The event bus: passes events to subscribers; an event without subscribers is never created."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _logger = logging.getLogger("mainspring.hooks")
 _SHOWN = 100
 
 Subscriber = Callable[[Any], Any]
-"""Takes one event; plain or async. What it returns is ignored, what it raises is logged."""
+"""Takes one event; plain or async. Its result is ignored, its errors are logged."""
 
 
 class Bus:
-    """Hands events to their subscribers, in the order they subscribed.
+    """Passes events to their subscribers, in the order they subscribed.
 
-    A subscriber can neither fail nor delay what it is told about: a plain one is called at once and should be short,
-    an async one runs beside.
+    A subscriber can neither fail nor delay the work it observes: a plain one is called at once and should be short,
+    an async one runs in a task.
     """
 
     def __init__(self) -> None:
@@ -31,19 +31,19 @@ class Bus:
         self._running: set[asyncio.Future[Any]] = set()
 
     def subscribe(self, kind: type, subscriber: Subscriber) -> None:
-        """Tell the subscriber of every event of this kind from now on."""
+        """Call the subscriber with every event of this kind from now on."""
         self._subscribers.setdefault(kind, []).append(subscriber)
 
     def __bool__(self) -> bool:
-        """Whether anybody wants to know anything."""
+        """Return whether there is any subscriber."""
         return bool(self._subscribers)
 
     def wants(self, kind: type) -> bool:
-        """Whether anybody wants to know of this kind: the event need not be made otherwise."""
+        """Return whether this kind has subscribers; if not, the event need not be created."""
         return kind in self._subscribers
 
     def emit(self, event: object) -> None:
-        """Tell whoever wants to know. Never raises, but for Ctrl-C, and never waits."""
+        """Call the subscribers. Never waits, and raises nothing but Ctrl-C."""
         for subscriber in self._subscribers.get(type(event), ()):
             try:
                 answer = subscriber(event)
@@ -51,13 +51,13 @@ class Bus:
                     task = asyncio.ensure_future(_heard(answer, subscriber, event))
                     self._running.add(task)
                     task.add_done_callback(self._running.discard)
-            except BaseException as error:  # whatever it raises, it is told of what has happened already
+            except BaseException as error:  # the event has happened already, whatever its subscriber raises
                 if is_interrupt(error):
                     raise
                 _complain(subscriber, event, error)
 
     async def settled(self) -> None:
-        """Wait for the async subscribers that are still at it."""
+        """Wait for the async subscribers that are still running."""
         while running := [task for task in self._running if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
 

@@ -1,4 +1,4 @@
-"""What became of deliveries, as values: told only once the database has answered for it."""
+"""Events about deliveries, emitted only after the database has confirmed them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Completed(Event):
     """It was handled."""
 
     output: str | None = None
-    """What the handler had to say, as in ``Done("42 rows")``."""
+    """The handler's output, as in ``Done("42 rows")``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(Event):
-    """An attempt failed; another will be made."""
+    """An attempt failed; it will be retried."""
 
     error: str = ""
     traceback: str | None = None
@@ -40,7 +40,7 @@ class Failed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Died(Event):
-    """The last attempt failed: it is with the dead letters now."""
+    """The last attempt failed: it is a dead letter now."""
 
     error: str = ""
     traceback: str | None = None
@@ -48,7 +48,7 @@ class Died(Event):
 
 @dataclass(frozen=True, slots=True)
 class Snoozed(Event):
-    """The handler asked for it again later; no attempt was counted."""
+    """The handler snoozed it; no attempt was counted."""
 
     delay: timedelta = timedelta()
     reason: str | None = None
@@ -63,7 +63,7 @@ class Dropped(Event):
 
 @dataclass(frozen=True, slots=True)
 class Tripped:
-    """A group's breaker opened: it failed too often and pauses itself."""
+    """A group's breaker opened: too many attempts failed, and the group is paused."""
 
     group: str
     failures: int
@@ -79,7 +79,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Mismatched:
-    """A message of the inbox came with another hash than the first time. Told once of each message."""
+    """An inbox message arrived with another hash than the first time. Emitted once per message."""
 
     group: str
     source: str

@@ -1,4 +1,4 @@
-"""Log lines: text for people, JSON for collectors, and passwords and other secrets in neither."""
+"""Log formatters: text for people, JSON for collectors, both without passwords and other secrets."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ from mainspring.model.wording import LONGEST, described, plain, text_of
 from mainspring.telemetry.tracing import trace_ids
 
 Form = Literal["text", "json"]
-"""How lines are written."""
+"""The format of log lines."""
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 TIME = "%H:%M:%S"
 
 _KNOWN = ("worker", "group", "topic", "message_id", "attempt", "correlation_id", "trace_id", "span_id")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; the rest is what somebody has added."""
+"""The attributes of every record; all others were added by a caller."""
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What steers a terminal or ends a line; a tab does neither."""
+"""Characters that control a terminal or end a line; a tab does neither."""
 _BELOW = "  | "
-"""Goes before every line that continues a record, so that no text can look like the beginning of another one."""
+"""The prefix of every continuation line, so that no text can look like the beginning of another record."""
 _DEEPEST = 8
 _MASK = "…"
 
 
 class TextLines(logging.Formatter):
-    """A line for people: a record is one line, and the lines of its traceback below it are marked as such.
+    """Formats a record for people: one line, with the lines of its traceback marked as continuations.
 
-    Newlines and other control characters of a message are escaped, so that no text ends a line or steers a terminal.
+    Newlines and other control characters of a message are escaped, so that no text ends a line or controls a terminal.
     """
 
     def __init__(self) -> None:
         super().__init__(TEXT, TIME)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; a traceback goes on below it."""
+        """Return the line, followed by a traceback if there is one."""
         record.message = record.getMessage()
         record.asctime = self.formatTime(record, self.datefmt)
         below = [record.exc_text or self.formatException(record.exc_info)] if record.exc_info else []
         if record.stack_info:
             below.append(self.formatStack(record.stack_info))
-        # Masked before it is cut into lines and escaped, or a password in two lines would not be known as one.
+        # Masked before it is split and escaped: a password on two lines would not be recognised.
         first = _escaped(redacted(self.formatMessage(record)))
         return "\n".join([first, *(_BELOW + _escaped(line) for each in below for line in redacted(each).split("\n"))])
 
 
 class JsonLines(logging.Formatter):
-    """A JSON object on one line: ``time``, ``level``, ``logger``, ``message``, and what else is known of it.
+    """Formats a record as a JSON object on one line: ``time``, ``level``, ``logger``, ``message``, and known context.
 
-    That is ``worker``, the message being handled (``group``, ``topic``, ``message_id``, ``attempt``,
-    ``correlation_id``), ``trace_id`` and ``span_id``, whatever was given as ``extra``, and ``exception``. What is not
-    known is left out. Passwords of URLs are masked
-    (invariant 21), and so are the values of fields whose names say that they are secret, in text and in ``extra``.
+    The context is ``worker``, the message being handled (``group``, ``topic``, ``message_id``, ``attempt``,
+    ``correlation_id``), ``trace_id`` and ``span_id``, everything given as ``extra``, and ``exception``; unknown fields
+    are left out. Passwords in URLs are masked (invariant 21), and so are values of fields with secret names, in text
+    and in ``extra``.
     """
 
     def __init__(self, worker: str | None = None) -> None:
@@ -69,7 +69,7 @@ class JsonLines(logging.Formatter):
         self.worker: str | None = worker
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         said: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -99,15 +99,15 @@ def log(
     error: BaseException | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> None:
-    """Log a line, with the traceback of ``error``; only Ctrl-C is raised, whatever filters and handlers do.
+    """Log a line, with the traceback of ``error``. Errors of filters and handlers are caught; only Ctrl-C is raised.
 
-    An error that says more than is logged of any is told in short, and without its traceback, which would repeat it.
+    An error whose text is too long is shortened, and logged without its traceback, which would repeat it.
     """
     if error is not None and len(told := text_of(error, LONGEST)) >= LONGEST:
         text, args, error = f"{text}: %s", (*args, told), None
     try:
         logger.log(level, text, *args, exc_info=error, extra=facts)
-    except BaseException as failed:  # logging must not end the work that it tells of
+    except BaseException as failed:  # logging must not end the work that it reports
         if is_interrupt(failed):
             raise
         _last_resort(
@@ -116,12 +116,12 @@ def log(
 
 
 def _last_resort(line: str) -> None:
-    with contextlib.suppress(BaseException):  # nowhere is left to say it
+    with contextlib.suppress(BaseException):  # nowhere is left to report it
         sys.stderr.write(line + "\n")
 
 
 def lines(form: Form, worker: str | None = None) -> logging.Formatter:
-    """What writes lines in this form."""
+    """Return the formatter of this format."""
     return TextLines() if form == "text" else JsonLines(worker)
 
 
@@ -132,12 +132,12 @@ def _escaped(text: str) -> str:
 def _written(value: object) -> str:
     try:
         return json.dumps(_plain(value))
-    except Exception:  # noqa: BLE001 - whatever is wrong with one value, the line is written
+    except Exception:  # noqa: BLE001 - one bad value must not lose the line
         return json.dumps(_text(value))
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """What JSON has a form for, without secrets; anything else in its own words."""
+    """Return a value that JSON can encode, without secrets; other objects as text."""
     match value:
         case str():
             return redacted(value)

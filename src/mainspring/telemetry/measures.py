@@ -1,4 +1,4 @@
-"""What this process has counted: cumulative numbers, from which workers report what is new."""
+"""What this process has counted: cumulative numbers, of which workers report the difference."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mainspring.model.views import GroupRuns
 from mainspring.telemetry.turns import Turns, Worked, add
 
 TOPICS = 1_000
-"""How many topics are told apart by name."""
+"""How many topics are counted by name."""
 OTHER = "(other)"
-"""All the topics beyond that: no topic is called so."""
+"""The label of all topics beyond that; not a valid topic name."""
 
 _DONE, _FAILED, _DEAD, _SNOOZED, _CANCELLED = range(len(STATUSES))
 _WAIT = len(STATUSES)
 _RUN = _WAIT + BINS
 _WIDTH = _RUN + BINS
 _COUNTED = (*((status, 0) for status in STATUSES), *((time, bin) for time in TIMES for bin in range(BINS)))
-"""What stands at each place of a tape."""
+"""The meaning of each position of a tape."""
 
 
 class Tape:
@@ -37,46 +37,46 @@ class Tape:
     def __init__(self) -> None:
         self.numbers: list[int] = [0] * _WIDTH
         self.told: list[int] = [0] * _WIDTH
-        """What of it was taken to be reported."""
+        """The part that was already taken for a report."""
         self.waited: float = 0.0
         self.ran: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What this process has done for one group since it started."""
+    """What this process has counted for one group since it started."""
 
     statuses: dict[str, int]
     wait: Histogram
     waited: float
-    """Seconds, all together."""
+    """Seconds, in total."""
     run: Histogram
     ran: float
 
 
 class Meter:
-    """Counts for one loop, which nobody else writes to; anybody may read. It costs two list increments per delivery.
+    """Counts for one loop, its only writer; any thread may read. It costs two list increments per delivery.
 
-    ``stirred`` is called when there is something to report, once until that was taken; ``ended`` when nobody will count
-    with it any more.
+    ``stirred`` is called when there is something to report, once until that is taken; ``ended`` when the loop has
+    ended.
     """
 
     def __init__(self, ended: Callable[[Meter], None] | None = None) -> None:
         self.stirred: Callable[[], None] | None = None
         self.worker: Worked | None = None
-        """Whose meter it is."""
+        """The worker it belongs to."""
         self._ended = ended
         self.has_news: bool = False
-        """Whether something was counted that nobody has taken."""
+        """Whether it has counts that were not taken yet."""
         self._tapes: dict[str, Tape] = {}
 
     def serves(self, groups: Iterable[str]) -> None:
-        """These groups may be counted: they are told from now on, with nothing as long as there is nothing."""
+        """Include these groups from now on, with zeros while there is nothing."""
         for group in groups:
             self._tapes.setdefault(group, Tape())
 
     def count(self, group: str, verdict: Verdict, wait: float | None = None, run: float | None = None) -> None:
-        """A delivery was settled; None: its handler was not called. What is handed back does not count."""
+        """Count a settled delivery; None if its handler was not called. Releases do not count."""
         place = _DONE if type(verdict) is Done else _place(verdict)
         if place is None:
             return
@@ -98,7 +98,7 @@ class Meter:
                 self.stirred()
 
     def take(self) -> tuple[dict[str, GroupRuns], tuple[Measure, ...]]:
-        """What was counted since it was last taken: who takes it has to report it."""
+        """Take the counts since the last call: the caller has to report them."""
         runs: dict[str, GroupRuns] = {}
         measures: list[Measure] = []
         if not self.has_news:
@@ -117,17 +117,17 @@ class Meter:
         return runs, tuple(measures)
 
     def read(self) -> dict[str, Counted]:
-        """All that was counted, by group."""
+        """Return all counts, by group."""
         return {group: _counted(tape) for group, tape in list(self._tapes.items())}
 
     def end(self) -> None:
-        """Its loop has ended, and counts no more."""
+        """Note that its loop has ended, and counts no more."""
         self.stirred = None
         if self._ended is not None:
             self._ended(self)
 
     def add(self, other: Meter) -> None:
-        """Count what another has counted."""
+        """Add the counts of another."""
         for group, theirs in list(other._tapes.items()):
             ours = self._tapes.setdefault(group, Tape())
             ours.numbers = [mine + its for mine, its in zip(ours.numbers, theirs.numbers, strict=True)]
@@ -135,15 +135,15 @@ class Meter:
             ours.ran += theirs.ran
 
     def forget(self) -> None:
-        """Begin at nothing again, with the same groups."""
+        """Reset to zero, with the same groups."""
         self.worker, self.has_news = None, False
         self._tapes = {group: Tape() for group in self._tapes}
 
 
 class Meters:
-    """All that one app counts in this process: deliveries by whoever settles them, turns of loops, what it publishes.
+    """All counts of one app in this process: settled deliveries, turns of loops, published messages.
 
-    Nothing of it ever goes back while the process lives; a forked child begins at nothing.
+    They never decrease while the process lives; a forked child starts at zero.
     """
 
     def __init__(self) -> None:
@@ -156,14 +156,14 @@ class Meters:
         _all.add(self)
 
     def hire(self) -> Meter:
-        """A meter for one loop."""
+        """Return a meter for one loop."""
         meter = Meter(self._retire)
         with self._lock:
             self._meters.append(meter)
         return meter
 
     def _retire(self, meter: Meter) -> None:
-        """What it has counted stays counted."""
+        """Keep the counts of a meter that has ended."""
         with self._lock:
             if meter in self._meters:
                 self._meters.remove(meter)
@@ -172,7 +172,7 @@ class Meters:
                     add(self._turned, meter.worker)
 
     def published(self, drafts: Iterable[Draft]) -> None:
-        """These were stored, or handed to the transaction of a caller."""
+        """Count messages that were stored, or passed to a caller's transaction."""
         with self._lock:
             counts = self._published
             for draft in drafts:
@@ -182,12 +182,12 @@ class Meters:
                 counts[topic] = counts.get(topic, 0) + 1
 
     def topics(self) -> dict[str, int]:
-        """How many messages were published, by topic."""
+        """Return how many messages were published, by topic."""
         with self._lock:
             return dict(self._published)
 
     def groups(self) -> dict[str, Counted]:
-        """What became of deliveries, by group."""
+        """Return the settled deliveries, by group."""
         total = Meter()
         with self._lock:
             for each in (self._ended, *self._meters):
@@ -195,7 +195,7 @@ class Meters:
         return total.read()
 
     def loops(self) -> dict[str, Turns]:
-        """How often loops have turned, by name: those of all workers there are and were."""
+        """Return the turns of loops, by name, of all workers past and present."""
         with self._lock:
             total = dict(self._turned)
             for meter in self._meters:
@@ -204,12 +204,12 @@ class Meters:
         return total
 
     def workers(self) -> list[Worked]:
-        """Those that count here."""
+        """Return the workers that count here."""
         with self._lock:
             return [meter.worker for meter in self._meters if meter.worker is not None]
 
     def forget(self) -> None:
-        """After a fork: the parent tells of what was counted, and with it stayed its workers and who held the lock."""
+        """Reset after a fork: the counts, the workers and the holder of the lock belong to the parent."""
         self._lock = threading.Lock()
         self._ended, self._turned, self._published = Meter(), {}, {}
         for meter in self._meters:

@@ -1,4 +1,4 @@
-"""Every metric there is: its name, what it tells, and by which labels."""
+"""The catalogue of metrics: names, help texts and labels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mainspring.model.measures import Histogram
 
 Kind = Literal["counter", "gauge", "histogram"]
 Whose = Literal["process", "database"]
-"""What every process tells of itself, and what one of them tells for all."""
+"""Exported by every process about itself, or by one process for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is told under one name."""
+    """One metric."""
 
     name: str
     kind: Kind
@@ -25,7 +25,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A histogram, and the sum of what is in it."""
+    """A histogram, and the sum of its values."""
 
     histogram: Histogram
     sum: float
@@ -33,7 +33,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric with its numbers, each under the values of its labels."""
+    """A metric with its numbers, by the values of its labels."""
 
     metric: Metric
     samples: list[tuple[tuple[str, ...], float | Distribution]] = field(default_factory=list)
@@ -42,13 +42,13 @@ class Family:
 PUBLISHED = Metric(
     "mainspring_published_total",
     "counter",
-    "Messages published by this process; in a transaction of the application counted when handed over.",
+    "Messages published by this process; in a transaction of the application, counted when enlisted.",
     ("topic",),
 )
 SETTLED = Metric(
     "mainspring_settled_total",
     "counter",
-    "Attempts that ended here: done, failed (made again), dead, snoozed or cancelled.",
+    "Attempts that ended here: done, failed (to be retried), dead, snoozed or cancelled.",
     ("group", "status"),
 )
 WAIT = Metric(
@@ -60,15 +60,13 @@ WAIT = Metric(
 RUN = Metric("mainspring_run_seconds", "histogram", "How long handlers ran here.", ("group",))
 IN_HAND = Metric("mainspring_in_hand", "gauge", "Deliveries claimed by the workers here and not yet settled.")
 BREAKER = Metric("mainspring_breaker_open", "gauge", "1 while a group's breaker is open here.", ("group",))
-BELL = Metric(
-    "mainspring_bell", "gauge", "1 for how new work is noticed here: told (notify), watched or polled for.", ("mode",)
-)
+BELL = Metric("mainspring_bell", "gauge", "1 for the way new work is detected here: notify, watch or poll.", ("mode",))
 LEASES_HELD = Metric("mainspring_leases_held", "gauge", "Leases held by this process.")
 TURNS = Metric("mainspring_loop_turns_total", "counter", "Turns of each loop of the workers here.", ("loop",))
 FAILURES = Metric(
     "mainspring_loop_failures_total", "counter", "Turns that failed, of each loop of the workers here.", ("loop",)
 )
-UP = Metric("mainspring_database_up", "gauge", "1 where the database answered when this was asked for.")
+UP = Metric("mainspring_database_up", "gauge", "1 if the database responded when this was collected.")
 
 DELIVERIES = Metric(
     "mainspring_deliveries", "gauge", "Deliveries by state, counted up to 100000 each.", ("group", "state"), "database"
@@ -76,19 +74,19 @@ DELIVERIES = Metric(
 OLDEST = Metric(
     "mainspring_oldest_ready_age_seconds",
     "gauge",
-    "For how long the oldest delivery that waits has been due.",
+    "How long the oldest waiting delivery has been due.",
     ("group",),
     "database",
 )
 PARKED = Metric("mainspring_parked", "gauge", "Messages that no group subscribes to yet.", (), "database")
 PAUSED = Metric("mainspring_group_paused", "gauge", "1 while a group is paused.", ("group",), "database")
 WORKERS = Metric(
-    "mainspring_workers", "gauge", "Workers that were heard of within a minute, and others.", ("state",), "database"
+    "mainspring_workers", "gauge", "Workers that reported within a minute, and others.", ("state",), "database"
 )
 LATENESS = Metric(
     "mainspring_schedule_lateness_seconds",
     "gauge",
-    "For how long the next occurrence of a schedule has been due.",
+    "How long the next occurrence of a schedule has been due.",
     ("schedule",),
     "database",
 )
@@ -102,14 +100,14 @@ FIRED = Metric(
 MISSED = Metric(
     "mainspring_schedule_missed_total",
     "counter",
-    "Occurrences of a schedule that came too late and were let go.",
+    "Occurrences of a schedule that were missed and not made up for.",
     ("schedule",),
     "database",
 )
 SKIPPED = Metric(
     "mainspring_schedule_skipped_total",
     "counter",
-    "Occurrences of a schedule that were let go since an earlier run was unfinished.",
+    "Occurrences of a schedule that were skipped because an earlier run was unfinished.",
     ("schedule",),
     "database",
 )

@@ -1,4 +1,4 @@
-"""Metrics for OpenTelemetry: observed when its readers ask, where the application has configured its SDK."""
+"""Metrics for OpenTelemetry: observed on collection, if the application has configured its SDK."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SDK = "opentelemetry.sdk.metrics"
 _LIMITS = (*map(repr, BOUNDS), "+Inf")
 
 Read = Callable[[], Mapping[str, Family]]
-"""Tells the families there are now, by the names of their metrics. Called from any thread."""
+"""Returns the current families, by the names of their metrics. Called from any thread."""
 Seen = tuple[float, dict[str, str]]
 """A number and its attributes."""
 
 
 def configured() -> Any | None:
-    """The meter provider of the SDK, None where nobody has set one. Imports nothing that was not imported already."""
+    """Return the SDK's meter provider, None if none is set. Imports nothing that is not imported already."""
     sdk = sys.modules.get(_SDK)
     if sdk is None:
         return None
@@ -32,9 +32,9 @@ def configured() -> Any | None:
 
 
 def observe(provider: Any, read: Read, app: str) -> None:
-    """Let this provider observe every metric of an app, in a scope of its own.
+    """Register every metric of an app with this provider, in a scope of its own.
 
-    OpenTelemetry has no histogram that can be observed: each is three counters, ``….bucket`` with how many were at most
+    OpenTelemetry has no observable histogram: each is three counters, ``….bucket`` with how many were at most
     ``le`` seconds, ``….count`` and ``….sum``.
     """
     from opentelemetry.metrics import Observation
@@ -63,9 +63,9 @@ def observe(provider: Any, read: Read, app: str) -> None:
 
 
 class Readings:
-    """One reading for each collection, which asks every instrument once and does not say when it begins or ends.
+    """One reading per collection, which calls every instrument once, without marking its begin or end.
 
-    So whoever asks a second time does so for another collection. Collections come one after the other.
+    So a second call of an instrument belongs to another collection. Collections do not overlap.
     """
 
     def __init__(self, read: Read) -> None:
@@ -74,7 +74,7 @@ class Readings:
         self._asked: set[object] | None = None
 
     def asked_by(self, instrument: object) -> Mapping[str, Family]:
-        """What this instrument is to tell of."""
+        """Return the family that this instrument reports."""
         if self._asked is None or instrument in self._asked:
             self._reading, self._asked = self._read(), set()
         self._asked.add(instrument)
@@ -82,7 +82,7 @@ class Readings:
 
 
 def spelled(metric: Metric) -> tuple[str, str]:
-    """The name of a metric as OpenTelemetry writes names, and its unit."""
+    """Return the name of a metric in OpenTelemetry's spelling, and its unit."""
     name = metric.name.removeprefix("mainspring_").removesuffix("_total")
     return f"mainspring.{name.removesuffix('_seconds')}", "s" if name.endswith("_seconds") else "1"
 

@@ -1,4 +1,4 @@
-"""Metrics as the text that Prometheus reads."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = (*map(repr, BOUNDS), "+Inf")
 
 
 def exposition(families: Iterable[Family]) -> str:
-    """The numbers as text; raises MissingExtra where the extra ``prometheus`` is not installed."""
+    """Format the numbers as text; raises MissingExtra if the extra ``prometheus`` is not installed."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest
     except ImportError:
@@ -29,13 +29,13 @@ def exposition(families: Iterable[Family]) -> str:
 
 
 class _Collector:
-    """What a registry asks for its metrics."""
+    """The collector that a registry reads."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Exposed]:
-        """Every metric, with its numbers."""
+        """Return every metric, with its numbers."""
         return map(_exposed, self._families)
 
 

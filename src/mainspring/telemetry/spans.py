@@ -1,4 +1,4 @@
-"""Spans of publishing and processing through OpenTelemetry: imported only where there is somebody to see them."""
+"""Spans of publishing and processing through OpenTelemetry: imported only if a tracer provider may record them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from mainspring.model.wording import stack_of, text_of
 from mainspring.telemetry import attributes as named
 
 Outbound = tuple[Draft, dict[str, str]]
-"""What is to be published, and its headers, to which the context of its trace is added."""
+"""A draft to be published, and its headers, to which the trace context is added."""
 Value = str | bool | int | float
 
 _W3C = TraceContextTextMapPropagator()
-# Baggage is not carried: whatever a caller has put there would be stored with the message.
+# Baggage is not propagated: a caller's values would be stored with the message.
 
 
 class Spans:
-    """Makes the spans of one app, by the conventions for messaging.
+    """Creates the spans of one app, by the conventions for messaging.
 
-    One message is published in one span, whose context travels with it. Of several each has a span of its own, that of
-    being created, and the call is one more, which links to them.
+    A single message is published in one span, whose context is sent with it. Of several, each has a span for its
+    creation, and the call has one more, which links to them.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Spans:
 
     @contextmanager
     def publishing(self, outbound: Sequence[Outbound], *, joined: bool) -> Iterator[None]:
-        """Around the storing of these; ``joined`` says that it happens in a transaction of the caller's."""
+        """Open a span around storing these; ``joined``: in the caller's transaction."""
         if len(outbound) == 1:
             draft, headers = outbound[0]
             given = _context_in(headers)
@@ -66,7 +66,7 @@ class Spans:
 
     @contextmanager
     def processing(self, delivery: Delivery) -> Iterator[Span]:
-        """Around one attempt. It belongs to the trace in which the message was published, unless it is in another."""
+        """Open a span around one attempt. It belongs to the publisher's trace, unless it is within another."""
         creation = _context_in(delivery.headers)
         topic = delivery.topic
         with self._entered(
@@ -80,7 +80,7 @@ class Spans:
 
     @contextmanager
     def processing_batch(self, deliveries: Sequence[Delivery]) -> Iterator[Span]:
-        """Around one call of a batch consumer. It links to where each message was published, and belongs to none."""
+        """Open a span around one call of a batch consumer. It links to each message's publisher, and has no parent."""
         topics = {each.topic for each in deliveries}
         said: dict[str, Value] = {
             named.SYSTEM: named.MAINSPRING,
@@ -111,7 +111,7 @@ class Spans:
         span = self._tracer.start_span(name, parent, kind, said, links)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             if kind is SpanKind.CONSUMER:
-                yield span  # what becomes of an attempt is told by whoever knows why it ended
+                yield span  # the outcome is set by the caller, which knows why the attempt ended
                 return
             try:
                 yield span
@@ -120,7 +120,7 @@ class Spans:
                 raise
 
     def _created(self, draft: Draft, headers: dict[str, str]) -> Link:
-        """A message of several: the context that travels with it, which is the user's own where one was given."""
+        """Create the span of one message of several, and return the context sent with it: the user's own, if given."""
         told = {named.MESSAGE_ID: str(draft.id)}
         given = _context_in(headers)
         if given is not None:
@@ -171,7 +171,7 @@ class Spans:
 
 
 def judged(span: Span, verdict: Verdict) -> None:
-    """Say what became of an attempt that ended by itself."""
+    """Record the outcome of an attempt that ended by itself."""
     span.set_attribute(named.OUTCOME, outcome(verdict))
     match verdict:
         case Snooze(delay, reason):
@@ -183,7 +183,7 @@ def judged(span: Span, verdict: Verdict) -> None:
 
 
 def outcome(verdict: Verdict) -> str:
-    """A verdict in one word."""
+    """Return a verdict as one word."""
     match verdict:
         case Done():
             return "done"
@@ -200,21 +200,21 @@ def outcome(verdict: Verdict) -> str:
 
 
 def counted(span: Span, outcomes: Counter[str]) -> None:
-    """Say what became of the messages of a batch: of all of them where that is the same, and how many ended how."""
+    """Record the outcomes of a batch: the common one, if there is one, and how many had each."""
     told = "failed" if outcomes["failed"] else next(iter(outcomes)) if len(outcomes) == 1 else named.MIXED
     span.set_attribute(named.OUTCOME, told)
     span.set_attributes({named.COUNTS[each]: count for each, count in outcomes.items()})
 
 
 def failed(span: Span, error: BaseException, message_id: str | None = None) -> None:
-    """Say that it failed, and by what; in a batch, which message."""
+    """Record a failure and its error; in a batch, of which message."""
     recorded(span, error, {} if message_id is None else {named.MESSAGE_ID: message_id})
     _failed(span, _kind(type(error)), text_of(error))
 
 
 def recorded(span: Span, error: BaseException, said: Mapping[str, Value] | None = None) -> None:
-    """Put the exception down, without the passwords of URLs that its text may quote (invariant 21)."""
-    # Not by record_exception, which asks the error for its text itself, whatever that does.
+    """Record the exception, without passwords of URLs that its text may quote (invariant 21)."""
+    # Not by record_exception, which calls the error's own methods unguarded.
     told: dict[str, Value] = {
         named.EXCEPTION_TYPE: _kind(type(error)),
         named.EXCEPTION_MESSAGE: redacted(text_of(error)),
@@ -227,12 +227,12 @@ def recorded(span: Span, error: BaseException, said: Mapping[str, Value] | None 
 
 
 def failed_some(span: Span, count: int, total: int) -> None:
-    """Say how many messages of a batch failed."""
+    """Record how many messages of a batch failed."""
     span.set_status(StatusCode.ERROR, f"{count} of {total} messages failed")
 
 
 def failed_elsewhere(span: Span, failure: Failure, kind: str) -> None:
-    """Say that it failed in another process, of which only words came here."""
+    """Record a failure in another process, known here only as text."""
     said = {named.EXCEPTION_TYPE: kind, named.EXCEPTION_MESSAGE: redacted(failure.error)}
     if failure.traceback is not None:
         said[named.EXCEPTION_STACK] = redacted(failure.traceback)
@@ -260,18 +260,18 @@ def _seconds(delay: timedelta | str) -> float:
 
 
 def _name(operation: str, topics: set[str]) -> str:
-    """Named after its topic where there is one: the names of spans are few."""
+    """Return the name of a span, which contains the topic if there is one: names of spans must be few."""
     return f"{operation} {next(iter(topics))}" if len(topics) == 1 else operation
 
 
 def _put(span: Span, headers: dict[str, str]) -> None:
-    """Let the context of the span travel with the message, unless the user has given one."""
+    """Send the context of the span with the message, unless the user has given one."""
     if named.TRACEPARENT not in headers:
         _W3C.inject(headers, trace.set_span_in_context(span, Context()))
 
 
 def _context_in(headers: Mapping[str, str] | None) -> SpanContext | None:
-    """The context that travels with a message; None for none, and for what is none: anybody may write headers."""
+    """Return the context sent with a message; None if missing or malformed: any publisher may write headers."""
     if not headers or named.TRACEPARENT not in headers:
         return None
     context = trace.get_current_span(_W3C.extract(headers)).get_span_context()
@@ -279,7 +279,7 @@ def _context_in(headers: Mapping[str, str] | None) -> SpanContext | None:
 
 
 def _is_inside() -> bool:
-    # A span that has ended, as the one in which the worker was started, is no place to be inside of.
+    # An ended span, as the one in which the worker was started, is no parent.
     span = trace.get_current_span()
     return span.get_span_context().is_valid and span.is_recording()
 

@@ -1,4 +1,4 @@
-"""Whether an app makes spans. OpenTelemetry is imported only where somebody uses it already, or asks for it."""
+"""Decides whether an app creates spans. OpenTelemetry is imported only if it is in use already, or requested."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ _API = "opentelemetry.trace"
 
 
 class Tracing:
-    """Decides for one app: when it is opened, when a worker starts, or when it first publishes, not for every message.
+    """Decides for one app: when it opens, when a worker starts, or at the first publish, not for every message.
 
-    With ``wanted`` None there are spans where a tracer provider has been configured in this process; once there are,
-    they stay.
+    With ``wanted`` None there are spans if a tracer provider is configured in this process; once there are, they stay.
     """
 
     def __init__(self, wanted: bool | None = None) -> None:  # noqa: FBT001
         self._wanted = wanted
         self.looked: bool = False
         self.spans: Spans | None = self._made() if wanted else None
-        """What makes spans; None: nobody would see them."""
+        """Creates spans; None if none would be recorded."""
 
     def look(self) -> Spans | None:
-        """Decide anew."""
+        """Decide again."""
         self.looked = True
         if self.spans is None and self._wanted is None and is_configured():
             self.spans = self._made()
         return self.spans
 
     def before(self, build: Callable[[], T]) -> Callable[[], T]:
-        """The same function, and a look beforehand."""
+        """Return the same function, preceded by a decision."""
 
         def built() -> T:
             self.look()
@@ -57,7 +56,7 @@ class Tracing:
 
 
 def is_configured() -> bool:
-    """Whether somebody in this process has set a tracer provider that may keep what it is told."""
+    """Return whether a tracer provider that may record spans is set in this process."""
     api = sys.modules.get(_API)
     if api is None:
         return False
@@ -65,7 +64,7 @@ def is_configured() -> bool:
 
 
 def trace_ids() -> tuple[str, str] | None:
-    """The ids of the trace and the span that this code runs in, in hex; None: it is in none."""
+    """Return the current trace id and span id, in hex; None outside of a trace."""
     api = sys.modules.get(_API)
     if api is None:
         return None
@@ -76,7 +75,7 @@ def trace_ids() -> tuple[str, str] | None:
 
 
 def carried() -> dict[str, str]:
-    """The context of the trace that this code runs in, as headers; empty where it is in none."""
+    """Return the current trace context as headers; empty outside of a trace."""
     headers: dict[str, str] = {}
     if trace_ids() is not None:
         _w3c().inject(headers)
@@ -85,7 +84,7 @@ def carried() -> dict[str, str]:
 
 @contextmanager
 def within(headers: Mapping[str, str]) -> Iterator[None]:
-    """In the trace that these headers came from, where this process knows of traces at all."""
+    """Enter the trace of these headers, if OpenTelemetry is in use in this process."""
     if not headers or _API not in sys.modules:
         yield
         return

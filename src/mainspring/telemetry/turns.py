@@ -1,4 +1,4 @@
-"""How often the loops of workers have turned."""
+"""How many turns the loops of workers have made."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from typing import NamedTuple, Protocol
 
 
 class Turns(NamedTuple):
-    """How often a loop has turned, and how often it failed."""
+    """How many turns a loop has made, and how many failed."""
 
     turns: int
     failed: int
 
 
 class Turned(Protocol):
-    """What a loop tells of itself."""
+    """The report of a loop."""
 
     @property
     def turns(self) -> int:
-        """How often it has turned."""
+        """The number of its turns."""
         ...
 
     @property
     def failed(self) -> int:
-        """How many of its turns have failed."""
+        """The number of its failed turns."""
         ...
 
 
 class Worked(Protocol):
-    """A worker, as far as it is told of in numbers."""
+    """A worker, as far as metrics describe it."""
 
     @property
     def in_hand(self) -> int:
-        """How many deliveries it holds."""
+        """The number of deliveries it holds."""
         ...
 
     def progress(self) -> Mapping[str, Turned]:
-        """How each of its loops is getting on."""
+        """Return the state of each loop."""
         ...
 
     def pauses(self) -> Mapping[str, timedelta]:
-        """The groups whose breakers are open."""
+        """Return the groups whose breakers are open."""
         ...
 
 
 def add(total: dict[str, Turns], worker: Worked) -> None:
-    """Count what the loops of this worker have turned, too."""
+    """Add the turns of this worker's loops."""
     for loop, report in worker.progress().items():
         before = total.get(loop, Turns(0, 0))
         total[loop] = Turns(before.turns + report.turns, before.failed + report.failed)

@@ -1,4 +1,4 @@
-"""Retry policies: pure functions from what has happened to when to try again."""
+"""Retry policies: pure functions from failures to the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Exceptions = tuple[type[BaseException], ...]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When to try again after a failure, and when to give up.
+    """When to retry after a failure, and when to give up.
 
-    ``wait`` maps (attempt that failed, original delay) to a delay, or None when there is no further one.
+    ``wait`` maps (failed attempt, original delay) to a delay, or None if there is no further attempt.
     Build policies with ``exponential``, ``intervals``, ``proportional``; ``NO_RETRY`` gives up at once.
     """
 
@@ -28,7 +28,7 @@ class RetryPolicy:
     retry_on: Exceptions = ()
     give_up_on: Exceptions = ()
     until_next: bool = False
-    """Whether an occurrence of a schedule is given up when the next one comes."""
+    """Whether an occurrence of a schedule is given up when the next one is due."""
 
     def next_delay(
         self,
@@ -39,11 +39,11 @@ class RetryPolicy:
         chance: float,
         window: timedelta | None = None,
     ) -> timedelta | None:
-        """How long to wait after failed ``attempt`` (from 1), or None to give up.
+        """Return how long to wait after failed ``attempt`` (from 1), or None to give up.
 
-        ``since_due`` is what has passed since the delivery was first due; ``chance`` in [0, 1) spreads the delay
-        so that a thousand failures of one moment do not return in one moment. ``window`` is the time from one
-        occurrence of a schedule to the next.
+        ``since_due`` is the time since the delivery was first due; ``chance`` in [0, 1) spreads the delay, so that a
+        thousand simultaneous failures do not return simultaneously. ``window`` is the time from one occurrence of a
+        schedule to the next.
         """
         delay = self.wait(attempt, original_delay)
         if delay is None:
@@ -57,7 +57,7 @@ class RetryPolicy:
         return delay
 
     def forgives(self, error: BaseException) -> bool:
-        """Whether this kind of error is worth another attempt at all."""
+        """Return whether this kind of error is worth another attempt at all."""
         if self.give_up_on and isinstance(error, self.give_up_on):
             return False
         return not self.retry_on or isinstance(error, self.retry_on)
@@ -90,7 +90,7 @@ def exponential(
     def wait(attempt: int, _: timedelta) -> timedelta | None:
         if attempt >= attempts:
             return None
-        # From there on it is the cap whatever the power would be, and the power would overflow.
+        # From there on the result is the cap, and the power would overflow.
         return last if attempt > capped_from else min(ceiling, start * factor ** (attempt - 1))
 
     return _policy("exponential", wait, jitter, budget, retry_on, give_up_on)

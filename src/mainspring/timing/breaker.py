@@ -1,4 +1,4 @@
-"""A circuit breaker: when too much fails, stop trying, probe, go on."""
+"""A circuit breaker: pauses after too many failures, probes, and resumes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mainspring.timing.duration import Duration, duration
 
 State = Literal["closed", "open", "probing"]
 _LONGEST = 10
-"""How many times the first pause a pause may grow to."""
+"""The maximum of a pause, as a multiple of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """When a group pauses itself: so many failures within so long, and at least ``share`` of all attempts."""
+    """When a group pauses itself: so many failures within a time, and at least ``share`` of all attempts."""
 
     failures: int
     within: timedelta
@@ -24,7 +24,7 @@ class Breaker:
     share: float
 
     def __str__(self) -> str:
-        """For people and the registry."""
+        """Format it for people and the registry."""
         return f"{self.failures} failures in {self.within.total_seconds():g} s, pause {self.pause.total_seconds():g} s"
 
 
@@ -32,7 +32,7 @@ def breaker(failures: int = 10, within: Duration = "1m", pause: Duration = "30s"
     """Pause a group for ``pause`` after ``failures`` failed attempts ``within`` that time.
 
     Only if they are at least ``share`` of its attempts in that time. Then one message is tried: if it succeeds the
-    group goes on, otherwise the pause doubles, to ten times the first at most. Counted in each process for itself.
+    group resumes, otherwise the pause doubles, up to ten times the first. Each process counts for itself.
     """
     if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:
         raise ValueError(f"breaker(failures={failures!r}) must be a whole number from 1")
@@ -40,12 +40,12 @@ def breaker(failures: int = 10, within: Duration = "1m", pause: Duration = "30s"
         raise ValueError(f"breaker(share={share!r}) must be more than 0 and at most 1")
     span, rest = duration(within, of="within"), duration(pause, of="pause")
     if span <= timedelta() or rest <= timedelta():
-        raise ValueError("breaker(within=…, pause=…) must both be longer than nothing")
+        raise ValueError("breaker(within=…, pause=…) must both be longer than 0s")
     return Breaker(failures, span, rest, share)
 
 
 class Circuit:
-    """The state of one group's breaker. Knows no clock: every call brings the monotonic time."""
+    """The state of one group's breaker. Has no clock: every call passes the monotonic time."""
 
     def __init__(self, policy: Breaker) -> None:
         self.policy: Breaker = policy
@@ -56,10 +56,10 @@ class Circuit:
         self._pauses = 0
         self.opened_at: float = 0.0
         self.until: float = 0.0
-        """When an open circuit begins to probe."""
+        """When an open circuit starts to probe."""
 
     def allows(self, now: float, slots: int) -> int:
-        """How many may run at once now, of so many hands."""
+        """Return how many of its ``slots`` may run now."""
         if self.state == "open" and now >= self.until:
             self.state = "probing"
         if self.state == "closed":
@@ -67,9 +67,9 @@ class Circuit:
         return 0 if self.state == "open" else 1
 
     def record(self, now: float, *, failed: bool) -> State | None:
-        """Count an attempt that ended; returns the state it led to, None when that did not change."""
+        """Count an attempt that ended. Returns the new state, None if unchanged."""
         if self.state == "open":
-            return None  # it had begun before
+            return None  # it had started before the pause
         if self.state == "probing":
             return self._open(now) if failed else self._close()
         attempts = self._attempts

@@ -1,4 +1,4 @@
-"""Sets of days: weekdays, dates, and whatever else can tell of a day whether it belongs."""
+"""Sets of days: weekdays, dates, and functions that decide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date
 
 _NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 Tells = Callable[[date], bool]
-"""Whether a day belongs."""
+"""Returns whether a day belongs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,12 @@ class Days:
     others: tuple[Tells, ...] = ()
 
     def __contains__(self, day: date) -> bool:
-        """Whether this day is one of them."""
+        """Return whether this day is one of them."""
         return day.weekday() in self.weekdays or day in self.dates or any(tells(day) for tells in self.others)
 
 
 def read_days(written: Iterable[str], tells: Callable[[str], Tells]) -> Days:
-    """The days that were written down: ``"sat"``, ``"mon-fri"``, ``"2026-12-25"``; ``tells`` reads whatever else it is.
-
-    Raises ValueError.
-    """
+    """Parse days: ``"sat"``, ``"mon-fri"``, ``"2026-12-25"``; ``tells`` parses everything else. Raises ValueError."""
     weekdays: set[int] = set()
     dates: set[date] = set()
     others: list[Tells] = []
@@ -44,7 +41,7 @@ def read_days(written: Iterable[str], tells: Callable[[str], Tells]) -> Days:
 
 
 def weekdays_of(text: str) -> frozenset[int]:
-    """The weekdays that ``"sat"``, ``"mon-fri"`` or ``"fri-mon"`` means; none where it means something else."""
+    """Parse weekdays, ``"sat"``, ``"mon-fri"`` or ``"fri-mon"``; empty if it is something else."""
     first, dash, last = text.strip().lower().partition("-")
     if first not in _NAMES or (dash and last not in _NAMES):
         return frozenset()

@@ -1,4 +1,4 @@
-"""Durations at the door: ``timedelta`` or text like ``"15m"`` outside, ``timedelta`` inside."""
+"""Durations: ``timedelta`` or text like ``"15m"`` in the public API, ``timedelta`` inside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 Duration = timedelta | str
-"""What a public option accepts for a length of time."""
+"""The type of a public option for a length of time."""
 
 UNITS = {
     "us": timedelta(microseconds=1),
@@ -22,13 +22,13 @@ _LONGEST = timedelta(days=365 * 100)
 
 
 class DurationError(ValueError):
-    """Text that is not a length of time."""
+    """Raised for text that is not a length of time."""
 
 
 def duration(value: Duration, *, of: str = "duration") -> timedelta:
-    """Read ``value`` as a length of time; ``of`` names the option in the error.
+    """Parse ``value`` as a length of time; ``of`` names the option in the error.
 
-    Plain numbers are refused: whether 5 means seconds or milliseconds is what units are for.
+    Plain numbers are rejected: 5 could mean seconds or milliseconds.
     """
     if isinstance(value, timedelta):
         length = value
@@ -45,7 +45,7 @@ def duration(value: Duration, *, of: str = "duration") -> timedelta:
 
 def _parse(text: str, of: str) -> timedelta:
     rest = text.strip()
-    sign = -1 if rest.startswith("-") else 1  # told as negative, not as something that cannot be read
+    sign = -1 if rest.startswith("-") else 1  # reported as negative, not as malformed
     rest = rest.removeprefix("-").lstrip()
     total = timedelta()
     position = 0
@@ -64,7 +64,7 @@ def _parse(text: str, of: str) -> timedelta:
 
 
 def exactly(length: timedelta) -> str:
-    """Write ``length`` so that ``duration`` reads the same again: ``spell`` is for people, and rounds."""
+    """Format ``length`` so that ``duration`` parses the same value; ``spell`` is for people, and rounds."""
     words: list[str] = []
     for unit in ("d", "h", "m", "s", "ms", "us"):
         count, length = divmod(length, UNITS[unit])
@@ -74,7 +74,7 @@ def exactly(length: timedelta) -> str:
 
 
 def spell(length: timedelta) -> str:
-    """Say ``length`` briefly, in at most two units: ``"1h 30m"``, ``"250ms"``."""
+    """Format ``length`` briefly, in at most two units: ``"1h 30m"``, ``"250ms"``."""
     if length < timedelta():
         return "-" + spell(-length)
     if length < timedelta(seconds=1):

@@ -1,4 +1,4 @@
-"""What a schedule follows: a cron expression, an interval, or one instant; and how each is written down."""
+"""The rhythm of a schedule: a cron expression, an interval, or one instant; and how each is stored as text."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _AT = "at "
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """One instant after another, always ``period`` apart: days are 24 hours, whatever the clocks do.
+    """Instants that are always ``period`` apart: days are 24 hours, even when the clocks change.
 
-    They are counted from ``anchor``, so that all nodes and all restarts agree on them.
+    They are counted from ``anchor``, so that all nodes and restarts agree on them.
     """
 
     period: timedelta
     anchor: datetime = EPOCH
 
     def next(self, after: datetime, *, inclusive: bool = False) -> datetime | None:
-        """The first one after this instant, or at it where it may be."""
+        """Return the first one after this instant, or at it if ``inclusive``."""
         passed = after - self.anchor
         steps = passed // self.period if not inclusive else -(-passed // self.period) - 1
         return self._at(steps + 1, after)
 
     def previous(self, before: datetime, *, inclusive: bool = False) -> datetime | None:
-        """The last one before this instant, or at it where it may be."""
+        """Return the last one before this instant, or at it if ``inclusive``."""
         passed = before - self.anchor
         steps = -(-passed // self.period) if not inclusive else passed // self.period + 1
         return self._at(steps - 1, before)
 
     def describe(self) -> str:
-        """In words: in one unit where that is easily read, else in several."""
+        """Describe it in words: in one unit if that is easily read, else in several."""
         return f"Every {_worded(self.period)}"
 
     def __str__(self) -> str:
-        """As it is written down."""
+        """Format it as it is stored."""
         return f"{_EVERY}{exactly(self.period)}"
 
     def _at(self, steps: int, asked: datetime) -> datetime | None:
@@ -59,19 +59,19 @@ class Once:
     at: datetime
 
     def next(self, after: datetime, *, inclusive: bool = False) -> datetime | None:
-        """The instant, if it is still to come."""
+        """Return the instant, if it is still to come."""
         return self.at if self.at > after or (inclusive and self.at == after) else None
 
     def previous(self, before: datetime, *, inclusive: bool = False) -> datetime | None:
-        """The instant, if it has passed."""
+        """Return the instant, if it has passed."""
         return self.at if self.at < before or (inclusive and self.at == before) else None
 
     def describe(self) -> str:
-        """In words."""
+        """Describe it in words."""
         return f"Once, at {self.at.isoformat(sep=' ')}"
 
     def __str__(self) -> str:
-        """As it is written down."""
+        """Format it as it is stored."""
         return f"{_AT}{self.at.isoformat()}"
 
 
@@ -79,11 +79,11 @@ Rhythm = Cron | Every | Once
 
 _NOUNS = {"h": "hour", "m": "minute", "s": "second", "ms": "millisecond", "us": "microsecond"}
 _READABLE = 120
-"""Up to so many of a unit are said as such: 90 seconds, but 2 minutes 5 seconds."""
+"""The most of a unit that is not split: 90 seconds, but 2 minutes 5 seconds."""
 
 
 def every(period: Duration) -> Every:
-    """An interval to be a schedule's rhythm, as in ``every("90s")``."""
+    """Return an interval as a schedule's rhythm, as in ``every("90s")``."""
     length = duration(period, of="every")
     if length < SHORTEST:
         raise ValueError(f"every({period!r}) is too often: the least is {spell(SHORTEST)}")
@@ -97,9 +97,9 @@ def read_rhythm(
     on_gap: Literal["fire", "skip"] = "fire",
     anchor: datetime | None = None,
 ) -> Rhythm:
-    """The rhythm that was written down as this text. Raises ValueError, for a cron expression CronError.
+    """Parse a stored rhythm. Raises ValueError, for a cron expression CronError.
 
-    ``anchor`` is what an interval is counted from, ``day_match`` and ``on_gap`` are a cron expression's.
+    ``anchor`` is the origin of an interval, ``day_match`` and ``on_gap`` belong to a cron expression.
     """
     written = text.strip()
     if written.lower().startswith(_EVERY):
@@ -114,7 +114,7 @@ def read_rhythm(
 
 def _worded(length: timedelta) -> str:
     if length % timedelta(days=1) == timedelta() and length > timedelta(days=1):
-        # Not days of the calendar, which clocks make shorter and longer.
+        # Not calendar days, whose length varies.
         return f"{length // timedelta(days=1)} days of 24 hours"
     for unit, noun in _NOUNS.items():
         count, rest = divmod(length, UNITS[unit])

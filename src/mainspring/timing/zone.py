@@ -1,4 +1,4 @@
-"""Time zones by name. UTC is there on every host, also where there is no time zone database."""
+"""Time zones by name. UTC exists on every host, even without a time zone database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UTC_FILE = b"TZif" + bytes(16) + pack(">6l", 0, 0, 0, 0, 1, 4) + pack(">lBB", 0
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of this name. Raises ValueError where there is none."""
+    """Return the zone of this name. Raises ValueError if there is none."""
     try:
         return ZoneInfo(name)
     except ZoneInfoNotFoundError:
@@ -20,7 +20,7 @@ def zone(name: str) -> ZoneInfo:
             return ZoneInfo.from_file(BytesIO(_UTC_FILE), key=_UTC)
         hint = "" if _has_database() else ", since this host has none: pip install tzdata"
         raise ValueError(f"timezone={name!r} is not in the time zone database{hint}") from None
-    except (OSError, ValueError):  # a directory, or no name of a file at all
+    except (OSError, ValueError):  # a directory, or not a file name
         raise ValueError(f"timezone={name!r} is not in the time zone database") from None
 
 

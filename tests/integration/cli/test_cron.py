@@ -91,7 +91,7 @@ def test_a_mistake_is_told_in_one_line(shell: Shell) -> None:
         ("0 0 30 2 *",): "this is never due: '0 0 30 2 *' matches no date, so look at its fields of days and months",
         ("every 10",): "every='10' is not a duration",
         ("0", "9", "*", "*", "1"): "in quotes, or the shell reads it: mainspring cron '0 9 * * mon-fri'",
-        ("",): "there is nothing in it; write 5 fields",
+        ("",): "it is empty; write 5 fields",
         ("@daily", "-z", "UTC+2"): "An offset is no zone: write a name",
         ("@daily", "--from", "9999-12-31T12:00"): "'@daily' has no occurrence after 9999-12-31 12:00:00+00:00",
         (): "EXPRESSION is missing",

@@ -37,7 +37,7 @@ REFUSED = [
     (["alter", "tick", "--jitter", "-5s"], "--jitter DURATION is missing"),
     (["alter", "tick", "--jitter=-5s"], "jitter='-5s' is negative"),
     (["alter", "tick", "--workdays", "xx"], "workdays='xx' is neither a weekday"),
-    (["resume", "odd"], "odd: holidays is decided by clockwork.in_even_years, which this process does not have: name its"),
+    (["resume", "odd"], "odd: holidays is decided by clockwork.in_even_years, which this process does not have: name"),
     (["backfill", "daily_report", "2026-11-02", "2026-11-06"], "Run daily_report 4 times? Nobody is at the terminal"),
     (["freeze"], "whose schedules? Give --app MODULE:APP, or --everywhere"),
     (["thaw"], "whose schedules? Give --app MODULE:APP, or --everywhere"),

@@ -87,7 +87,7 @@ def test_what_had_begun_before_it_opened_changes_nothing() -> None:
         ({"failures": 2.5}, "failures=2.5"),
         ({"share": 0}, "share=0"),
         ({"share": 1.5}, "share=1.5"),
-        ({"within": "0s"}, "longer than nothing"),
+        ({"within": "0s"}, "longer than 0s"),
         ({"pause": "soon"}, "soon"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Cron expressions: when they are due, in which zone, and what they say in words."""
+"""Cron expressions: when they are due, in which zone, and their description in words."""
 
 from mainspring.timing.cron.errors import CronError
 from mainspring.timing.cron.expression import Cron

@@ -1,8 +1,7 @@
-"""Which days of a month a cron expression means.
+"""The days of a month that a cron expression matches.
 
-A month is known by the weekday of its first day and by its length, so there are only 28 kinds of month,
-and each of them comes back within the 400 years after which the calendar repeats. What matches in none of
-them never matches.
+A month is known by the weekday of its first day and by its length, so there are only 28 kinds of month, and each
+occurs within the 400 years after which the calendar repeats. What matches in none of them never matches.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ _FEBRUARY = 2
 _SATURDAY, _SUNDAY = 6, 0
 
 Days = tuple[int, ...]
-"""For every kind of month, at the index that ``shape`` gives, a bit for every day that matches."""
+"""For every kind of month, at the index that ``shape`` returns, a bit for every matching day."""
 
 
 @lru_cache(maxsize=1024)
 def shape(year: int, month: int) -> int:
-    """Which of the 28 kinds of month this one is."""
+    """Return which of the 28 kinds of month this one is."""
     length = _LENGTHS[month]
     if month == _FEBRUARY and year % 4 == 0 and (year % 100 or year % 400 == 0):
         length = 29
@@ -31,7 +30,7 @@ def shape(year: int, month: int) -> int:
 
 
 def days(dom: Field, dow: Field, *, either: bool) -> Days:
-    """The days that match ``dom`` and ``dow``, or one of them when ``either`` is enough."""
+    """Return the days that match ``dom`` and ``dow``, or one of them if ``either`` is enough."""
     table: list[int] = []
     for first in range(7):
         for length in range(_SHORTEST, _LONGEST + 1):
@@ -41,7 +40,7 @@ def days(dom: Field, dow: Field, *, either: bool) -> Days:
 
 
 def reachable(months: int, table: Days) -> int:
-    """The months among ``months`` that ever have a matching day."""
+    """Return the months among ``months`` that ever have a matching day."""
     found = 0
     for month in range(1, 13):
         lengths = (28, 29) if month == _FEBRUARY else (_LENGTHS[month],)
@@ -68,7 +67,7 @@ def _by_date(dom: Field, first: int, length: int) -> int:
 
 
 def _nearest(day: int, first: int, length: int) -> int:
-    """The weekday nearest to ``day``. It never leaves the month, so it may have to go two days the other way."""
+    """Return the weekday nearest to ``day``, within the month, so it may be two days in the other direction."""
     weekday = (first + day - 1) % 7
     if weekday == _SATURDAY:
         return day - 1 if day > 1 else day + 2

@@ -1,4 +1,4 @@
-"""What is wrong with a cron expression, and where."""
+"""The error in a cron expression, and its position."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _SPACE = re.compile(r"\s")
 
 
 class CronError(ValueError):
-    """Text that is not a cron expression.
+    """Raised for text that is not a cron expression.
 
-    ``column`` counts from 1 in the text as it was given; ``field`` is the name of the field that is wrong,
-    or None when it is the expression as a whole. The message ends with the expression and a caret below the column.
+    ``column`` counts from 1 in the text as it was given; ``field`` is the name of the wrong field, or None for the
+    expression as a whole. The message ends with the expression and a caret below the column.
     """
 
     def __init__(self, expression: str, column: int, field: str | None, problem: str) -> None:
@@ -22,8 +22,8 @@ class CronError(ValueError):
         self.problem: str = problem
 
     def __str__(self) -> str:
-        """Say the field, what was found there and what may stand there, then show the place."""
+        """Format the field, what was found and what is allowed there, then show the position."""
         where = f"{self.field}: " if self.field else ""
-        # A tab or a line break would move the caret away from what it points at.
+        # A tab or a line break would misplace the caret.
         shown = _SPACE.sub(" ", self.expression)
         return f"bad cron expression: {where}{self.problem}\n  {shown}\n  {' ' * (self.column - 1)}^"

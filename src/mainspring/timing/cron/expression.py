@@ -15,25 +15,25 @@ from mainspring.timing.cron.wording import describe
 from mainspring.timing.cron.zones import refuse_zone
 
 OnGap = Literal["fire", "skip"]
-"""What becomes of a wall time that a zone skips: due at the end of the gap, or left out."""
+"""What happens to a wall time that a zone skips: due at the end of the gap, or left out."""
 
 
 class Cron:
-    """When something recurring is due: 5 fields, or 6 with seconds first, or a macro such as ``@daily``.
+    """The times of a recurring event: 5 fields, or 6 with seconds first, or a macro such as ``@daily``.
 
-    An immutable value; two are equal when they read the same but for case and white space, with the same options.
-    ``day_match="and"``: a day must match both the day of month and the day of week; ``"or"``: one is enough where
-    both are restricted, as in Vixie cron (a field that begins with ``*`` or ``?`` does not restrict).
+    An immutable value; two are equal if their texts are, but for case and white space, and their options, too.
+    ``day_match="and"``: a day must match both the day of month and the day of week; ``"or"``: one is enough if both
+    are restricted, as in Vixie cron (a field that begins with ``*`` or ``?`` does not restrict).
 
-    It works on the wall clock of the zone of the datetime it is asked about. A wall time that the zone skips is due
-    once, at the end of the gap (``on_gap="skip"`` leaves it out). One that comes twice is due in its first pass, and
-    also in the second when the seconds, minutes or hours have a ``*``, a range or a step.
+    It works on the wall clock of the zone of the given datetime. A wall time that the zone skips is due once, at the
+    end of the gap (``on_gap="skip"`` leaves it out). One that occurs twice is due in its first pass, and also in the
+    second if the seconds, minutes or hours have a ``*``, a range or a step.
     """
 
     __slots__ = ("_plan", "day_match", "expression", "on_gap")
 
     expression: str
-    """As it was given, without the white space around it."""
+    """As it was given, without surrounding white space."""
     day_match: DayMatch
     on_gap: OnGap
     _plan: Plan
@@ -64,10 +64,11 @@ class Cron:
         return self._plan.restricts_both_days
 
     def next(self, after: datetime, *, inclusive: bool = False) -> datetime | None:
-        """The first occurrence after ``after``, in the same zone; None when there is none.
+        """Return the first occurrence after ``after``, in the same zone; None if there is none.
 
-        ``inclusive`` lets ``after`` itself be the answer when its own wall time matches. The end of a gap is not
-        its own answer for a time that was skipped: whoever asks from there has the gap behind him.
+        With ``inclusive``, ``after`` itself is returned if its own wall time matches. The end of a gap is not returned
+        for
+        a skipped time then: the gap is before it.
         """
         zone = _zone(after, "after")
         inclusive = inclusive and not after.microsecond
@@ -78,9 +79,9 @@ class Cron:
         return following(self._plan, zone, wall, after.fold, inclusive=inclusive, fires=self.on_gap == "fire")
 
     def previous(self, before: datetime, *, inclusive: bool = False) -> datetime | None:
-        """The last occurrence before ``before``, or ``before`` itself when ``inclusive`` and it is one; else None."""
+        """Return the last occurrence before ``before``, or ``before`` itself with ``inclusive``; else None."""
         zone = _zone(before, "before")
-        # Occurrences are whole seconds, so the second that ``before`` is within has begun before it.
+        # Occurrences are whole seconds, so the second that contains ``before`` starts before it.
         inclusive = inclusive or before.microsecond > 0
         wall = before.replace(tzinfo=None, microsecond=0, fold=0)
         if type(zone) is timezone:
@@ -89,22 +90,22 @@ class Cron:
         return preceding(self._plan, zone, wall, before.fold, inclusive=inclusive, fires=self.on_gap == "fire")
 
     def after(self, start: datetime, *, inclusive: bool = False) -> Iterator[datetime]:
-        """Every occurrence after ``start``, in order; ``inclusive`` begins with ``start`` when it is one."""
+        """Yield every occurrence after ``start``, in order; ``inclusive`` begins with ``start`` if it is one."""
         _zone(start, "start")
         return self._after(start, inclusive=inclusive)
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """Every occurrence from ``start``, if it is one, up to ``end``, which is not included: spans can be joined."""
+        """Yield every occurrence from ``start``, inclusive, to ``end``, exclusive: adjacent spans can be joined."""
         _zone(start, "start")
         _zone(end, "end")
         return self._between(start, end)
 
     def describe(self) -> str:
-        """Say in words when it is due: ``"At 09:00, Monday through Friday"``."""
+        """Describe in words when it is due: ``"At 09:00, Monday through Friday"``."""
         return describe(self._plan, self.day_match)
 
     def _after(self, start: datetime, *, inclusive: bool) -> Iterator[datetime]:
-        # Asked backwards, so that the end of a gap counts: between() must lose nothing where two spans meet.
+        # Searched backwards, so that the end of a gap counts: between() must lose nothing where two spans meet.
         first = self.previous(start, inclusive=True) if inclusive and not start.microsecond else None
         if first is not None and _instant(first) == _instant(start):
             yield first
@@ -121,36 +122,36 @@ class Cron:
             yield found
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a Cron is a value."""
-        raise AttributeError(f"a Cron does not change: make another one to have a different {name}")
+        """Raise: a Cron is immutable."""
+        raise AttributeError(f"a Cron is immutable: create another one with a different {name}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: a Cron is a value."""
-        raise AttributeError(f"a Cron does not change: {name} cannot be deleted")
+        """Raise: a Cron is immutable."""
+        raise AttributeError(f"a Cron is immutable: {name} cannot be deleted")
 
     def _key(self) -> tuple[str, str, str]:
         return self._plan.normal, self.day_match, self.on_gap
 
     def __eq__(self, other: object) -> bool:
-        """Equal when it reads the same but for case and white space, with the same options."""
+        """Return whether both texts are equal but for case and white space, and the options are."""
         return self._key() == other._key() if isinstance(other, Cron) else NotImplemented
 
     def __hash__(self) -> int:
-        """As equality has it."""
+        """Return a hash consistent with equality."""
         return hash(self._key())
 
     def __str__(self) -> str:
-        """The expression as it was given."""
+        """Return the expression as it was given."""
         return self.expression
 
     def __repr__(self) -> str:
-        """The call that makes it."""
+        """Return the call that creates it."""
         day_match = "" if self.day_match == "and" else f", day_match={self.day_match!r}"
         on_gap = "" if self.on_gap == "fire" else f", on_gap={self.on_gap!r}"
         return f"Cron({self.expression!r}{day_match}{on_gap})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what was given; the reading is done again, from the cache where there is one."""
+        """Pickle the arguments; unpickling parses them again, or finds them in the cache."""
         return _make, (self.expression, self.day_match, self.on_gap)
 
 
@@ -159,7 +160,7 @@ def _make(expression: str, day_match: DayMatch, on_gap: OnGap) -> Cron:
 
 
 def _instant(when: datetime) -> timedelta:
-    """What to compare: datetimes of one zone do not look at the fold, and the way to UTC may leave the calendar."""
+    """Return a value to compare: datetimes of one zone ignore the fold, and conversion to UTC may overflow."""
     offset = when.utcoffset()
     assert offset is not None
     return when.replace(tzinfo=None) - datetime.min - offset  # noqa: DTZ901

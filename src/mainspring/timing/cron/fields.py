@@ -1,4 +1,4 @@
-"""The fields of a cron expression: what each may hold, and how one is read."""
+"""The fields of a cron expression: what each may contain, and how it is parsed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mainspring.timing.cron.hints import hint
 _NUMBER = re.compile(r"[0-9]+")
 _NAME = re.compile(r"[A-Za-z]+")
 _LONG = 6
-"""Numbers of more digits are cut in messages, and are too large whatever they are."""
+"""Longer numbers are shortened in messages, and are too large in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a field may hold. ``last`` of the days of week is 7, which is Sunday again."""
+    """What a field may contain. ``last`` of the days of week is 7, which is Sunday again."""
 
     name: str
     first: int
@@ -45,24 +45,24 @@ WEEKDAYS = Kind("days of week", 0, 7, 7, _DAY_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a list: ``low`` to ``high`` by ``step``; it wraps around when ``high`` is the lower."""
+    """One part of a list: ``low`` to ``high`` by ``step``; it wraps around if ``high`` is the lower."""
 
     low: int
     high: int
     step: int = 1
     spans: bool = False
-    """Whether it was written as ``*``, a range or a step, and not as a single value."""
+    """Whether it was written as ``*``, a range or a step, not as a single value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as it was read. ``mask`` has a bit for every value; 7 of the days of week is bit 0."""
+    """One parsed field. ``mask`` has a bit for every value; 7 of the days of week is bit 0."""
 
     kind: Kind
     mask: int
     parts: tuple[Part, ...]
     star: bool = False
-    """Written with a leading ``*`` or ``?``: such a day field does not restrict, as cron has always had it."""
+    """Written with a leading ``*`` or ``?``: such a day field does not restrict, as in every cron."""
     from_end: int | None = None
     """``L`` and ``L-n``: so many days before the last of the month."""
     nearest: bool = False
@@ -72,7 +72,7 @@ class Field:
 
     @property
     def is_every(self) -> bool:
-        """Whether it lets every value pass."""
+        """Whether it matches every value."""
         return self.star and self.parts[0].step == 1
 
     @property
@@ -82,12 +82,12 @@ class Field:
 
 
 def read(kind: Kind, text: str, whole: str, start: int) -> Field:
-    """Read ``text``, the field that begins at index ``start`` of the ``whole`` expression."""
+    """Parse ``text``, the field that begins at index ``start`` of the ``whole`` expression."""
     return _Reader(kind, text, whole, start).field()
 
 
 class _Reader:
-    """Reads one field from left to right; every refusal knows its column."""
+    """Parses one field from left to right; every error has its column."""
 
     def __init__(self, kind: Kind, text: str, whole: str, start: int) -> None:
         self.kind, self.text, self.whole, self.start = kind, text, whole, start
@@ -151,7 +151,7 @@ class _Reader:
             return self._number(self.kind.first, self.kind.last, self.kind.allowed)
         known = self.kind.names.index(name[0][:3].upper()) if name[0][:3].upper() in self.kind.names else None
         end = name[0][3:].upper()
-        # A day of week may have an L after it; whatever else follows a name is part of a longer word.
+        # A day of week may have an L after it; any other suffix makes it part of a longer word.
         if known is None or end not in {"", "L"} or (end and self.kind is not WEEKDAYS):
             advice = hint("name", self.kind.name, name[0], self.kind.names)
             self._refuse(f"found {name[0]!r}, allowed: {self._allowed()}{advice}")
@@ -176,7 +176,7 @@ class _Reader:
         if self.at < len(self.text):
             rest = self.text[self.at :]
             after = f" after {self.text[: self.at]!r}" if self.at else ""
-            # In `L,15` and `MON#1,TUE` the list is what is wrong, but the L or # is what forbids it.
+            # In `L,15` and `MON#1,TUE` the list is the error, but the L or # is what forbids it.
             near = rest if rest[0].upper() in "LW#" else self.text[self.at - 1] if "#" not in self.text else "#"
             advice = hint("rest", self.kind.name, near)
             self._refuse(f"found {rest!r}{after}, allowed: {self._allowed()}{advice}")
@@ -197,7 +197,7 @@ class _Reader:
         return True
 
     def _refuse(self, problem: str) -> NoReturn:
-        # What is missing at the end is shown at the last character there is.
+        # What is missing at the end is marked at the last character.
         at = min(self.at, len(self.text) - 1)
         raise CronError(self.whole, self.start + at + 1, self.kind.name, problem)
 

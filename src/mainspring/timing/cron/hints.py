@@ -1,4 +1,4 @@
-"""What people usually mean when they write what cron does not understand."""
+"""Likely meanings of invalid cron expressions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEXT = {("minutes", "60"): "; write 0", ("seconds", "60"): "; write 0", ("hours
 
 
 def hint(about: str, field: str = "", found: str = "", names: tuple[str, ...] = ()) -> str:
-    """Advice to end a message with, empty when there is none."""
+    """Return advice to end a message with, empty if there is none."""
     if about == "step":
         return "; a step is at least 1" if found.strip("0") == "" else _LARGER[field]
     if about == "value":
@@ -52,9 +52,9 @@ def _meant(found: str, names: tuple[str, ...]) -> str:
 
 
 def nearest_macro(found: str, known: tuple[str, ...]) -> str:
-    """The macro that was most likely meant, with the question, or nothing."""
+    """Return the macro that was most likely meant, as a question, or nothing."""
     if found.lower() == "@reboot":
-        return "; nothing is due by the start of a process, only by the clock"
+        return "; a schedule follows the clock, not the start of a process"
     word = found.lower().removeprefix("@every_").removeprefix("@every").lstrip("@")
     alike = {"hour": "@hourly", "day": "@daily", "week": "@weekly", "month": "@monthly", "year": "@yearly"}
     near = [alike[word]] if word in alike else difflib.get_close_matches(found.lower(), known, 1, 0.6)

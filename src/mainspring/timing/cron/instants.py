@@ -1,7 +1,7 @@
-"""From matching wall times to instants: what becomes of a time that is skipped, or that comes twice.
+"""From matching wall times to instants, with skipped and repeated times.
 
 Every matching wall time is due once, except that a skipped one is due at the end of its gap (or not at all), and
-one that comes twice is due in both passes when the expression is an interval, else in the first.
+a repeated one is due in both passes if the expression is an interval, else in the first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mainspring.timing.cron.zones import change_at, settled
 
 
 def following(plan: Plan, zone: tzinfo, wall: datetime, fold: int, *, inclusive: bool, fires: bool) -> datetime | None:
-    """The first occurrence after ``wall`` in ``zone``; ``fires`` says what becomes of skipped times."""
+    """Return the first occurrence after ``wall`` in ``zone``; ``fires`` decides about skipped times."""
     wall, fold, overlap = settled(zone, wall, fold)
     if overlap is not None:
         if not fold:
@@ -40,7 +40,7 @@ def following(plan: Plan, zone: tzinfo, wall: datetime, fold: int, *, inclusive:
 
 
 def preceding(plan: Plan, zone: tzinfo, wall: datetime, fold: int, *, inclusive: bool, fires: bool) -> datetime | None:
-    """The last occurrence before ``wall`` in ``zone``: the same occurrences as ``following`` has, seen from the end."""
+    """Return the last occurrence before ``wall`` in ``zone``: the same occurrences as ``following``, backwards."""
     wall, fold, overlap = settled(zone, wall, fold)
     if overlap is not None and fold:
         if plan.interval:
@@ -53,7 +53,7 @@ def preceding(plan: Plan, zone: tzinfo, wall: datetime, fold: int, *, inclusive:
         if found is None:
             return None
         if overlap is not None and found >= overlap.start:
-            return found.replace(tzinfo=zone)  # we stand in the first pass, or have gone back to it
+            return found.replace(tzinfo=zone)  # in the first pass, or back in it
         change = change_at(zone, found)
         if change is None:
             return found.replace(tzinfo=zone)

@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 RUN = 3
-"""So many in a row are told by the first and the last."""
+"""From this many on, a run is described by its first and last value."""
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _TEENS = range(10, 20)
 
 
 def values(mask: int) -> list[int]:
-    """The bits that are set."""
+    """Return the bits that are set."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def runs(found: Sequence[int], size: int = 0) -> list[tuple[int, int]]:
-    """First and last of each row without a hole; with ``size`` the values are a circle and a row may go round it."""
+    """Return the first and last of each run; with ``size`` the values are a circle and a run may wrap around."""
     rows: list[tuple[int, int]] = []
     for value in found:
         if rows and rows[-1][1] == value - 1:
@@ -31,7 +31,7 @@ def runs(found: Sequence[int], size: int = 0) -> list[tuple[int, int]]:
 
 
 def pace(found: Sequence[int]) -> int:
-    """The step between the values when it is always the same and there are enough to see it, else 0."""
+    """Return the step between the values if it is constant and there are enough of them, else 0."""
     if len(found) < RUN:
         return 0
     step = found[1] - found[0]
@@ -39,12 +39,12 @@ def pace(found: Sequence[int]) -> int:
 
 
 def joined(words: Sequence[str], last: str = "and") -> str:
-    """One, one and another; or one, another and a third."""
+    """Join words: one, one and another; or one, another and a third."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def spans(rows: Sequence[tuple[int, int]], name: Callable[[int], str], size: int = 0) -> list[str]:
-    """Each row in words: long ones by their ends, short ones by every value."""
+    """Describe each run: long ones by their ends, short ones by every value."""
     words: list[str] = []
     for low, high in rows:
         length = (high - low) % size if size else high - low
@@ -56,10 +56,10 @@ def spans(rows: Sequence[tuple[int, int]], name: Callable[[int], str], size: int
 
 
 def nth(number: int) -> str:
-    """In figures: 2nd, 3rd, 11th."""
+    """Format in figures: 2nd, 3rd, 11th."""
     return f"{number}{'th' if number % 100 in _TEENS else _ENDINGS.get(number % 10, 'th')}"
 
 
 def which(number: int) -> str:
-    """In letters: first to fifth, and last for −1."""
+    """Format in letters: first to fifth, and last for −1."""
     return _ORDINALS.get(number, "last")

@@ -1,4 +1,4 @@
-"""A cron expression as read: its six fields, and the same as masks to search with."""
+"""A parsed cron expression: its six fields, and the same as masks to search with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainspring.timing.cron.fields import DAYS, HOURS, MINUTES, MONTHS, SECONDS,
 from mainspring.timing.cron.hints import nearest_macro
 
 DayMatch = Literal["and", "or"]
-"""Whether a day must match both the day of month and the day of week, or one of them when both are restricted."""
+"""Whether a day must match both the day of month and the day of week, or one of them if both are restricted."""
 
 MACROS = {
     "@yearly": "0 0 1 1 *",
@@ -33,15 +33,15 @@ _FIVE, _SIX = 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an expression means. Masks have a bit for every value; ``months`` lacks those that never match."""
+    """A parsed expression. Masks have a bit for every value; ``months`` lacks those that never match."""
 
     normal: str
-    """The expression in capitals, with single spaces, and a macro as what it stands for."""
+    """The expression in capitals, with single spaces, and macros expanded."""
     fields: tuple[Field, ...]
     has_seconds: bool
     restricts_both_days: bool
     interval: bool
-    """Whether an ambiguous time is due in both its passes."""
+    """Whether a repeated time is due in both its passes."""
     seconds: int
     minutes: int
     hours: int
@@ -51,7 +51,7 @@ class Plan:
 
 @lru_cache(maxsize=1024)
 def plan(expression: str, day_match: DayMatch) -> Plan:
-    """Read ``expression``; the same one again costs a lookup."""
+    """Parse ``expression``; results are cached."""
     normal, fields = _read(expression)
     seconds, minutes, hours, dom, months, dow = fields
     both = not dom.star and not dow.star
@@ -73,10 +73,10 @@ def plan(expression: str, day_match: DayMatch) -> Plan:
 def _read(expression: str) -> tuple[str, tuple[Field, ...]]:
     words = [(found.start(), found[0]) for found in _WORD.finditer(expression)]
     if not words:
-        raise CronError(expression, 1, None, f"there is nothing in it; {_fields_wanted()}")
+        raise CronError(expression, 1, None, f"it is empty; {_fields_wanted()}")
     start, first = words[0]
     if first.upper().startswith(("TZ=", "CRON_TZ=")):
-        problem = f"found {first!r}, and no zone stands in an expression: it is given beside it, as timezone="
+        problem = f"found {first!r}, but the zone is not part of an expression: pass it as timezone="
         raise CronError(expression, start + 1, None, problem)
     whole = expression
     if first.startswith("@"):

@@ -1,4 +1,4 @@
-"""The search for a wall time that matches: by bits, a month at a time, never a day or a minute at a time."""
+"""The search for a matching wall time: by bits, a month at a time, never a day or a minute at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mainspring.timing.cron.plan import Plan
 
 
 def at_or_after(plan: Plan, wall: datetime, *, inclusive: bool) -> datetime | None:
-    """The first matching wall time after ``wall``, or ``wall`` itself when ``inclusive``; None when there is none.
+    """Return the first matching wall time after ``wall``, or ``wall`` itself if ``inclusive``; None if there is none.
 
     ``wall`` is naive and whole seconds. What can match at all matches within 40 years, so this ends.
     """
@@ -41,7 +41,7 @@ def at_or_after(plan: Plan, wall: datetime, *, inclusive: bool) -> datetime | No
 
 
 def at_or_before(plan: Plan, wall: datetime, *, inclusive: bool) -> datetime | None:
-    """The last matching wall time before ``wall``, or ``wall`` itself when ``inclusive``; None when there is none."""
+    """Return the last matching wall time before ``wall``, or ``wall`` itself with ``inclusive``; else None."""
     year, month, day = wall.year, wall.month, wall.day
     rest = 0
     if plan.months >> month & 1:
@@ -111,5 +111,5 @@ def _highest(mask: int) -> int:
 
 
 def _below(mask: int, bit: int) -> int:
-    """The bits of ``mask`` that are lower than ``bit``."""
+    """Return the bits of ``mask`` that are lower than ``bit``."""
     return mask & ((1 << bit) - 1)

@@ -25,7 +25,7 @@ _MONTHS = (
 
 
 def describe(plan: Plan, day_match: DayMatch) -> str:
-    """Say when ``plan`` is due, and by which rule its two day fields go together where both are restricted."""
+    """Describe when ``plan`` is due, and how its two day fields combine if both are restricted."""
     seconds, minutes, hours, dom, months, dow = plan.fields
     time = time_of_day(seconds, minutes, hours)
     named = [_MONTHS[month - 1] for month in values(months.mask)]
@@ -55,7 +55,7 @@ def _days(dom: Field, dow: Field, month: str, *, either: bool) -> str:
         return by_date
     if either:
         also = _on_weekdays(dow, month, every=True)
-        # The month is named with the date, but it holds for both.
+        # The month is named with the date, but applies to both.
         return f"{by_date}, and also {also}" + ("" if month in also or month == "the month" else f" in {month}")
     return f"{by_date} and only if that is {_a_weekday(dow, month)}"
 
@@ -87,7 +87,7 @@ def _on_weekdays(dow: Field, month: str, *, every: bool = False) -> str:
 
 
 def _a_weekday(dow: Field, month: str) -> str:
-    """What a day must be, as in: if that is a Friday."""
+    """Describe the weekday that a day must be, as in: if that is a Friday."""
     words, long = _weekdays(dow)
     if dow.nth:
         return f"the {which(dow.nth)} {words[0]} of {month}"
@@ -95,8 +95,8 @@ def _a_weekday(dow: Field, month: str) -> str:
 
 
 def _weekdays(dow: Field) -> tuple[list[str], bool]:
-    """The days in words, and whether some are told as a row of days."""
+    """Return the days in words, and whether some are described as a range."""
     rows = runs(values(dow.mask), len(_WEEKDAYS))
-    rows.sort(key=lambda row: (row[0] - 1) % 7)  # a week begins on Monday when it is spoken of
+    rows.sort(key=lambda row: (row[0] - 1) % 7)  # weeks are described from Monday on
     long = any((high - low) % len(_WEEKDAYS) + 1 >= RUN for low, high in rows)
     return spans(rows, lambda day: _WEEKDAYS[day], len(_WEEKDAYS)), long

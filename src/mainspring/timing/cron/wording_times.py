@@ -12,7 +12,7 @@ _FULL = {"second": 60, "minute": 60, "hour": 24}
 
 
 def time_of_day(seconds: Field, minutes: Field, hours: Field) -> str:
-    """Say when within a day: single times where they are few, rhythms where there is one, lists otherwise."""
+    """Describe when within a day: single times if they are few, a rhythm if there is one, lists otherwise."""
     ss, mm, hh = values(seconds.mask), values(minutes.mask), values(hours.mask)
     count = len(ss) * len(mm) * len(hh)
     rhythm = seconds.is_interval or minutes.is_interval or (hours.is_interval and count > _FEW)
@@ -76,7 +76,7 @@ def _rhythm(unit: str, found: Sequence[int]) -> str:
 
 
 def _is_steady(unit: str, found: Sequence[int]) -> bool:
-    """Whether the rhythm goes on from one minute or hour to the next without a break."""
+    """Return whether the rhythm continues from one minute or hour to the next without a break."""
     step = found[1] - found[0] if len(found) > 1 else 0
     return bool(step) and list(found) == list(range(0, _FULL[unit], step)) and _FULL[unit] % step == 0
 

@@ -1,4 +1,4 @@
-"""Where a zone turns its clocks: wall times that are skipped, and wall times that come twice."""
+"""Clock changes of a zone: wall times that are skipped, and wall times that occur twice."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Change:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the wall times are skipped; otherwise they come twice."""
+        """Whether the wall times are skipped; otherwise they occur twice."""
         return self.before < self.after
 
     @property
     def start(self) -> datetime:
-        """The first wall time that is skipped or comes twice."""
+        """The first wall time that is skipped or occurs twice."""
         return self.at + min(self.before, self.after)
 
     @property
@@ -41,13 +41,13 @@ class Change:
 
 
 def change_at(zone: tzinfo, wall: datetime) -> Change | None:
-    """The gap or overlap that ``wall`` is in, or None when it is an ordinary time, as nearly all are.
+    """Return the gap or overlap that contains ``wall``, or None for an ordinary time, as nearly all are.
 
-    Asks the zone at ``wall`` alone (PEP 495: the two folds differ in gaps and overlaps, and nowhere else), and
-    looks for the instant of the change only when there is one.
+    Queries the zone at ``wall`` alone (PEP 495: the two folds differ in gaps and overlaps, and nowhere else), and
+    searches the instant of the change only if there is one.
     """
     if type(zone) is ZoneInfo:
-        # It reads the fields of the datetime alone, so this saves making two aware ones. Nearly every call ends here.
+        # Only the fields of the datetime are read, so no aware ones need be created. Nearly every call ends here.
         before, after = zone.utcoffset(wall), zone.utcoffset(wall.replace(fold=1))
         if before == after:
             return None
@@ -57,7 +57,7 @@ def change_at(zone: tzinfo, wall: datetime) -> Change | None:
     assert before is not None
     assert after is not None
     if before == after:
-        # Zones from elsewhere may not tell a gap by its folds. Then the way to UTC and back does not return to it.
+        # Third-party zones may have equal folds in a gap. Then conversion to UTC and back returns another time.
         other = _offset_beyond(zone, wall, before)
         if other == before:
             return None
@@ -66,9 +66,9 @@ def change_at(zone: tzinfo, wall: datetime) -> Change | None:
 
 
 def settled(zone: tzinfo, wall: datetime, fold: int) -> tuple[datetime, int, Change | None]:
-    """The same instant as a wall time that exists, and the overlap it is in.
+    """Return the same instant as a wall time that exists, and the overlap it is in.
 
-    A time within a gap is read with the offset that its fold names, as Python reads it.
+    A time within a gap is interpreted with the offset of its fold, as Python does.
     """
     change = change_at(zone, wall)
     if change is None or not change.is_gap:
@@ -80,12 +80,10 @@ def settled(zone: tzinfo, wall: datetime, fold: int) -> tuple[datetime, int, Cha
 
 
 def refuse_zone(zone: tzinfo) -> None:
-    """Raise for a zone whose datetimes cannot be moved: a pytz zone keeps the offset of one half of the year."""
+    """Raise for a zone without correct arithmetic: a pytz zone keeps the offset of one half of the year."""
     if hasattr(zone, "_utc_transition_times"):
         name = getattr(zone, "zone", "Europe/Paris")
-        raise ValueError(
-            f"{zone!r} is a zone of pytz, which cannot tell other times of the year: use ZoneInfo({name!r})"
-        )
+        raise ValueError(f"{zone!r} is a pytz zone, which has one offset for the whole year: use ZoneInfo({name!r})")
 
 
 def _offset_beyond(zone: tzinfo, wall: datetime, offset: timedelta) -> timedelta:
@@ -97,7 +95,7 @@ def _offset_beyond(zone: tzinfo, wall: datetime, offset: timedelta) -> timedelta
 
 
 def _instant(zone: tzinfo, wall: datetime, before: timedelta, after: timedelta) -> datetime:
-    """Halve the span in which the change must lie until it is one second: zones change on whole seconds."""
+    """Bisect the span that contains the change, to one second: zones change on whole seconds."""
     early = wall - max(before, after)
     span = abs(after - before) // _SECOND
     low, high = 0, span

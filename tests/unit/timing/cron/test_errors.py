@@ -14,13 +14,13 @@ from tests.unit.timing.cron.expressions import expressions
 @pytest.mark.parametrize(
     ("expression", "column", "field", "said"),
     [
-        ("", 1, None, "there is nothing in it; write 5 fields (minutes, hours, days of month, months, days of week)"),
-        ("  \t ", 1, None, "there is nothing in it"),
+        ("", 1, None, "it is empty; write 5 fields (minutes, hours, days of month, months, days of week)"),
+        ("  \t ", 1, None, "it is empty"),
         ("5", 1, None, "found only '5'; write 5 fields"),
         ("daily", 1, None, "did you mean @daily?"),
-        ("@reboot", 1, None, "@every_second; nothing is due by the start of a process, only by the clock"),
-        (" TZ=UTC 0 9 * * *", 2, None, "found 'TZ=UTC', and no zone stands in an expression: it is given beside it"),
-        ("cron_tz=UTC @daily", 1, None, "found 'cron_tz=UTC', and no zone stands in an expression"),
+        ("@reboot", 1, None, "@every_second; a schedule follows the clock, not the start of a process"),
+        (" TZ=UTC 0 9 * * *", 2, None, "found 'TZ=UTC', but the zone is not part of an expression: pass it as time"),
+        ("cron_tz=UTC @daily", 1, None, "found 'cron_tz=UTC', but the zone is not part of an expression"),
         ("0 H/2 * * *", 3, "hours", "found 'H', allowed: 0-23, and * ? , - /; the H of Jenkins is not supported, and"),
         ("* * *", 5, None, "it ends after 3 fields; write 5 fields"),
         ("* * * * * * 2026", 13, None, "found '2026' as one field too many; a year field is not supported"),
