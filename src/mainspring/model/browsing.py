@@ -1,4 +1,4 @@
-"""What is asked of the ledger and what it answers: filters, pages, causes of death, chains of messages."""
+"""Queries of the ledger and their results: filters, pages, causes of death, chains of messages."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from uuid import UUID
 from mainspring.model.views import DeliveryView, State
 
 SCAN = 20_000
-"""How many rows a page looks at where nobody says otherwise: a small part of a second, whatever is asked for."""
+"""The default number of rows scanned for a page: a small part of a second, for any filter."""
 
 CAUSES_SCAN = 50_000
-"""How many rows are looked at to tell causes of death and count them, where nobody says otherwise."""
+"""The default number of rows scanned to group and count causes of death."""
 
 GOES_ON = "goes on"
-"""What a line of the audit says of something that has not ended, or whose end nobody could tell."""
+"""The audit's text for an action that has not ended, or whose end is unknown."""
 
 WEIGHT = 8 * 1024 * 1024
-"""How many bytes of payloads are searched for one page where nobody says otherwise."""
+"""The default number of payload bytes searched for one page."""
 
 Sought = State | Literal["live", "retrying"]
-"""What can be asked for: what a delivery is, or more than one of that."""
+"""A state to search for, or a set of several."""
 ALIVE: tuple[Sought, ...] = ("live", "scheduled", "ready", "running", "lapsed", "retrying")
 
 Picked = tuple[tuple[UUID, str], ...]
-"""Deliveries by name: message and group. The group of what is parked is empty."""
+"""Deliveries by message and group. The group of a parked message is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which deliveries to list. Every field given must match.
+    """A search for deliveries. All given fields must match.
 
-    ``live`` is scheduled, ready, running and lapsed together. ``retrying`` are those of them that have failed and wait
-    for their next attempt, due or not: scheduled or ready by themselves.
+    ``live`` is scheduled, ready, running and lapsed together. ``retrying`` are those that have failed and wait for
+    their next attempt, due or not: they are also scheduled or ready.
 
-    Newest first; ``before`` is where the page before ended. ``done`` and ``cancelled`` are answered from the kept
-    runs, whose ids stand in for ``seq`` there.
+    Newest first; ``before`` is where the previous page ended. ``done`` and ``cancelled`` are read from the kept runs,
+    whose ids replace ``seq`` there.
     """
 
     state: Sought = "live"
@@ -45,27 +45,27 @@ class Filter:
     topic: str | None = None
     key: str | None = None
     error: str | None = None
-    """Text that the error must contain; only what is dead, done or cancelled has one."""
+    """Text that the error must contain; only dead, done and cancelled deliveries have one."""
     before: int | None = None
     limit: int = 50
     text: str | None = None
-    """Text that the payload must contain. Bytes are compared, those of ASCII letters in either case."""
+    """Text that the payload must contain. Bytes are compared, ASCII letters in either case."""
     since: datetime | None = None
-    """Published then or later."""
+    """Published at this time or later."""
     until: datetime | None = None
-    """Published before then."""
+    """Published before this time."""
     held_by: str | None = None
-    """The worker that has it; only what is running or lapsed has one."""
+    """The worker that holds it; only running and lapsed deliveries have one."""
     fingerprint: str | None = None
-    """The cause of death; only what is dead has one."""
+    """The cause of death; only dead letters have one."""
     scan: int = SCAN
-    """At most so many rows are looked at for one page."""
+    """The maximum of rows scanned for one page."""
     weight: int = WEIGHT
-    """Of payloads at most so many bytes are searched for one page, or a single one that is larger."""
+    """The maximum of payload bytes searched for one page, or a single payload that is larger."""
 
     @property
     def is_impossible(self) -> bool:
-        """Whether nothing in this state can match, so that nobody needs to look."""
+        """Whether nothing in this state can match, so that no query is needed."""
         alive = self.state in ALIVE
         return bool(
             (self.held_by is not None and self.state not in ("live", "running", "lapsed"))
@@ -77,22 +77,22 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the deliveries that a filter means, newest first.
+    """Some of the deliveries that a filter matches, newest first.
 
-    No page looks at more rows than its filter's ``scan``. So it may be short, or even empty, and yet not the last one:
-    that is the one whose ``before`` is None.
+    A page scans at most its filter's ``scan`` rows. So it may be short, or even empty, without being the last one: the
+    last one has ``before`` None.
     """
 
     rows: tuple[DeliveryView, ...] = ()
     before: int | None = None
-    """Where the next page begins; None: all has been looked at."""
+    """Where the next page begins; None if everything was scanned."""
     scanned: int = 0
-    """How many rows were looked at."""
+    """How many rows were scanned."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadSelection:
-    """Which dead letters an operator means; every field given must match, none given means all."""
+    """Dead letters selected by an operator; all given fields must match, none given means all."""
 
     message_id: UUID | None = None
     group: str | None = None
@@ -102,11 +102,11 @@ class DeadSelection:
     fingerprint: str | None = None
     """The cause of death."""
     picked: Picked | None = None
-    """These and no others."""
+    """Only these."""
 
     @property
     def described(self) -> str:
-        """In words, for the audit."""
+        """Describe it for the audit."""
         named = (
             ("message", self.message_id),
             ("group", self.group),
@@ -122,30 +122,30 @@ class DeadSelection:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the audit that tells of something done batch by batch, and is brought up to date with each of them."""
+    """A line of the audit about an action in batches, updated with each of them."""
 
     id: int
     words: str
-    """What has become of each."""
+    """What was done to each, as in "revived"."""
     done: int = 0
-    """How many there are so far."""
+    """How many are done so far."""
 
     def after(self, batch: int) -> Line:
-        """The same line when so many more are done."""
+        """Return the same line with so many more done."""
         return replace(self, done=self.done + batch)
 
     @property
     def told(self) -> str:
-        """What it says while it goes on. Who is killed says no more: it stays at what was committed last."""
+        """Return its text while the action runs. If the process is killed, it stays at what was committed last."""
         return f"{self.done} {self.words}; {GOES_ON}"
 
 
 By = str | Line
-"""Whose doing it is: the line in the audit is a new one of theirs, or one that is there and is brought up to date."""
+"""The actor of a new line in the audit, or an existing line to be updated."""
 
 
 def spelled(picked: Picked) -> str:
-    """Deliveries that were picked, in words, for the audit."""
+    """Describe picked deliveries for the audit."""
     if len(picked) != 1:
         return f"{len(picked)} picked"
     ((message_id, group),) = picked
@@ -154,31 +154,31 @@ def spelled(picked: Picked) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CauseView:
-    """Dead letters of one group that died of the same."""
+    """Dead letters of one group with the same cause."""
 
     group: str
     fingerprint: str
-    """Empty for those that were buried before causes were told apart."""
+    """Empty for those that were buried before fingerprints existed."""
     kind: str
     error: str
-    """That of the newest of them."""
+    """The error of the newest of them."""
     count: int
     """From the newest on, as far as they were counted."""
     first_at: datetime
     """When the first of those counted was buried."""
     last_at: datetime
-    """When the last of them was."""
+    """When the last of them was buried."""
     more: bool = False
-    """Whether the counting stopped there, so that there may be more of them."""
+    """Whether counting stopped at its limit, so that there may be more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """What dead letters died of, the most frequent first."""
+    """Causes of dead letters, the most frequent first."""
 
     rows: tuple[CauseView, ...] = ()
     more: bool = False
-    """Whether there are other causes, less frequent or not looked at."""
+    """Whether there are other causes, less frequent or not scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,23 +191,23 @@ class Link:
     causation_id: UUID | None
     published_at: datetime
     state: State | None
-    """The state that most needs looking at, of all its deliveries; None: nothing is left of them."""
+    """The most urgent state of all its deliveries; None if none is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a message came of, and what came of it."""
+    """The messages that caused a message, and those it caused."""
 
     causes: tuple[Link, ...] = ()
-    """Oldest first, up to the one that caused it."""
+    """Oldest first, up to its direct cause."""
     caused: tuple[Link, ...] = ()
     """Nearest first."""
     more: bool = False
-    """Whether there is more than was asked for."""
+    """Whether there are more than the limit."""
 
 
 def stands(*, is_held: bool, is_due: bool) -> State:
-    """Where a delivery that has not ended stands. Held, it is due when its claim lapses."""
+    """Return the state of a delivery that has not ended. If held, it is due when its claim lapses."""
     if is_held:
         return "lapsed" if is_due else "running"
     return "ready" if is_due else "scheduled"

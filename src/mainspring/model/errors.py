@@ -3,32 +3,32 @@
 ::
 
     MainspringError
-    ├── Misuse                      the call is wrong; the message says what to change
-    │   ├── BadOption  (ValueError)     an option, duration, name or URL that cannot be meant
+    ├── Misuse                      the call is wrong; the message tells what to change
+    │   ├── BadOption  (ValueError)     an invalid option, duration, name or URL
     │   ├── BadHandle  (TypeError)      a ``tx`` that is not accepted, or would autocommit
-    │   ├── BadSignature (TypeError)    a handler or payload type that cannot be served
-    │   ├── Conflict                    two registrations claim one name
+    │   ├── BadSignature (TypeError)    an unsupported handler or payload type
+    │   ├── Conflict                    two registrations of one name
     │   ├── NotOpen                     the app is used before ``async with app``
     │   └── MissingExtra (ImportError)  an optional package is not installed
-    ├── Rejected  (ValueError)      a message that may not be stored
+    ├── Rejected  (ValueError)      a message that is rejected
     │   ├── PayloadTooLarge
     │   └── Unencodable
-    ├── Backlogged                  too much waits for a group already: nothing was stored
+    ├── Backlogged                  a group's pending_limit is reached: nothing was stored
     ├── Unreadable                  stored bytes that do not fit the handler's type
-    ├── ProcessDied                 the process of a ``cpu=True`` handler ended before it had answered
-    ├── LeaseHeld                   somebody else holds the lease
-    ├── LeaseLost                   the lease is no longer ours
-    ├── ClaimLost                   somebody else holds the delivery by now: what was done for it is undone
-    ├── TransactionConflict         a handler's transaction collided with others, time and again
-    ├── StorageError                the database said no
-    │   ├── StorageUnavailable          it cannot be reached now; trying again is right
+    ├── ProcessDied                 the process of a ``cpu=True`` handler died
+    ├── LeaseHeld                   another holder has the lease
+    ├── LeaseLost                   the lease is no longer held
+    ├── ClaimLost                   another holder has the delivery: nothing was settled
+    ├── TransactionConflict         a handler's transaction kept colliding with others
+    ├── StorageError                an error of the database
+    │   ├── StorageUnavailable          it is unreachable; retry
     │   ├── NotGranted                  the role lacks a right; ``mainspring doctor`` prints the GRANT
     │   ├── SchemaMissing               ``mainspring migrate`` has not been run
     │   └── SchemaTooNew                the schema was changed by a newer, breaking release
     └── Unmet (AssertionError)      a test within ``app.testing()`` did not see what it expected
         ├── UnexpectedDeadLetter        a message was given up
         ├── EndlessWork                 there was always more to run
-        └── StuckHandler                a handler waits for what never comes
+        └── StuckHandler                a handler never returns
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from mainspring.model.redaction import redacted
 
 
 class MainspringError(Exception):
-    """The root of every error raised on purpose. Whatever its message quotes, it holds no password of a URL."""
+    """The root of every error raised on purpose. Its message contains no password of a URL."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
 
 
 class Misuse(MainspringError):
-    """The call is wrong; the message says what to change."""
+    """The call is wrong; the message tells what to change."""
 
 
 class BadOption(Misuse, ValueError):
-    """An option, duration, name or URL that cannot be meant."""
+    """An invalid option, duration, name or URL."""
 
 
 class BadHandle(Misuse, TypeError):
@@ -58,11 +58,11 @@ class BadHandle(Misuse, TypeError):
 
 
 class BadSignature(Misuse, TypeError):
-    """A handler or a payload type that cannot be served."""
+    """An unsupported handler or payload type."""
 
 
 class Conflict(Misuse):
-    """Two registrations claim one name."""
+    """Two registrations of one name."""
 
 
 class NotOpen(Misuse):
@@ -83,7 +83,7 @@ class MissingExtra(Misuse, ImportError):
 
 
 class Rejected(MainspringError, ValueError):
-    """A message that may not be stored. Nothing was stored."""
+    """A message that is rejected. Nothing was stored."""
 
 
 class PayloadTooLarge(Rejected):
@@ -103,7 +103,7 @@ class Unencodable(Rejected):
 
 
 class Backlogged(MainspringError):
-    """So much waits for a group that its ``pending_limit`` has no room for this. Nothing was stored."""
+    """A group's ``pending_limit`` has no room for this. Nothing was stored."""
 
     def __init__(self, group: str, limit: int, pending: int, more: int = 1, waited: str | None = None) -> None:
         self.group = group
@@ -125,7 +125,7 @@ class Unreadable(MainspringError):
 
 
 class ProcessDied(MainspringError):
-    """The process of a ``cpu=True`` handler ended before it had answered. ``exit_code`` is negative for a signal."""
+    """The process of a ``cpu=True`` handler died before it returned. ``exit_code`` is negative for a signal."""
 
     def __init__(self, exit_code: int | None, said: str) -> None:
         self.exit_code = exit_code
@@ -133,10 +133,10 @@ class ProcessDied(MainspringError):
 
 
 class ClaimLost(MainspringError):
-    """Somebody else holds the delivery by now, or it is over: nothing was settled, and a transaction is undone.
+    """Another holder has the delivery, or it has ended: nothing was settled, and a transaction is rolled back.
 
-    A queue tells of which items: for those in ``lost`` nothing was written, for those in ``settled``, the others of the
-    call, it was. In a transaction of the caller's there are none of these, since it is to be rolled back.
+    A queue names the items: for those in ``lost`` nothing was written, for those in ``settled``, the others of the
+    call, it was. Both are empty in a caller's transaction, since it must be rolled back.
     """
 
     def __init__(self, said: str, lost: tuple[Any, ...] = (), settled: tuple[Any, ...] = ()) -> None:
@@ -146,48 +146,48 @@ class ClaimLost(MainspringError):
 
 
 class TransactionConflict(MainspringError):
-    """A handler's transaction collided with others, time and again; it is tried later as any failure is."""
+    """A handler's transaction kept colliding with others; it is retried later like any failure."""
 
 
 class LeaseHeld(MainspringError):
-    """Somebody else holds the lease. ``holder`` is None where that could not be found out."""
+    """Another holder has the lease. ``holder`` is None if unknown."""
 
     def __init__(self, name: str, holder: str | None, waited: str | None = None) -> None:
         self.name = name
         self.holder = holder
-        whose = "somebody" if holder is None else holder
+        whose = "another holder" if holder is None else holder
         still = "" if waited is None else f", after a wait of {waited}"
         advice = "wait for it by hold(…, wait='1m'), or see `mainspring leases list`"
         super().__init__(f"the lease {name!r} is held by {whose}{still}: {advice}")
 
 
 class LeaseLost(MainspringError):
-    """The lease is no longer ours: whatever it guards may be somebody else's by now."""
+    """The lease is no longer held: another holder may have acquired it."""
 
     def __init__(self, name: str, epoch: int, why: str) -> None:
         self.name = name
         self.epoch = epoch
         self.why = why
-        super().__init__(f"the lease {name!r} is lost, epoch {epoch}: {why}. Stop what it guards, and acquire it anew")
+        super().__init__(f"the lease {name!r} is lost, epoch {epoch}: {why}. Stop what it guards, and acquire it again")
 
 
 class StorageError(MainspringError):
-    """The database said no."""
+    """An error of the database."""
 
 
 class StorageUnavailable(StorageError):
-    """The database cannot be reached now. Trying again is right and safe."""
+    """The database is unreachable. Retrying is right and safe."""
 
 
 class NotGranted(StorageError):
-    """The database answers, and the role that it is asked by lacks a right."""
+    """The database is reachable, but the role lacks a right."""
 
     def __init__(self, said: str) -> None:
         super().__init__(f"{said}: run `mainspring doctor` as this role, it prints the GRANT that is missing")
 
 
 class SchemaMissing(StorageError):
-    """The tables are not there, or not all of them."""
+    """The tables are missing, or some of them."""
 
     def __init__(self, found: int, needed: int, told: str | None = None, flags: str = "") -> None:
         self.found = found
@@ -214,7 +214,7 @@ class Unmet(MainspringError, AssertionError):
 
 
 class UnexpectedDeadLetter(Unmet):
-    """A message was given up, and the test had not said that it would be. The handler's own error is the cause."""
+    """A message was given up, which the test did not expect. The handler's own error is the cause."""
 
 
 class EndlessWork(Unmet):
@@ -222,13 +222,13 @@ class EndlessWork(Unmet):
 
 
 class StuckHandler(Unmet):
-    """A handler waits for something that never comes. Its own timeout passes only as the test's clock is turned."""
+    """A handler never returns. Its own timeout passes only when the test advances the clock."""
 
     def __init__(self, group: str, patience: float, where: str = "") -> None:
         self.group = group
-        stands = f", and stands here:\n{where}" if where else ""
+        stands = f", and is blocked here:\n{where}" if where else ""
         super().__init__(
-            f"{group} has not ended within {patience:g} s of real time{stands}\n"
-            "In a test give it what it waits for, or say app.testing(patience='30s') where it really takes so long. "
-            "To have it time out, call kit.elapse('31s') in what it waits for"
+            f"{group} has not ended within {patience:g} s of real time{stands}\nIn a test provide what it waits for, "
+            "or pass app.testing(patience='30s') if it really takes so long. To have it time out, call "
+            "kit.elapse('31s') in what it waits for"
         )

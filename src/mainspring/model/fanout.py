@@ -1,4 +1,4 @@
-"""Fan-out: one rhythm over many shards, each with a cursor that says how far its work has come."""
+"""Fan-out: one rhythm over many shards, each with a cursor that stores its progress."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from mainspring.model.message import Delivery, Draft
 from mainspring.model.schedule import Note
 
 SLICE_HEADER = "mainspring-slice"
-"""On every slice: its identity, by which the end of its handler knows the cursor to advance."""
+"""On every slice: its identity, which selects the cursor to advance when its handler ends."""
 SEEN_EVERY = timedelta(days=1)
-"""A cursor whose shard is named again and again, and not due, is noted as alive no more often than this."""
+"""A cursor whose shard is named again, but not due, is marked as alive no more often than this."""
 EVERYTHING = ""
-"""In the place of a shard: a policy for all shards of a work."""
+"""In place of a shard: a policy for all shards of a work."""
 _NAMESPACE = UUID("6d61696e-7370-7269-8e67-66616e6f7574")
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The work of one shard in one window: what the handler of a fan-out is given.
+    """The work of one shard in one window: the argument of a fan-out's handler.
 
-    ``window`` is the occurrence that planned it; ``last`` is the window that was last completed for this shard, None
-    for the first. What lies between the two is what it has to do, also where windows were left out or have failed.
+    ``window`` is the occurrence that planned it; ``last`` is the window last completed for this shard, None for the
+    first. The work is what lies between the two, also if windows were left out or have failed.
     """
 
     topic: str
@@ -39,7 +39,7 @@ class Slice:
 
 
 class CursorKey(NamedTuple):
-    """Whose cursor it is. The topic is as it stands in the database."""
+    """The key of a cursor. The topic is as stored in the database."""
 
     topic: str
     work: str
@@ -48,33 +48,33 @@ class CursorKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FanoutPolicy:
-    """How shards are planned; None leaves a field to what is beneath: that of the work, then the code's."""
+    """How shards are planned; None leaves a field to the next layer: the work's policy, then the code's."""
 
     enabled: bool | None = None
     every: timedelta | None = None
-    """The least time between two windows of a shard; zero: every window."""
+    """The minimum time between two windows of a shard; zero for every window."""
     jitter: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A shard that a planner has named, and what is stored of it."""
+    """A shard named by a planner, and its stored state."""
 
     work: str
     shard: str
     policy: FanoutPolicy = FanoutPolicy()
-    """The shard's own over that of its work."""
+    """The shard's own policy merged over that of its work."""
     completed: datetime | None = None
-    """The window that was last completed."""
+    """The window last completed."""
     planned: datetime | None = None
-    """The window that was last planned."""
+    """The window last planned."""
     unfinished: bool = False
-    """Whether its consumer has that window's slice still before it: neither settled nor dead nor cancelled."""
+    """Whether that window's slice is neither settled nor dead nor cancelled for its consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """A slice to be published: the shard, and the message it becomes."""
+    """A slice to be published: the shard, and its message."""
 
     work: str
     shard: str
@@ -82,12 +82,12 @@ class Planning:
 
 
 Choose = Callable[[Sequence[Candidate]], Sequence[Planning]]
-"""Which of the candidates are due, and as what. Pure and quick: it runs within the transaction."""
+"""Selects the candidates that are due, and their slices. Pure and quick: it runs within the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some shards of one window, planned as one by who holds the lease."""
+    """Some shards of one window, planned together by the holder of the lease."""
 
     topic: str
     window: datetime
@@ -96,30 +96,30 @@ class Batch:
     hold: Hold
     """The coordinator's lease: under another hold nothing is planned."""
     consumers: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The group that does a work, where it is known: other groups look on, and no shard waits for them."""
+    """The group that does a work, if known: no shard waits for other groups."""
     note: Note | None = None
-    """For the audit log, where somebody has asked for it by hand."""
+    """For the audit log, if requested by hand."""
     subject: str = ""
-    """What the note is about."""
+    """The subject of the note."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorView:
-    """How far one shard has come."""
+    """The progress of one shard."""
 
     topic: str
     work: str
     shard: str
     completed: datetime | None
-    """The window that was last completed; None: none was yet."""
+    """The window last completed; None if there is none yet."""
     completed_at: datetime | None
     planned: datetime | None
-    """The window that was last planned. Later than ``completed``: its slice is on its way, or has failed for good."""
+    """The window last planned. If later than ``completed``, its slice is on its way, or has failed for good."""
     planned_at: datetime | None
 
     @property
     def is_behind(self) -> bool:
-        """Whether the window that was last planned is not completed."""
+        """Whether the window last planned is not completed."""
         return self.planned is not None and (self.completed is None or self.completed < self.planned)
 
 
@@ -130,7 +130,7 @@ class FanoutPolicyView:
     topic: str
     work: str
     shard: str | None
-    """None: for all shards of the work."""
+    """None for all shards of the work."""
     policy: FanoutPolicy
     edited_at: datetime
     edited_by: str
@@ -150,11 +150,11 @@ class CursorTally:
     behind: int
     """Shards whose own latest window is not completed."""
     oldest: datetime | None
-    """The earliest window that some shard stands at; None: no shard has completed any."""
+    """The earliest window last completed by a shard; None if no shard has completed any."""
 
 
 def summed(tallies: Sequence[CursorTally]) -> CursorTally | None:
-    """The works of one topic as one; None where there is none."""
+    """Sum up the works of one topic; None if there are none."""
     if not tallies:
         return None
     return CursorTally(
@@ -169,32 +169,32 @@ def summed(tallies: Sequence[CursorTally]) -> CursorTally | None:
 
 
 def subject(topic: str, work: str | None, shard: str | None) -> str:
-    """What a note in the audit log is about: a shard, a work, or all works of a topic."""
+    """Return the subject of a note in the audit log: a shard, a work, or all works of a topic."""
     every_work = "*" if shard else ""
     return "|".join(each for each in (topic, work or every_work, shard) if each)
 
 
 def identity(key: CursorKey, window: datetime) -> str:
-    """The name of a slice: two of the same name are one."""
+    """Return the name of a slice: two of the same name are one."""
     return f"{key.topic}|{key.work}|{key.shard}|{window.astimezone(UTC).isoformat(timespec='microseconds')}"
 
 
 def read_identity(text: str) -> tuple[CursorKey, datetime]:
-    """What ``identity`` has written. A shard may have bars in it, the others have none."""
+    """Parse what ``identity`` returned. Only a shard may contain bars."""
     topic, work, rest = text.split("|", 2)
     shard, _, window = rest.rpartition("|")
     return CursorKey(topic, work, shard), datetime.fromisoformat(window)
 
 
 def slice_id(name: str) -> UUID:
-    """The message id of a slice, derived from its identity: planned again, it cannot be stored twice."""
+    """Return the message id of a slice, derived from its identity: it cannot be stored twice."""
     return uuid5(_NAMESPACE, name)
 
 
 def slice_of(delivery: Delivery) -> tuple[CursorKey, datetime] | None:
-    """Whose cursor a slice advances, and its window; None for what is no slice, whatever its headers say.
+    """Return the cursor that a slice advances, and its window; None for other messages, whatever their headers.
 
-    A slice has the id that is derived from its name, or replaces a dead letter that had it.
+    A slice has the id derived from its name, or replaces a dead letter that had it.
     """
     headers = delivery.headers or {}
     name = headers.get(SLICE_HEADER)
@@ -204,5 +204,5 @@ def slice_of(delivery: Delivery) -> tuple[CursorKey, datetime] | None:
 
 
 def share(id: UUID) -> float:
-    """A number from 0 to 1 that is the same for the same slice on every node: its part of the jitter."""
+    """Return a number from 0 to 1 that is the same for the same slice on every node: its share of the jitter."""
     return int.from_bytes(hashlib.blake2b(id.bytes, digest_size=8).digest(), "big") / 2**64

@@ -1,7 +1,7 @@
-"""What dead letters died of, told apart: errors that differ only in what they speak of have one fingerprint.
+"""Fingerprints of errors: errors that differ only in values of one message share one.
 
-What names a thing of the program or of the database, as a key, a column or a status, tells causes apart and is kept.
-What belongs to one message is blanked. No more than the beginning of an error is read, so none is too long.
+Names of the program or the database, as keys, columns or statuses, distinguish causes and are kept. Values of one
+message are blanked. Only the beginning of an error is read, so none is too long.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from http import HTTPStatus
 
 _LONGEST = 2_000
 _DEEPEST = 2
-"""Errors that quote errors are read so deep."""
+"""How deep quoted errors within errors are read."""
 _ROUNDS = 4
-"""Brackets within brackets are blanked so deep."""
+"""How deep nested brackets are blanked."""
 
 _QUOTED = re.compile(r"""(?<![\w\\])(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)(?!\w)""")
 _WORDLIKE = re.compile(r"[A-Za-z_$][\w.$-]{0,62}")
@@ -64,7 +64,7 @@ _DAY, _MONTH = (
     "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}",
 )
 _BEFORE_QUOTES = (
-    # What PostgreSQL, SQLAlchemy and pydantic add: rows and values, in which any quotes may stand.
+    # Added by PostgreSQL, SQLAlchemy and pydantic: rows and values, which may contain any quotes.
     (re.compile(r"(?<=Failing row contains )\(.*"), "?"),
     (re.compile(r"(?<=\bKey )(\([^()\n]{1,200}\))=\(.*\)"), r"\1=?"),
     (re.compile(r"\n\s*LINE \d+: .*(?:\n\s*\^)?"), ""),
@@ -97,7 +97,7 @@ _TERM = re.compile(
     r"|oauth2|k8s|mp[34]",
     re.IGNORECASE,
 )
-"""Words that have a digit and are the same in every message."""
+"""Words with a digit that are the same in every message."""
 
 _NUMBERS = (
     (re.compile(r"((?:(?<![A-Za-z])id|(?<=[a-z])Id|ID)s?: ?)[^\s,;)\]}]+"), r"\1#"),
@@ -117,29 +117,29 @@ _SEVERAL = re.compile(r"[?#](?:[\s.,:;/+-]+[?#])+")
 _BRACKETS = re.compile(r"\[\s?[?#]?\s?\]|\{\s?[?#]?\s?\}|\(\s?[?#],?\s?\)")
 _SPACE = re.compile(r"\s+")
 _MARKS = re.compile("[\ue000-\uf8ff]")
-"""Characters that stand for nothing, and here for what is kept: none of them is a part of a word."""
+"""Private-use characters, placeholders for kept parts: none of them is part of a word."""
 
 
 def fingerprint(kind: str, error: str) -> str:
-    """A short name for the cause of a failure: the same in every process and every release that keeps these rules."""
+    """Return a short name for the cause of a failure: the same in every process and release with these rules."""
     return _fingerprint(kind, error[:_LONGEST])
 
 
-@lru_cache(maxsize=128)  # where one fails, many fail alike
+@lru_cache(maxsize=128)  # failures often repeat
 def _fingerprint(kind: str, error: str) -> str:
     told = f"{kind}\n{generalised(error)}".encode("utf-8", "backslashreplace")
     return blake2s(told, digest_size=6).hexdigest()
 
 
 def generalised(error: str) -> str:
-    """The error without what differs from one message to the next: ``#`` and ``?`` stand in for it."""
+    """Return the error without what differs between messages: ``#`` and ``?`` replace it."""
     text, kept = _MARKS.sub("?", error[:_LONGEST]), _Kept()
     for pattern, instead in _BEFORE_QUOTES:
         text = pattern.sub(instead, text)
     text = _CODE.sub(kept.match, _unquoted(text, kept))
     for pattern, instead in _AFTER_QUOTES:
         text = pattern.sub(instead, text)
-    # Values of fields are not to be found out by guessing them: a fingerprint is shown where they are masked.
+    # Values of fields must not be guessable from a fingerprint, which is shown where they are masked.
     text = _untold(_ASSIGNED.sub(r"\1?", text))
     for pattern, instead in _NUMBERS:
         text = pattern.sub(instead, text)
@@ -152,7 +152,7 @@ def generalised(error: str) -> str:
 
 
 class _Kept:
-    """What tells causes apart, each behind a mark until all else is blanked."""
+    """Parts that distinguish causes, each replaced by a placeholder until all else is blanked."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -169,7 +169,7 @@ class _Kept:
 
 
 def _unquoted(text: str, kept: _Kept, depth: int = 0) -> str:
-    """The text without what is quoted in it, but for names."""
+    """Return the text without quoted parts, except names."""
     refused = depth == 0 and _REFUSED.match(text) is not None
     parts: list[str] = []
     done, names = 0, False
@@ -184,7 +184,7 @@ def _unquoted(text: str, kept: _Kept, depth: int = 0) -> str:
             parts.append(said)  # its value is left out below
         elif names:
             parts.append(kept.put(_DIGITS.sub("#", said)))
-            names = _HIDDEN.search(said) is None  # what is joined to that may be its value
+            names = _HIDDEN.search(said) is None  # the text after it may be its value
         elif _KEYED.search(before) and _WORDLIKE.fullmatch(said):
             parts.append(found[0])
         elif depth < _DEEPEST and (refused or _SPOKEN.search(text, max(found.start() - 90, 0), found.start())):
@@ -209,7 +209,7 @@ def _is_name(said: str, before: str, text: str, found: re.Match[str], *, after_n
 
 
 def _untold(text: str) -> str:
-    """The text without the rest of each line on which a secret is told."""
+    """Return the text without the rest of each line that contains a secret."""
     parts: list[str] = []
     done = 0
     for told in _TOLD.finditer(text):

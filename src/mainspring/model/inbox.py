@@ -1,4 +1,4 @@
-"""The inbox: which messages of others have been let in, and what became of them."""
+"""The inbox: which external messages were admitted, and their status."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 InboxStatus = Literal["seen", "processing", "done", "dead"]
-"""Where a message stands: it failed and may come in again, somebody is at it, it is done, it was given up."""
+"""The status of a message: failed and may be admitted again, being processed, done, or given up."""
 
 Entering = Literal["processing", "done"]
-"""How a message is let in: somebody is at it from now on, or it is done with the transaction of whoever lets it in."""
+"""The status on admission: processing, or done with the caller's transaction."""
 
 Fate = Literal["seen", "done", "dead"]
-"""What becomes of a message that was let in."""
+"""The status after an admitted message was processed."""
 
 
 class InboxKey(NamedTuple):
-    """What makes a message the same one: who receives it, who sent it, and the id the sender gave it."""
+    """The identity of a message: its receiver, its sender, and the sender's id for it."""
 
     group: str
     source: str
@@ -26,35 +26,35 @@ class InboxKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether a message is let in. True for exactly one of any number of callers."""
+    """The result of an admission. True for exactly one of any number of callers."""
 
     group: str
     source: str
     message_id: str
     admitted: bool
-    """Whether this caller is to process it."""
+    """Whether this caller has to process it."""
     status: InboxStatus
-    """Where the message stands now."""
+    """The status of the message now."""
     attempts: int
-    """How often it has been let in, this time included. It is the fence, named with every mark.
+    """How often it was admitted, this time included. It is the fence, passed with every mark.
 
-    A restored database may count an attempt again: so the admission is known by its time as well.
+    A restored database may count an attempt again: so the admission is identified by its time as well.
     """
     first_seen_at: datetime
     mismatch: bool = False
-    """Whether the message came with another hash than the first time; it is not let in then."""
+    """Whether the message arrived with another hash than the first time; it is not admitted then."""
     first_mismatch: bool = False
-    """Whether that was noticed for the first time just now."""
+    """Whether that was detected for the first time just now."""
     admitted_at: datetime | None = field(default=None, compare=False)
-    """When this caller was let in, by the database's clock; None for who was not."""
+    """When this caller was admitted, by the database's clock; None if it was not."""
 
     def __bool__(self) -> bool:
-        """Whether this caller is to process it."""
+        """Return whether this caller has to process it."""
         return self.admitted
 
     @property
     def key(self) -> InboxKey:
-        """What makes it the same message."""
+        """The identity of the message."""
         return InboxKey(self.group, self.source, self.message_id)
 
 
@@ -69,38 +69,38 @@ class InboxView:
     attempts: int
     first_seen_at: datetime
     changed_at: datetime
-    """Since when it stands where it does."""
+    """Since when it has its status."""
     hash: bytes | None = None
     error: str | None = None
-    """What was said of the last failure."""
+    """The error of the last failure."""
     mismatched_at: datetime | None = None
-    """When it first came with another hash."""
+    """When it first arrived with another hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class InboxFilter:
-    """Which messages of the inbox to list; every field given must match. The latest change comes first."""
+    """A search for messages of the inbox; all given fields must match. The latest change comes first."""
 
     group: str | None = None
     source: str | None = None
     message_id: str | None = None
     status: InboxStatus | None = None
     stuck: timedelta | None = None
-    """Only those that somebody has been at for longer than this."""
+    """Only those that have been processing for longer than this."""
     before: datetime | None = None
     """Only those that changed before this."""
     limit: int = 50
 
 
 def entered(key: InboxKey, status: Entering, attempts: int, first_seen_at: datetime, now: datetime) -> Admission:
-    """A message is let in."""
+    """Return the admission of a message that is admitted."""
     return Admission(
         *key, admitted=True, status=status, attempts=attempts, first_seen_at=first_seen_at, admitted_at=now
     )
 
 
 def refused(known: InboxView, *, mismatch: bool = False) -> Admission:
-    """A message that is known is not let in."""
+    """Return the admission of a known message that is rejected."""
     return Admission(
         known.group,
         known.source,
@@ -115,12 +115,12 @@ def refused(known: InboxView, *, mismatch: bool = False) -> Admission:
 
 
 def differs(known: InboxView, hash: bytes | None) -> bool:
-    """Whether a message came with another hash than the first time; one without any is taken on trust."""
+    """Return whether a message arrived with another hash than the first time; one without a hash is accepted."""
     return known.hash is not None and hash is not None and known.hash != hash
 
 
 def may_enter(known: InboxView, now: datetime, retry_after: timedelta | None) -> bool:
-    """Whether a message that is known is let in again."""
+    """Return whether a known message is admitted again."""
     if known.status == "processing":
         return retry_after is not None and known.changed_at <= now - retry_after
     return known.status == "seen"

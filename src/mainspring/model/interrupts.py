@@ -1,4 +1,4 @@
-"""Ctrl-C, where Python raises it in the middle of whatever runs."""
+"""Ctrl-C, which Python raises in the middle of any code."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from threading import current_thread, main_thread
 
 _RAISE = opmap["RAISE_VARARGS"]
 _HEARS = "Runner._on_sigint"
-"""What hears SIGINT in ``asyncio.run``: it cancels at the first, and raises at the second."""
+"""The handler of SIGINT in ``asyncio.run``: it cancels at the first, and raises at the second."""
 _RAISES = (_HEARS, "Runner.run")
-"""Whose ``raise`` is Ctrl-C: the latter's, when what it ran was cancelled by the first."""
+"""Functions whose ``raise`` is Ctrl-C: the latter's, if the first one cancelled its main task."""
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether this is Ctrl-C, which ends the program, and no ``KeyboardInterrupt`` that code has raised by itself.
+    """Return whether this is Ctrl-C, which ends the program, and no ``KeyboardInterrupt`` raised by code.
 
     Ctrl-C is raised in the main thread, while SIGINT has the handler of Python or of ``asyncio.run``, and not by a
-    ``raise`` of whatever it hits. A worker that hears signals itself, as in ``app.run()``, is told by no exception.
+    ``raise`` of the interrupted code. A worker that handles signals itself, as in ``app.run()``, gets no exception.
     """
     if type(error) is not KeyboardInterrupt or current_thread() is not main_thread():
         return False
@@ -30,7 +30,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def _is_raised_by_code(error: BaseException) -> bool:
-    """Whether a ``raise`` has made it, other than that of the handler of the signal."""
+    """Return whether it comes from a ``raise``, other than that of the signal handler."""
     trace = error.__traceback__
     if trace is None:
         return False

@@ -1,4 +1,4 @@
-"""Joins: several messages, and the one that follows when all of them have ended."""
+"""Joins: several messages, and a follow-up that is published when all of them have ended."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mainspring.model.message import Delivery, Draft
 from mainspring.model.views import DeliveryView
 
 MEMBER_HEADER = "mainspring-join-member"
-"""On every member: the id of its join. By it a worker knows whose end has to be counted."""
+"""On every member: the id of its join, so that a worker counts its end."""
 JOIN_HEADER = "mainspring-join"
 DONE_HEADER = "mainspring-join-done"
 FAILED_HEADER = "mainspring-join-failed"
-"""What a continuation's handler learns of its join travels with the message."""
+"""The outcome of a join, sent with its follow-up."""
 _NAMESPACE = UUID("6d61696e-7370-7269-8e67-6a6f696e73ab")
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """What follows when every member has ended: ``then`` if all are done, otherwise ``failed``.
+    """The follow-ups of a join: ``then`` if all members are done, otherwise ``failed``.
 
-    A continuation's id derives from that of its join, so that it cannot be stored twice, however often it is tried.
+    The id of a follow-up derives from that of its join, so that it cannot be stored twice.
     """
 
     id: UUID
@@ -34,20 +34,20 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class JoinReceipt:
-    """What ``app.join`` answers: the id of the join, and those of its members."""
+    """The result of ``app.join``: the ids of the join and of its members."""
 
     id: UUID
     members: tuple[UUID, ...]
 
     @property
     def follows(self) -> UUID:
-        """The id that what follows will have."""
+        """The id of the follow-up."""
         return follower_id(self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinOutcome:
-    """What became of the members of a join, as its continuation is told."""
+    """The outcome of the members of a join, for its follow-up."""
 
     id: UUID
     done: int
@@ -57,7 +57,7 @@ class JoinOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Where a continuation will go."""
+    """The destination of a follow-up."""
 
     topic: str
     group: str
@@ -65,51 +65,51 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class JoinView:
-    """A join that is open: some member has not ended, or nobody has looked since the last one did."""
+    """An open join: some member has not ended, or the last end is not counted yet."""
 
     id: UUID
     opened_at: datetime
     members: int
-    """How many it has, ended or not."""
+    """How many members it has, ended or not."""
     ended: int
     failed: int
     """How many of the ended ones are not done: buried, cancelled, expired, or dropped with their group."""
     then: Follower | None
-    """What follows when all are done."""
+    """The follow-up if all are done."""
     otherwise: Follower | None
-    """What follows when all have ended and some are not done."""
+    """The follow-up if all have ended and some are not done."""
     key: str | None
     correlation_id: str | None
     oldest: DeliveryView | None
-    """Of the members that have not ended the one that was stored first; None when all have."""
+    """The member stored first among those that have not ended; None if all have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """What became of a recount: how many ends nobody had noted, and where to go on; None after the last join."""
+    """The result of a recount: how many ends were uncounted, and where to continue; None after the last join."""
 
     unnoted: int = 0
     last: UUID | None = None
 
 
 def as_members(join: Join, drafts: Sequence[Draft]) -> list[Draft]:
-    """The drafts, as members of the join."""
+    """Return the drafts, as members of the join."""
     mark = {MEMBER_HEADER: str(join.id)}
     return [replace(each, join_id=join.id, headers={**(each.headers or {}), **mark}) for each in drafts]
 
 
 def is_member(delivery: Delivery) -> bool:
-    """Whether its end may have to be counted. A revived one says so too, and is counted no more."""
+    """Return whether its end may have to be counted. True for a revived one, too, which is not counted again."""
     return delivery.headers is not None and MEMBER_HEADER in delivery.headers
 
 
 def follower_id(join_id: UUID) -> UUID:
-    """The id of what follows a join. It is not that of the join, under which its caller may publish something else."""
+    """Return the id of a join's follow-up: not the join's own, under which its caller may publish something else."""
     return uuid5(_NAMESPACE, str(join_id))
 
 
 def continuation(join: Join, done: int, failed: int) -> Draft | None:
-    """What is published now that all members have ended; None: nothing."""
+    """Return the follow-up to publish now that all members have ended; None if there is none."""
     draft = join.failed if failed else join.then
     if draft is None:
         return None
@@ -118,12 +118,12 @@ def continuation(join: Join, done: int, failed: int) -> Draft | None:
 
 
 def outcome(delivery: Delivery) -> JoinOutcome | None:
-    """What a continuation was told of its join; None for other messages."""
+    """Return the outcome of a join from its follow-up; None for other messages."""
     headers = delivery.headers or {}
     try:
         told = JoinOutcome(UUID(headers[JOIN_HEADER]), int(headers[DONE_HEADER]), int(headers[FAILED_HEADER]))
     except (KeyError, ValueError):
         return None
-    # Of a message with any other id the headers say nothing. Under its own id a join was continued by earlier releases.
+    # Headers of a message with any other id are not trusted. Earlier releases used the join's own id.
     known = str(delivery.message_id), headers.get(REPLACES_HEADER)
     return told if str(follower_id(told.id)) in known or str(told.id) in known else None

@@ -1,4 +1,4 @@
-"""Leases: named exclusive holds, each with an epoch that only ever grows."""
+"""Leases: named exclusive holds, each with an epoch that only grows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 LeaseState = Literal["held", "expired", "free"]
-"""Somebody has it; its holder did not renew it in time; nobody has it."""
+"""Held; not renewed in time by its holder; or released."""
 
 
 class Hold(NamedTuple):
-    """One holder's right to a lease: good until the epoch has moved on or the time has run out.
+    """One holder's right to a lease: valid until the epoch has advanced or the time is up.
 
-    ``holder`` is another one for every acquisition: a restored database may hand out an epoch again.
+    ``holder`` is unique to one acquisition: a restored database may repeat an epoch.
     """
 
     name: str
@@ -22,7 +22,7 @@ class Hold(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """A lease that was acquired."""
+    """An acquired lease."""
 
     epoch: int
     acquired_at: datetime
@@ -30,7 +30,7 @@ class Granted(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """A hold that is to be good for ``ttl`` from now."""
+    """A hold to be extended by ``ttl`` from now."""
 
     hold: Hold
     ttl: timedelta
@@ -38,24 +38,24 @@ class Renewal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What became of renewals: those in neither set were renewed."""
+    """The result of renewals: those in neither set were renewed."""
 
     lost: frozenset[Hold] = field(default_factory=frozenset)
-    """No longer held under this epoch, or run out, whoever has it now."""
+    """No longer held under this epoch, or expired."""
     busy: frozenset[Hold] = field(default_factory=frozenset)
-    """Still held, and locked by somebody at this moment: to be asked again."""
+    """Still held, but its row is locked just now: retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """A lease as it is stored, for people to look at."""
+    """A lease as it is stored, for people."""
 
     name: str
     state: LeaseState
     holder: str | None
-    """Who has it, or had it when it expired; None: it was released."""
+    """The holder, or the last one if it expired; None if it was released."""
     epoch: int
     acquired_at: datetime
     renewed_at: datetime
     expires_at: datetime
-    """When it runs out, or when it ran out or was released."""
+    """When it expires, expired or was released."""

@@ -1,4 +1,4 @@
-"""Order and limits: what of a group may be in hand at once, in which order, and how often."""
+"""Order and limits: how many deliveries of a group may be in hand, in which order, and how often."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Literal, NamedTuple
 from mainspring.model.message import Delivery
 
 OnFailure = Literal["block", "skip"]
-"""What a failed message of an ordered consumer does to those behind it: they wait for it, or go on meanwhile."""
+"""What a failed message of an ordered consumer does to those behind it: they wait for it, or run before its retry."""
 
 SLOTS = 50
-"""Into how many slots the window of a rate is cut. What a slot has spent comes back as one, a slot after its window."""
+"""The number of slots of a rate's window. A slot's claims are freed together, one slot after the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most ``count`` claims within any stretch of ``per``."""
+    """At most ``count`` claims within any period of ``per``."""
 
     count: int
     per: timedelta
 
     @property
     def slot(self) -> timedelta:
-        """How long a slot is; the database keeps one number for each."""
+        """The length of a slot; the database stores one number for each."""
         return max(self.per / SLOTS, timedelta(microseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a group, for all workers together. What has no key is bound by those of the whole group only."""
+    """The limits of a group, across all workers. Messages without a key are subject to the whole group's only."""
 
     ordered: bool = False
-    """One at a time under a key, by ``seq``."""
+    """One at a time per key, by ``seq``."""
     on_failure: OnFailure = "block"
     key_concurrency: int | None = None
     global_concurrency: int | None = None
@@ -47,7 +47,7 @@ class Limits:
 
     @property
     def is_by_key(self) -> bool:
-        """Whether one key may have to wait while another has not."""
+        """Whether one key may have to wait while another need not."""
         return self.most_of_a_key is not None or self.key_rate is not None
 
     @property
@@ -57,14 +57,14 @@ class Limits:
 
 
 class LimitedClaim(NamedTuple):
-    """What a claim under limits brought."""
+    """The result of a claim under limits."""
 
     deliveries: list[Delivery]
     again_in: timedelta | None
-    """When there may be more without anybody doing anything: something comes due, or a rate has room again."""
+    """When there may be more without another event: a delivery is due, or a rate has room again."""
     after: str | None
-    """The key after which the next call goes on looking; None: all keys have been looked at."""
+    """The key after which the next call continues; None if all keys were scanned."""
     left: bool
-    """Whether something due was left behind, and so every end of a run is a reason to look again."""
+    """Whether due deliveries were left, so that every end of a run is a reason to claim again."""
     full: bool = False
-    """Whether that is because of the limits of the whole group, so that nothing goes, whatever else is published."""
+    """Whether the limits of the whole group are reached, so that no publish is a reason to claim."""

@@ -1,4 +1,4 @@
-"""Measures: what became of deliveries, how long they waited and how long they ran, added up by time."""
+"""Measures: outcomes of deliveries, waiting times and run times, added up by time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Of = TypeVar("Of")
 BOUNDS: tuple[float, ...] = tuple(
     round(digit * 10.0**power, 4) for power in range(-4, 4) for digit in (1, 2, 5)
 )  # fmt: skip
-"""Seconds up to which each bin of a histogram reaches, from 0.0001 to 5000; one more bin is for what is beyond."""
+"""The upper bounds of a histogram's bins in seconds, from 0.0001 to 5000; one more bin is for longer times."""
 BINS = len(BOUNDS) + 1
 
 Status = Literal["done", "failed", "dead", "snoozed", "cancelled"]
-"""How an attempt ended: ``failed`` is tried again, ``dead`` is not."""
+"""How an attempt ended: ``failed`` is retried, ``dead`` is not."""
 Time = Literal["wait", "run"]
-"""What is measured: from when it was due until it began, and from then until it ended."""
+"""What is measured: from its due time to its start, and from its start to its end."""
 What = Literal[Status, Time]
 Row = tuple[What, int, int]
 """What was counted, its bin, and how many."""
@@ -30,37 +30,37 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 TIMES: tuple[Time, ...] = get_args(Time)
 
 SPANS: Mapping[int, timedelta] = {10: timedelta(hours=2), 600: timedelta(days=8)}
-"""Seconds for which counts are added up in one row, and for how long such rows are kept."""
+"""The length of a row's span in seconds, and for how long such rows are kept."""
 
 Window = Literal["15m", "2h", "24h", "7d"]
 WINDOWS: Mapping[Window, tuple[int, int]] = {"15m": (10, 90), "2h": (10, 720), "24h": (600, 144), "7d": (600, 1008)}
-"""How long a bucket is in each window, in seconds, and how many there are."""
+"""The length of a bucket in each window, in seconds, and how many there are."""
 
 
 def bin_of(seconds: float) -> int:
-    """The bin of a time: the first whose bound is not below it."""
+    """Return the bin of a time: the first whose bound is not below it."""
     return bisect_left(BOUNDS, seconds)
 
 
 def slot(now: datetime, span: int) -> datetime:
-    """When the span of so many seconds began in which ``now`` lies, counted from 1970."""
-    since = int(now.timestamp())  # whole seconds: what is beyond them changes no span
+    """Return the start of the span of so many seconds that contains ``now``, counted from 1970."""
+    since = int(now.timestamp())  # whole seconds: fractions change no span
     return datetime.fromtimestamp(since - since % span, UTC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Measure:
-    """So many deliveries of a group that ended in some way, or whose time fell into a bin."""
+    """A number of deliveries of a group with one outcome, or with a time in one bin."""
 
     group: str
     what: What
     bin: int
-    """Zero for what has no time."""
+    """Zero for counts without a time."""
     count: int
 
 
 def with_totals(measures: Iterable[Measure]) -> list[Measure]:
-    """The same, each once, and what they make together under an empty name: all are read as quickly as one."""
+    """Return the same, each once, and their totals under an empty name: so all groups are read as quickly as one."""
     sums: Counter[tuple[str, What, int]] = Counter()
     for each in measures:
         for name in (each.group, ""):
@@ -69,32 +69,32 @@ def with_totals(measures: Iterable[Measure]) -> list[Measure]:
 
 
 class Sums(NamedTuple, Generic[Of]):
-    """What is stored of a window, each count with its time or its group, and when it was read."""
+    """The stored counts of a window, each with its time or its group, and when they were read."""
 
     now: datetime
     """By the database's clock."""
     rows: tuple[tuple[Of, What, int, int], ...]
-    """What it is a count of, what was counted, its bin, and how many."""
+    """Time or group, what was counted, its bin, and how many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many times fell into each bin of ``BOUNDS``, and beyond them."""
+    """The number of times in each bin of ``BOUNDS``, and beyond them."""
 
     counts: tuple[int, ...] = (0,) * BINS
 
     @property
     def total(self) -> int:
-        """How many times were measured."""
+        """The number of times measured."""
         return sum(self.counts)
 
     def quantile(self, q: float) -> float | None:
-        """Seconds within which that part of all times lay, as in ``quantile(0.95)``; None where there are none.
+        """Return the seconds within which that share of all times lies, as in ``quantile(0.95)``; None without any.
 
-        Within a bin they are taken to be evenly spread. What is beyond the last bound is told as that.
+        Within a bin they are assumed to be evenly spread. Times beyond the last bound are returned as that.
         """
         if not 0.0 <= q <= 1.0:
-            raise ValueError(f"quantile({q!r}): a part of all is from 0 to 1, as in quantile(0.95)")
+            raise ValueError(f"quantile({q!r}): a share is from 0 to 1, as in quantile(0.95)")
         total = self.total
         if total == 0:
             return None
@@ -113,48 +113,48 @@ NOTHING = Histogram()
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What ended within one span of time that began at ``at``."""
+    """Attempts that ended within one span of time from ``at``."""
 
     at: datetime
     done: int = 0
     failed: int = 0
-    """Attempts that failed and are made again."""
+    """Attempts that failed and are retried."""
     dead: int = 0
     """Attempts that failed, and were the last."""
     snoozed: int = 0
     cancelled: int = 0
     wait: Histogram = NOTHING
-    """From when each was due until it began."""
+    """From its due time to its start."""
     run: Histogram = NOTHING
-    """From its beginning to its end."""
+    """From its start to its end."""
 
     @property
     def ended(self) -> int:
-        """All attempts that ended, in whatever way."""
+        """All attempts that ended."""
         return self.done + self.failed + self.dead + self.snoozed + self.cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuresView:
-    """What became of deliveries within a window: buckets without gaps, the last of which is still being filled."""
+    """Outcomes within a window: buckets without gaps, the last of which is still being filled."""
 
     now: datetime
     """When it was read, by the database's clock."""
     span: timedelta
-    """How long a bucket is."""
+    """The length of a bucket."""
     start: datetime
-    """When the first one began."""
+    """The start of the first bucket."""
     buckets: tuple[Bucket, ...]
 
     @property
     def total(self) -> Bucket:
-        """All of the window as one."""
+        """The whole window as one bucket."""
         return together(self.start, self.buckets)
 
 
 @dataclass(frozen=True, slots=True)
 class PacesView:
-    """What became of each group's deliveries lately. A group of which nothing ended is not in it."""
+    """Recent outcomes by group. A group without ended attempts is missing."""
 
     now: datetime
     start: datetime
@@ -162,19 +162,19 @@ class PacesView:
 
     @property
     def seconds(self) -> float:
-        """How long it was looked at."""
+        """The length of the period."""
         return (self.now - self.start).total_seconds()
 
     def of(self, group: str) -> Bucket:
-        """One group's, an empty one where nothing ended."""
+        """Return one group's bucket, an empty one if nothing ended."""
         return self.groups.get(group) or Bucket(self.start)
 
     def rate(self, group: str) -> float:
-        """How many were done in a second."""
+        """Return how many were done per second."""
         return self._per_second(self.of(group).done)
 
     def failing(self, group: str) -> float:
-        """How many attempts failed in a second, tried again or not."""
+        """Return how many attempts failed per second, retried or not."""
         bucket = self.of(group)
         return self._per_second(bucket.failed + bucket.dead)
 
@@ -183,7 +183,7 @@ class PacesView:
 
 
 def together(at: datetime, buckets: Iterable[Bucket]) -> Bucket:
-    """Several buckets as one that began at ``at``."""
+    """Return several buckets as one that began at ``at``."""
     rows: list[Row] = []
     for each in buckets:
         rows += [(status, 0, getattr(each, status)) for status in STATUSES]
@@ -192,7 +192,7 @@ def together(at: datetime, buckets: Iterable[Bucket]) -> Bucket:
 
 
 def by_time(sums: Sums[datetime], window: Window) -> MeasuresView:
-    """What was read of a window, as buckets without gaps."""
+    """Convert the rows of a window into buckets without gaps."""
     span, many = WINDOWS[window]
     length, start, rows = timedelta(seconds=span), started(sums.now, window), _gathered(sums)
     starts = (start + length * number for number in range(many))
@@ -200,13 +200,13 @@ def by_time(sums: Sums[datetime], window: Window) -> MeasuresView:
 
 
 def by_group(sums: Sums[str], back: timedelta) -> PacesView:
-    """What was read since so long before the present span of ten seconds began, as one bucket per group."""
+    """Convert the rows since so long before the current span of ten seconds into one bucket per group."""
     start, rows = slot(sums.now, min(SPANS)) - back, _gathered(sums)
     return PacesView(sums.now, start, {group: _bucket(start, rows[group]) for group in sorted(rows)})
 
 
 def started(now: datetime, window: Window) -> datetime:
-    """When the first bucket of a window began, the last of which is the present one."""
+    """Return the start of the first bucket of a window whose last one is the current one."""
     span, many = WINDOWS[window]
     return slot(now, span) - timedelta(seconds=span) * (many - 1)
 

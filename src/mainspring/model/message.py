@@ -1,4 +1,4 @@
-"""Messages and deliveries, from the draft nobody has stored yet to the copy a worker holds."""
+"""Messages and deliveries, from the unstored draft to the copy that a worker holds."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 Keep = Literal["all", "failures", "none"]
-"""How much history a delivery leaves: every run, only the failed ones, or nothing once it succeeded."""
+"""How much history is kept: every run, only failed ones, or nothing once it succeeded."""
 
 PublishStatus = Literal["stored", "duplicate", "conflict"]
-"""What became of a draft: it is new, it was there already, or its id was, as another message."""
+"""The result for a draft: stored, known already, or its id is known as another message."""
 
 
 class Priority(IntEnum):
@@ -27,10 +27,10 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message nobody has stored yet.
+    """A message that is not stored yet.
 
-    ``delay`` counts from the database's own now; ``at`` is an instant and wins over ``delay``. ``group`` names
-    the one group that receives it, otherwise the subscriptions of its topic decide.
+    ``delay`` counts from the database's own now; ``at`` is an instant and takes precedence. ``group`` names the only
+    group that receives it; otherwise the subscriptions to its topic decide.
     """
 
     id: UUID
@@ -50,7 +50,7 @@ class Draft:
     schedule: str | None = None
     """The schedule whose occurrence it is."""
     manual: bool = False
-    """Whether somebody asked for it outside of the schedule's rhythm."""
+    """Whether it was requested outside of the schedule's rhythm."""
     join_id: UUID | None = None
     """The join of which it is a member."""
 
@@ -58,8 +58,8 @@ class Draft:
 class Claim(NamedTuple):
     """The right to settle one delivery, for its holder. ``epoch`` grows with every claim.
 
-    After a failover or a restore the database hands out ids and epochs again, for other messages: so it names its
-    message too, and every write under it names the holder (invariant 2).
+    After a failover or a restore the database repeats ids and epochs, for other messages: so it names its message too,
+    and every write under it names the holder (invariant 2).
     """
 
     id: int
@@ -68,7 +68,7 @@ class Claim(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a handler last said of its run."""
+    """The progress that a handler last reported."""
 
     claim: Claim
     text: str
@@ -96,7 +96,7 @@ class Delivery(NamedTuple):
     attempt: int
     deaths: int
     due_at: datetime
-    """When it was due before this claim moved it: lateness, and the low-water mark."""
+    """When it was due before this claim moved that: for lateness, and the low-water mark."""
     scheduled_for: datetime
     published_at: datetime
     expired: bool
@@ -105,7 +105,7 @@ class Delivery(NamedTuple):
     claimed_at: datetime
     """The database's own now at this claim: budgets are counted by it, never by a worker's wall clock."""
     schedule: str | None = None
-    """The schedule whose occurrence it is, by its row: what its headers say of a schedule counts only with this."""
+    """The schedule whose occurrence it is, by its row: headers about a schedule count only with this."""
 
     @property
     def claim(self) -> Claim:
@@ -114,14 +114,14 @@ class Delivery(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """One level to look at, from ``since`` on (None: from the beginning)."""
+    """One level to scan, from ``since`` on (None for the beginning)."""
 
     priority: int
     since: datetime | None
 
 
 class ClaimRequest(NamedTuple):
-    """How many deliveries of a group are wanted, and the levels to look at, in that order."""
+    """The number of deliveries of a group to claim, and the levels to scan, in that order."""
 
     group: str
     limit: int
@@ -134,18 +134,18 @@ ALL_LEVELS: tuple[Scan, ...] = tuple(Scan(level, None) for level in Priority)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of a batch of drafts: the ids stored now. The others were there already."""
+    """The result for a batch of drafts: the ids stored now. The others were known already."""
 
     stored: frozenset[UUID]
     conflicts: Mapping[int, str] = field(default_factory=dict)
-    """Of drafts whose ids were there already as other messages, by place in the batch: the topics of these."""
+    """By place in the batch, for drafts whose ids are known as other messages: the topics of these."""
 
     def conflicting(self, drafts: Sequence[Draft]) -> tuple[Conflict, ...]:
         """The drafts of the batch whose ids are those of other messages."""
         return tuple(Conflict(drafts[place], topic) for place, topic in sorted(self.conflicts.items()))
 
     def statuses(self, drafts: Sequence[Draft]) -> list[PublishStatus]:
-        """What became of each draft of the batch."""
+        """Return the status of each draft of the batch."""
         found: list[PublishStatus] = ["stored"] * len(drafts)
         for place, _ in repeated(drafts, self.stored):
             found[place] = "conflict" if place in self.conflicts else "duplicate"
@@ -154,14 +154,14 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A draft that was not stored, since its id was there already as another message."""
+    """A draft that was not stored, since its id is known as another message."""
 
     draft: Draft
     topic: str
-    """That of the other message."""
+    """The other message's topic."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Format it for people."""
         other = " with another payload" if self.topic == self.draft.topic else ""
         return (
             f"message {self.draft.id} on {self.draft.topic} is not stored: its id is known as a message on "
@@ -170,7 +170,7 @@ class Conflict:
 
 
 def repeated(drafts: Sequence[Draft], stored: Collection[UUID]) -> list[tuple[int, Draft]]:
-    """The drafts whose ids were there already, if only from an earlier one of the batch; each with its place."""
+    """Return the drafts whose ids are known already, if only from an earlier one of the batch; each with its place."""
     if len(stored) == len(drafts):
         return []
     first, found = set(stored), []
@@ -184,31 +184,31 @@ def repeated(drafts: Sequence[Draft], stored: Collection[UUID]) -> list[tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """The answer to a heartbeat. Claims named nowhere here were extended and go on undisturbed."""
+    """The result of a heartbeat. All other claims were extended."""
 
     lost: frozenset[Claim] = frozenset()
-    """Another holder has them, or they are gone: stop."""
+    """Held by another holder, or ended: stop."""
     busy: frozenset[Claim] = frozenset()
-    """Their rows were locked just now: ask again, nothing is known."""
+    """Their rows are locked just now: retry, nothing is known."""
     asked: frozenset[Claim] = frozenset()
-    """Extended, and somebody asked for them to be cancelled."""
+    """Extended, but their cancellation was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The answer to a batch of verdicts. Claims named nowhere here were written."""
+    """The result of a batch of verdicts. All other claims were written."""
 
     lost: frozenset[Claim] = frozenset()
-    """Another holder has claimed them since: nothing was written."""
+    """Claimed by another holder since: nothing was written."""
     gone: frozenset[Claim] = frozenset()
-    """Nothing left to settle: an earlier copy of this very settle had been written."""
+    """Nothing left to settle: an earlier copy of this same settle was written."""
     busy: frozenset[Claim] = frozenset()
-    """Their rows were locked just now: nothing was written, and they are to be settled again."""
+    """Their rows are locked just now: nothing was written, settle them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What a cancel did: how many never will start, and how many running ones were asked to stop."""
+    """The result of a cancel: how many will never start, and how many running ones were asked to stop."""
 
     cancelled: int
     asked: int
@@ -216,7 +216,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What ``publish`` answers."""
+    """The result of ``publish``."""
 
     id: UUID
     status: Literal["stored", "duplicate", "conflict", "replaced"]

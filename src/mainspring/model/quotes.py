@@ -1,4 +1,4 @@
-"""Where text quotes the value of a field, as errors, tracebacks and output do: found in time linear to its length."""
+"""Finds quoted values of fields in text, as in errors, tracebacks and output, in linear time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 
 Spans = Iterator[tuple[int, int]]
-"""From where to where, one behind the other."""
+"""Start and end of each, in order."""
 
-# A name and what joins it to its value: `password=`, `"password": `, `{\"password\": `, `password => `,
-# `('password', `, `"name": "password", "value": `. A word is tried once and as a whole, or letters without end would
-# be tried from each of them.
+# A name and what joins it to its value: `password=`, `"password": `, `{\"password\": `, `password => `, `('password',
+# `, `"name": "password", "value": `. A word is matched once and as a whole: endless letters would otherwise be tried
+# from each position.
 _NAMED = re.compile(
     r"""(?<![A-Za-z0-9_-])(?P<name>[A-Za-z0-9_-]++)
     (?: (?P<closed>\\{0,4}["'`])? \]? \s{0,3} (?P<sign>=>|:=|={1,3}|:(?!:)) \s{0,3}
@@ -20,7 +20,7 @@ _NAMED = re.compile(
 _PAIR = re.compile(r"""[(\[]\s{0,3}[bru]?\\{0,4}["']$""", re.IGNORECASE)
 _TO_THE_END_OF_THE_LINE = ("authorization", "cookie")
 _NO_FIELDS = ("Error", "Exception", "Warning")
-"""How names end before whose colon there is no field, but the kind of an error."""
+"""Endings of names before whose colon stands the kind of an error, no field."""
 _LINE = re.compile(r"[^\n]+")
 _WORD = re.compile(r"[^\s,;&)}\]]+")
 _WORDS = re.compile(r"[^\n,;&)}\]]+")
@@ -35,7 +35,7 @@ _KEY_ENDS = "-----END"
 
 
 def private_keys(text: str) -> Spans:
-    """Where private keys stand, from their first line to their last, or to the end where that is missing."""
+    """Yield the spans of private keys, from their first line to their last, or to the end if that is missing."""
     start = 0
     while (found := _KEY.search(text, start)) is not None:
         last = text.find(_KEY_ENDS, found.end())
@@ -45,7 +45,7 @@ def private_keys(text: str) -> Spans:
 
 
 def named_values(text: str, hides: Callable[[str], bool]) -> Spans:
-    """Where the values of fields stand whose names are to be hidden."""
+    """Yield the spans of values whose field names must be hidden."""
     start = 0
     while (said := _NAMED.search(text, start)) is not None:
         start = said.end()
@@ -78,7 +78,7 @@ def _value_end(text: str, said: re.Match[str]) -> int:
         return _ended(_WORDS if said["sign"] in (":", None) else _WORD, text, start)
     if opening["bracket"] is not None:
         return _bracket_end(text, start)
-    # What stands behind a quote without a space belongs to it.
+    # Text behind a quote without a space belongs to it.
     return _ended(_REST, text, _quote_end(text, opening))
 
 
@@ -86,7 +86,7 @@ def _quote_end(text: str, opening: re.Match[str]) -> int:
     escape, quote = opening["escape"], opening["quote"]
     if not escape:
         return _ended(_QUOTED[quote], text, opening.end())
-    # Quoted within quotes: it ends where the same is said again, not where more is escaped.
+    # Quotes within quotes: the value ends at the same escaping, not at a deeper one.
     closing, start = escape + quote, opening.end()
     while (found := text.find(closing, start)) >= 0:
         if text[found - 1] != "\\":

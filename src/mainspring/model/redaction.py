@@ -1,4 +1,4 @@
-"""Text that may quote what a user typed, without the passwords and other secrets in it."""
+"""Removes passwords and other secrets from text that may quote a user's input."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from mainspring.model.quotes import named_values, private_keys
 
-# One slash is what is left of two where the URL was taken for a path. Our own example is no secret.
+# A single slash is left of two if the URL was taken for a path. The library's own example is no secret.
 _USER = re.compile(r""":/{1,2}(?!user:password@)[^\s:/'"]*:""")
 _AT = re.compile("@")
 _QUOTE = re.compile(r"""['"\n]""")
 _SPACE = re.compile(r"\s")
 _FARTHEST = 500
-"""How far from its beginning a password ends: the bound keeps hostile text from costing a quadratic search."""
+"""The maximum length of a password: the bound prevents a quadratic search in hostile text."""
 
 _PARAMETER = re.compile(r"""(password=)[^\s&'"]+""", re.IGNORECASE)
 _HIDDEN = re.compile(
@@ -27,9 +27,9 @@ _SUSPECTS = (
     *("passw", "passph", "secret", "credential", "authorization", "cookie", "token", "bearer"),
     *("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "private key"),
 )
-"""What is in no text without any of the following: most lines have none of it, and are not looked at any closer."""
+"""Texts without any of these contain no secret: most lines are checked no further."""
 _SAID = (
-    # A token is also a part of speech: its value is hidden where it is clearly one.
+    # "token" is also an ordinary word: its value is hidden only if it clearly is one.
     re.compile(
         r"""(?<![\w-]) (?P<kept> token (?: = | \\{0,4}["'] \s{0,3} : \s{0,3} ) )
         (?: \\{0,4}" [^"\n]*+ "? | \\{0,4}' [^'\n]*+ '? | [^\s&'",;)}\]]++ )""",
@@ -39,11 +39,11 @@ _SAID = (
     re.compile(r"(?P<kept>\bbearer\s{1,3})(?=[\w~+/-]{0,500}[\d._=])[\w.~+/=-]{6,}", re.IGNORECASE),
 )
 _LONG_USER = re.compile(r"(?<=://)[\w.~%-]{20,200}(?=@)")
-"""No name, but a token."""
+"""Too long for a name: a token."""
 
 
 def redacted(text: str, mask: str = "…") -> str:
-    """The text with ``…`` in place of the user and password of every URL, and of what fields tell that are secret."""
+    """Return the text with ``…`` for the user and password of every URL, and for values of secret fields."""
     text = without_users(text, mask)
     lowered = text.lower()
     if not any(each in lowered for each in _SUSPECTS):
@@ -56,19 +56,19 @@ def redacted(text: str, mask: str = "…") -> str:
 
 
 def without_users(text: str, mask: str = "…") -> str:
-    """The text with ``…`` in place of the user and password of every URL, and of ``password=`` parameters."""
+    """Return the text with ``…`` for the user and password of every URL, and for ``password=`` parameters."""
     if ":/" in text and "@" in text:
         text = _LONG_USER.sub(mask, _without_users(text, mask))
     return _PARAMETER.sub(rf"\1{mask}", text) if "password=" in text.lower() else text
 
 
 def is_secret(name: str) -> bool:
-    """Whether a field of this name holds what nobody is to see: ``password``, ``PGPASSWORD``, ``x-api-key``."""
+    """Return whether a field of this name is secret: ``password``, ``PGPASSWORD``, ``x-api-key``."""
     return _HIDDEN.search(name[-_FARTHEST:]) is not None
 
 
 def masked(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
-    """The text with a mask in each of these places, which come one behind the other."""
+    """Return the text with a mask for each of these spans, which are in order."""
     parts: list[str] = []
     done = 0
     for start, end in spans:
@@ -83,15 +83,15 @@ def _without_users(text: str, mask: str) -> str:
     at = quote = space = -1
     while (begun := _USER.search(text, start)) is not None:
         password = begun.end()
-        # Each of them is looked for once, not once for everything that begins before it.
+        # Each is searched once, not once per start before it.
         if at < password:
             at = _next(_AT, text, password)
         if quote < password:
             quote = _next(_QUOTE, text, password)
         if space < password:
             space = _next(_SPACE, text, password)
-        # Up to the last @ within the same quotes: a password may hold any character, and too much is better hidden
-        # than too little.
+        # Up to the last @ within the same quotes: a password may contain any character; hide rather too much than too
+        # little.
         end = quote if at < quote else space
         if not at < min(end, password + _FARTHEST + 1):
             start = password - 1  # its last colon may be the first of another

@@ -1,4 +1,4 @@
-"""How long what is over is kept, what was removed of it, and what was routed again."""
+"""Retention: how long ended records are kept; and the results of pruning and rerouting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 Kind = Literal["done", "failures", "dead", "parked"]
-"""What may be kept for another time on single topics."""
+"""Kinds of records that topics may keep for different times."""
 
 
 Chore = Literal[
@@ -28,37 +28,37 @@ Chore = Literal[
     "measures",
     "bells",
 ]
-"""One kind of what is over; they do not need each other."""
+"""One kind of ended records; chores are independent."""
 CHORES: tuple[Chore, ...] = get_args(Chore)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long what is over is kept. None keeps it for ever."""
+    """How long ended records are kept. None keeps them for ever."""
 
     repeats: timedelta = timedelta(hours=1)
-    """How long after its end a message's id is still refused as a duplicate."""
+    """How long after its end a message's id is still known as a duplicate."""
     done: timedelta | None = timedelta(days=7)
-    """Runs that succeeded or were snoozed or cancelled, where they were kept at all; and schedules of one time."""
+    """Runs that succeeded or were snoozed or cancelled, if they were kept at all; and schedules of one instant."""
     failures: timedelta | None = timedelta(days=30)
     dead: timedelta | None = None
     parked: timedelta | None = timedelta(days=7)
     workers: timedelta = timedelta(hours=24)
     audit: timedelta | None = timedelta(days=365)
     inbox: timedelta | None = timedelta(days=30)
-    """Messages of the inbox that are done, dead or failed: how long the same one is known as a duplicate."""
+    """Inbox messages that are done, dead or failed: how long they are known as duplicates."""
     leases: timedelta | None = timedelta(days=7)
-    """Leases that have no holder any more."""
+    """Leases without a holder."""
     cursors: timedelta | None = timedelta(days=400)
-    """Cursors of fan-out whose shards no planner has named for so long: longer than the longest rhythm, a year."""
+    """Fan-out cursors whose shards no planner has named for so long: longer than the longest rhythm, a year."""
     topics: Mapping[str, Mapping[Kind, timedelta | None]] = field(default_factory=dict, hash=False)
-    """Other times by pattern and kind. Of the patterns that match a topic and name a kind, the most specific counts."""
+    """Other times by pattern and kind. Of the patterns that match a topic and name a kind, the most specific wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What a pruning removed."""
+    """The result of a pruning."""
 
     messages: int = 0
     runs: int = 0
@@ -67,30 +67,30 @@ class Pruned:
     workers: int = 0
     audit: int = 0
     schedules: int = 0
-    """Schedules made at run time whose last occurrence is over."""
+    """Schedules made at run time whose last occurrence has ended."""
     inbox: int = 0
-    """Messages that the inbox has forgotten."""
+    """Inbox messages that were deleted."""
     leases: int = 0
-    """Leases that had no holder for long."""
+    """Leases without a holder that were deleted."""
     progress: int = 0
-    """What handlers have said of runs that are over."""
+    """Progress of ended runs."""
     likenesses: int = 0
-    """What ``unique`` has remembered of messages that are over."""
+    """Unique keys of ended messages."""
     cursors: int = 0
-    """Cursors of fan-out whose shards are gone."""
+    """Fan-out cursors whose shards are gone."""
     measures: int = 0
-    """Counts of what became of deliveries, of times that are not asked for any more."""
+    """Counts of outcomes older than any window."""
     last: str | None = None
-    """The topic up to which one chore has come, where there are more of them than it looks at; go on after it. Empty:
-    there is more of the same, however little was removed."""
+    """The last topic that a chore has scanned, if there are more; continue after it. Empty if there is more of the
+    same, however little was removed."""
 
     @property
     def total(self) -> int:
-        """All of it together: with no ``last``, zero means there was nothing left to remove."""
+        """The sum: with no ``last``, zero means that nothing was left to remove."""
         return sum(getattr(self, each) for each in COUNTED)
 
     def __add__(self, other: Pruned) -> Pruned:
-        """Both together."""
+        """Return the sum of both."""
         sums: dict[str, Any] = {each: getattr(self, each) + getattr(other, each) for each in COUNTED}
         return Pruned(**sums, last=other.last)
 
@@ -100,8 +100,8 @@ COUNTED = tuple(each.name for each in fields(Pruned) if each.name != "last")
 
 @dataclass(frozen=True, slots=True)
 class Rerouted:
-    """What came of a stretch of rerouting."""
+    """The result of one step of rerouting."""
 
     routed: int = 0
     last: str | None = None
-    """The topic up to which it has come, where there are more; go on after it."""
+    """The last topic scanned, if there are more; continue after it."""

@@ -1,13 +1,13 @@
-"""Names on the roster, where workers of several apps may be called the same."""
+"""Names on the roster, on which workers of several apps may have the same name."""
 
 from __future__ import annotations
 
 
 def seat(app: str, name: str) -> str:
-    """The name on the roster of an app's worker, the app as it is stored."""
+    """Return the roster name of an app's worker, with the app as it is stored."""
     return f"{app}/{name}"
 
 
 def seated(app: str, seat: str) -> str:
-    """A worker's own name. One of an earlier release is on the roster by that."""
+    """Return a worker's own name. Earlier releases used only that on the roster."""
     return seat.removeprefix(f"{app}/")

@@ -1,4 +1,4 @@
-"""Whether what a process has declared stands: by whom it was declared, and what came of declaring it."""
+"""Declarations of a process: who declares, and the result."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ Subscription = tuple[str, str]
 """A group and a pattern of topics."""
 
 SILENT_AFTER = timedelta(minutes=5)
-"""A process that has declared nothing for so long keeps no subscription, if another has been there all that time."""
+"""A process that has declared nothing for so long keeps no subscription, if another one was active all that time."""
 FORGOTTEN_AFTER = 2 * SILENT_AFTER
-"""What a silent process has declared is kept for so long at the least, however soon workers are forgotten."""
+"""The minimum time for which a silent process's declarations are kept, even if workers are pruned sooner."""
 SEEN_EVERY = timedelta(seconds=20)
-"""How often it is written down that a process still declares the same."""
+"""How often a repeated declaration is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declarer:
-    """Who declares: a worker by its name on the roster, and which start of it; or a queue by its group and topics.
+    """The declaring process: a worker by its roster name and start, or a queue by its group and topics.
 
-    What a worker declares is kept while it declares the same again every few seconds, and until its farewell. Queues
-    say no farewell: theirs is kept until it has not been declared for long.
+    A worker's declarations are kept while it repeats them every few seconds, and until its farewell. Queues have no
+    farewell: theirs are kept until they have not been repeated for long.
     """
 
     worker: str
     start_id: str
     again: bool = False
-    """Whether it has declared the same since its start: then a group that is gone was retired, and stays so."""
+    """Whether it repeats a declaration: a group that is missing then was retired, and stays so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a declaration has changed."""
+    """The result of a declaration."""
 
     added: tuple[Subscription, ...] = ()
     """Subscriptions that were missing."""
     removed: tuple[Subscription, ...] = ()
-    """Subscriptions that no process had declared any more."""
+    """Subscriptions that no process declared any more."""
     retired: tuple[str, ...] = ()
     """Groups that were retired since they were declared: they stay so."""

@@ -1,4 +1,4 @@
-"""What makes two messages the same, and when the earlier one counts."""
+"""Unique keys: when two messages count as the same, and which is kept."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Literal
 Keeps = Literal["first", "last"]
 """Which of two is kept: the earlier one, or the new one in its place."""
 Scope = Literal["pending", "running"] | timedelta
-"""Which earlier one counts: none of its copies has begun, some copy has not ended, or it is not older than that."""
+"""Which earlier one counts: no copy has started, some copy has not ended, or it is not older than this."""
 
 REPLACED = "replaced"
-"""Why what made room for a later message was cancelled."""
+"""Why a message replaced by a later one was cancelled."""
 LEAST = timedelta(hours=1)
-"""How long a likeness is remembered at least, and after how long one that is still needed is looked at again."""
+"""The minimum time a unique key is stored, and the interval at which one still needed is checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
-    """What a message is alike in, hashed, and what becomes of the second one."""
+    """The hashed key of a message, and what happens to a second one."""
 
     hash: bytes
     scope: Scope = "running"
@@ -27,10 +27,10 @@ class UniqueKey:
 
     @property
     def window(self) -> timedelta | None:
-        """How long an earlier one counts, whatever became of it; None where that is what counts."""
+        """How long an earlier one counts, whatever its state; None if the state decides."""
         return self.scope if isinstance(self.scope, timedelta) else None
 
     @property
     def remembered(self) -> timedelta:
-        """How long it is to be remembered."""
+        """How long it has to be stored."""
         return max(LEAST, self.window or LEAST)

@@ -1,4 +1,4 @@
-"""Verdicts: what became of a delivery. A handler's result is one of them, or becomes one."""
+"""Verdicts: the outcomes of deliveries. A handler's result is one of them, or becomes one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FailureKind = Literal["error", "timeout", "unreadable", "poison"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run failed, in words that are safe to store."""
+    """Why a run failed, as text that is safe to store."""
 
     kind: FailureKind
     error: str
@@ -45,21 +45,21 @@ class Snooze:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Nobody is to blame: hand the delivery back at once, without counting an attempt."""
+    """No failure: release the delivery at once, without counting an attempt."""
 
     delay: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
 class Bury:
-    """Give up: keep the delivery with the dead letters."""
+    """Give up: keep the delivery as a dead letter."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """It need not happen any more; the reason is kept."""
+    """It is not needed any more; the reason is kept."""
 
     reason: str | None = None
 
@@ -77,6 +77,6 @@ class Settlement(NamedTuple):
     verdict: Verdict
     keep: Keep = "failures"
     took: timedelta = timedelta()
-    """How long the run was, by the worker's monotonic clock."""
+    """How long the run took, by the worker's monotonic clock."""
     member: bool = False
-    """Whether the delivery may be a member of a join: who leaves that out leaves its end uncounted."""
+    """Whether the delivery may be a member of a join: if omitted, its end is not counted."""

@@ -1,4 +1,4 @@
-"""What people and programs see of the stored state: read-only values, never handed back for writing."""
+"""Read-only views of the stored state, for people and programs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from uuid import UUID
 from mainspring.model.measures import Measure
 
 State = Literal["scheduled", "ready", "running", "lapsed", "done", "dead", "cancelled", "parked"]
-"""Where a delivery stands, as users see it. ``lapsed``: its holder let its claim lapse, and none has it now."""
+"""The state of a delivery, as users see it. ``lapsed``: its claim has lapsed, and no worker has taken it over."""
 
 RunStatus = Literal["done", "failed", "dead", "snoozed", "cancelled"]
 
 Source = Literal["message", "deferred", "schedule", "manual", "offline"]
-"""Why there was a run: a message, one that was asked for later, an occurrence, somebody's wish, or an occurrence while
-the database was away."""
+"""The origin of a run: a message, a deferred one, an occurrence, a manual request, or an occurrence during an outage of
+the database."""
 
 Condition = Literal["active", "drain asked", "draining", "drained"]
-"""Whether a worker claims: ``drain asked`` until it has said that it heard, ``draining`` while it has work in hand."""
+"""Whether a worker claims: ``drain asked`` until it has confirmed, ``draining`` while it has work in hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryView:
-    """One group's copy of a message (parked: nobody's copy yet, so ``group`` is empty)."""
+    """One group's copy of a message (for a parked message ``group`` is empty)."""
 
     seq: int
     message_id: UUID
@@ -45,7 +45,7 @@ class DeliveryView:
     error: str | None = None
     """Why it is dead or cancelled; None in every other state."""
     progress: str | None = None
-    """What its handler last said, while it runs."""
+    """The progress its handler last reported, while it runs."""
     progress_at: datetime | None = None
 
 
@@ -69,7 +69,7 @@ class RunView:
     source: Source = "message"
     schedule: str | None = None
     scheduled_for: datetime | None = None
-    """When it was asked for; None for runs from before this was kept."""
+    """When it was requested; None for runs from before this was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class GroupView:
     options: Mapping[str, str]
     declared_at: datetime
     served_at: datetime | None
-    """When a worker last said that it serves this group."""
+    """When a worker last reported that it serves this group."""
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
@@ -151,15 +151,15 @@ class WorkerView:
     tripped: tuple[str, ...] = ()
     """The groups whose breakers are open in it."""
     draining_at: datetime | None = None
-    """Since when it is to claim no more; None: it may."""
+    """Since when it must not claim; None if it may."""
     drained_by: str | None = None
-    """Who wants that; None where it was forgotten, with the worker, while that was silent for long."""
+    """The operator who asked for that; None if that was pruned with the worker, while it was silent for long."""
     drains: bool = False
-    """Whether it has said that it claims no more. A worker of a release that knows no drains never does."""
+    """Whether it has confirmed that it claims no more. A worker of a release without drains never does."""
 
     @property
     def condition(self) -> Condition:
-        """Whether it is to claim, and whether it knows."""
+        """Whether it has to claim, and whether it has confirmed."""
         if self.draining_at is None:
             return "active"
         return "drain asked" if not self.drains else "draining" if self.in_hand else "drained"
@@ -167,7 +167,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Who is there."""
+    """The workers."""
 
     now: datetime
     groups: tuple[GroupView, ...]
@@ -176,7 +176,7 @@ class Roster:
 
 @dataclass(frozen=True, slots=True)
 class AuditView:
-    """One thing an operator did."""
+    """One action of an operator."""
 
     id: int
     at: datetime
@@ -196,7 +196,7 @@ class Declaration:
     handler: str
     options: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
-    """The version of the app: an older one than the newest that has declared the group adds, and removes nothing."""
+    """The version of the app: one older than the newest that declared the group adds, but removes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +222,18 @@ class Beat:
     tripped: tuple[str, ...] = ()
     """The groups whose breakers are open."""
     measures: tuple[Measure, ...] = ()
-    """What became of deliveries since its last beat, each named once."""
+    """Outcomes of deliveries since its last beat, each named once."""
     start_id: str = ""
     """Which start of a worker of this name it is: another one begins undrained."""
     number: int = 0
-    """Counted from 1 with every start, so that one that is sent again is known. 0: nobody has counted."""
+    """Counted from 1 with every start, so that a repeated beat is recognised. 0 if not counted."""
     draining: bool = False
-    """Whether it claims no more, as it was told."""
+    """Whether it claims no more, as ordered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What operators want of a worker: the answer to its beat."""
+    """The operators' orders to a worker: the reply to its beat."""
 
     drain: bool = False
-    """To finish what it has, and claim no more."""
+    """Whether to finish what it has, and claim no more."""

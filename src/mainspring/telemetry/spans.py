@@ -80,7 +80,7 @@ class Spans:
 
     @contextmanager
     def processing_batch(self, deliveries: Sequence[Delivery]) -> Iterator[Span]:
-        """Open a span around one call of a batch consumer. It links to each message's publisher, and has no parent."""
+        """Open a span around one call of a batch consumer. It links to its messages' traces, and is in none of them."""
         topics = {each.topic for each in deliveries}
         said: dict[str, Value] = {
             named.SYSTEM: named.MAINSPRING,

@@ -55,7 +55,7 @@ async def test_a_lost_lease_cancels_its_block_which_raises() -> None:
 
         await take_away(hands)
 
-        with pytest.raises(errors.LeaseLost, match="released by somebody") as caught:
+        with pytest.raises(errors.LeaseLost, match="released by an operator") as caught:
             await guarded.task
         assert (caught.value.name, caught.value.epoch) == ("reports", lease.epoch)
         assert isinstance(caught.value.__cause__, asyncio.CancelledError)
@@ -299,7 +299,7 @@ async def test_tasks_of_a_group_in_the_block_are_cancelled_with_it() -> None:
 
 async def test_a_block_that_ends_before_it_was_told_raises_when_the_database_knows_better() -> None:
     async with opened() as hands:
-        with pytest.raises(errors.LeaseLost, match="released by somebody"):
+        with pytest.raises(errors.LeaseLost, match="released by an operator"):
             async with hands.app.leases.hold("reports"):
                 await hands.app.leases.release("reports", by="ann")
 

@@ -220,7 +220,7 @@ async def test_renewing_now_finds_out_that_it_is_lost() -> None:
         await hands.app.leases.release("reports", by="ann", reason="stuck")
 
         assert not lease.lost
-        with pytest.raises(errors.LeaseLost, match="released by somebody"):
+        with pytest.raises(errors.LeaseLost, match="released by an operator"):
             await lease.renew_now()
         assert lease.lost
 

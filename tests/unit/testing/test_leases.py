@@ -75,7 +75,7 @@ async def test_a_lease_is_confirmed_whatever_the_transaction_is(app: Mainspring,
     await lease.confirm(tx=object())
     await app.leases.release("reports", by="ann")
 
-    with pytest.raises(errors.LeaseLost, match="released by somebody"):
+    with pytest.raises(errors.LeaseLost, match="released by an operator"):
         await lease.confirm(tx=object())
     assert lease.lost
 
