@@ -3,7 +3,7 @@
 ::
 
     MainspringError
-    ├── Misuse                      the call is wrong; the message tells what to change
+    ├── Misuse                      the call is wrong; the message states what to change
     │   ├── BadOption  (ValueError)     an invalid option, duration, name or URL
     │   ├── BadHandle  (TypeError)      a ``tx`` that is not accepted, or would autocommit
     │   ├── BadSignature (TypeError)    an unsupported handler or payload type
@@ -46,7 +46,7 @@ class MainspringError(Exception):
 
 
 class Misuse(MainspringError):
-    """The call is wrong; the message tells what to change."""
+    """The call is wrong; the message states what to change."""
 
 
 class BadOption(Misuse, ValueError):

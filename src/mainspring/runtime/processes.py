@@ -52,7 +52,7 @@ class Process:
         # The path comes first: without it the package might not be found.
         code = f"import sys; sys.path[:] = {sys.path!r}; from {program.entry} import main; main{given}"
         try:
-            self._child = subprocess.Popen(  # noqa: S603 - our own entry
+            self._child = subprocess.Popen(  # noqa: S603 - the entry of this package
                 [*interpreter(), "-c", code], stdin=subprocess.DEVNULL, pass_fds=given, process_group=0
             )
         except BaseException:
