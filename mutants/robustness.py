@@ -17,7 +17,7 @@ _VERDICTS = [
     Mutant(
         "what is no Exception ends the hand that it was raised in",
         file="runtime/own_context.py",
-        was="        return False  # before anything is asked of what may be the user's own object",
+        was="        return False  # before any access to an object that may be the user's",
         becomes="        return not issubclass(type(error), Exception | CancelledError)",
         caught_by=f"{RAISES}[SystemExit-async]",
     ),
