@@ -28,8 +28,7 @@ class Batch(Run):
     """One call of a batch consumer: a run that contains ``runs``, each with its own claim, attempt and verdict.
 
     ``taken`` are the runs whose messages could be decoded, in the order in which the handler gets them; ``unread``
-    holds
-    the errors of the others. The call is asked to stop when all of its messages are.
+    holds the errors of the others. The call is asked to stop when all of its messages are.
     """
 
     __slots__ = ("runs", "taken", "unread")

@@ -83,8 +83,7 @@ class Executor:
         """How many more deliveries may be fetched for it.
 
         A verdict on its way to the database occupies no slot, but the number in hand never exceeds twice the
-        concurrency:
-        that bounds the duplicates when the process is killed (invariant 4).
+        concurrency: that bounds the duplicates when the process is killed (invariant 4).
         """
         slots = self.slots
         begun = len(self._queue) + len(self._running)

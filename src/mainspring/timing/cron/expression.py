@@ -67,8 +67,7 @@ class Cron:
         """Return the first occurrence after ``after``, in the same zone; None if there is none.
 
         With ``inclusive``, ``after`` itself is returned if its own wall time matches. The end of a gap is not returned
-        for
-        a skipped time then: the gap is before it.
+        for a skipped time then: the gap is before it.
         """
         zone = _zone(after, "after")
         inclusive = inclusive and not after.microsecond
