@@ -175,7 +175,7 @@ def test_other_rules_of_its_zone_move_the_next_time(origin: str, caplog: pytest.
         made = node.writes(row)
 
     assert made == replace(row, next_at=datetime(2026, 6, 2, 7, tzinfo=NOON.tzinfo))
-    assert "report: the next occurrence is 2026-06-02 07:00:00+00:00 by now" in caplog.text
+    assert "report: the next occurrence is now 2026-06-02 07:00:00+00:00" in caplog.text
 
 
 @pytest.mark.parametrize(
