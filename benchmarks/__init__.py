@@ -1,1 +1,1 @@
-"""Benchmarks: every claim about speed is a ratio or a count printed by one run of these."""
+"""Benchmarks: every claim about speed is a ratio or a count that one of them prints."""

@@ -24,18 +24,18 @@ Section = Callable[[str, argparse.Namespace], Awaitable[None]]
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
-    """The median and the 99th percentile."""
+    """Return the median and the 99th percentile."""
     ordered = sorted(values)
     return statistics.median(ordered), ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
 
 
 def verdict(ok: object) -> str:
-    """How a figure stands to what was promised."""
+    """Format whether a figure meets its target."""
     return "ok" if ok else "MISSED"
 
 
 async def drains(url: str, options: argparse.Namespace) -> None:
-    """The raw loop and Mainspring in turns, so that both see the same machine."""
+    """Measure the raw loop and Mainspring alternately, so that both see the same machine."""
     raw, ours = [], []
     for number in range(options.rounds):
         raw.append(await raw_loop.drain(url, options.messages))
@@ -51,7 +51,7 @@ async def drains(url: str, options: argparse.Namespace) -> None:
 
 
 async def load(url: str, options: argparse.Namespace) -> None:
-    """What a message costs in trips and notifications while there is plenty to do."""
+    """Measure round trips and notifications per message under load."""
     trips, notifications = await bell.under_load(url, "bench_load", options.messages)
     print(f"  round trips per 1,000 messages {trips:>10.1f}   from publish to settle, 50 concurrent publishers")
     print(f"  notifications per 1,000        {notifications:>10.1f}   (≤ 10: {verdict(notifications <= 10)})")
@@ -59,7 +59,7 @@ async def load(url: str, options: argparse.Namespace) -> None:
 
 
 async def idle(url: str, options: argparse.Namespace) -> None:
-    """How soon a sleeping worker has the message, from the moment its publisher called."""
+    """Measure the time from the publisher's call until a sleeping worker has the message."""
     median, late = quantiles(await bell.idle_pickup(url, "bench_idle", options.pickups))
     kept = verdict(median <= 5 and late <= 20)
     print(f"  PostgreSQL p50 / p99           {median:>6.1f} / {late:.1f} ms (≤ 5 / ≤ 20: {kept})")
@@ -72,14 +72,14 @@ async def idle(url: str, options: argparse.Namespace) -> None:
 
 
 async def behind(url: str, options: argparse.Namespace) -> None:
-    """A claim among four million rows that are not for it."""
+    """Measure a claim among four million rows of other groups and times."""
     median, late = quantiles(await backlog.claim_times(url, "bench_backlog", options.claims, options.rows))
     print(f"  claim p50 / p99                {median:>6.2f} / {late:.2f} ms (p99 ≤ 5: {verdict(late <= 5)})")
     await _drop(url, "bench_backlog")
 
 
 async def operating(url: str, options: argparse.Namespace) -> None:
-    """What the pages of a dashboard read, each several times."""
+    """Measure the queries of the dashboard's pages, each several times."""
     try:
         for name, times in await dashboard.read(url, "bench_dashboard", options.rows):
             median, worst = statistics.median(times), max(times)
@@ -90,7 +90,7 @@ async def operating(url: str, options: argparse.Namespace) -> None:
 
 
 async def joined(url: str, options: argparse.Namespace) -> None:
-    """Publish in the caller's transaction, its statements raw, and the least by hand, in turns."""
+    """Measure a publish in the caller's transaction, its raw statements, and a minimal outbox by hand, alternately."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "PostgreSQL": await handles.measure("PostgreSQL", url, "bench_handles", options.pairs),
@@ -108,7 +108,7 @@ async def joined(url: str, options: argparse.Namespace) -> None:
 
 
 async def on_time(url: str, options: argparse.Namespace) -> None:
-    """How late due work starts, on both databases."""
+    """Measure how late due work starts, on both databases."""
     with tempfile.TemporaryDirectory() as folder:
         for database, address in (("PostgreSQL", url), ("SQLite", f"sqlite:///{Path(folder) / 'due.db'}")):
             for what, measure in (("delayed", lateness.idle_delayed), ("schedule", lateness.idle_schedule)):
@@ -129,7 +129,7 @@ async def on_time(url: str, options: argparse.Namespace) -> None:
 
 
 async def calls(_url: str, options: argparse.Namespace) -> None:
-    """A bare call through the executor, ours, and ours with three dependencies, in turns."""
+    """Measure a bare call through the executor, a handler, and one with three dependencies, alternately."""
     took = await dispatch.measure(min(options.messages, 5_000), options.rounds * 10)
     median = {kind: statistics.median(values) for kind, values in took.items()}
     share = {kind: statistics.median(map(truediv, values, took["bare"])) for kind, values in took.items()}
@@ -140,7 +140,7 @@ async def calls(_url: str, options: argparse.Namespace) -> None:
 
 
 async def each_option(url: str, options: argparse.Namespace) -> None:
-    """Every option of a consumer and a plain consumer, in turns, with the same hands."""
+    """Measure every option of a consumer and a plain consumer, alternately, with the same concurrency."""
     count = max(options.messages // 10, 500)
     every = (consumer_options.PLAIN, *consumer_options.OPTIONS)
     rates: dict[str, list[Rates]] = {each.name: [] for each in every}
@@ -175,19 +175,19 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "load": ("Under load", load),
     "idle": ("Idle pick-up", idle),
     "lateness": ("Due work: from due to start", on_time),
-    "dispatch": ("Dispatch: what injection costs", calls),
+    "dispatch": ("Dispatch: the cost of injection", calls),
     "backlog": ("Claim with 1M future, 1M dead, 1M ready of another group, 1M ready on four levels", behind),
-    "dashboard": ("What a dashboard reads, with 1M deliveries, 1M runs and 100k dead letters", operating),
+    "dashboard": ("The dashboard's queries, with 1M deliveries, 1M runs and 100k dead letters", operating),
     "options": ("Options of a consumer, beside a plain one", each_option),
     "handles": (
-        "Publish in the caller's transaction, beside its statements raw and the least by hand",
+        "Publish in the caller's transaction, beside its raw statements and a minimal outbox by hand",
         joined,
     ),
 }
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Run what was asked for, each part on the same server."""
+    """Run the selected parts on the same server."""
     with postgres() as url:
         connection = await asyncpg.connect(url)
         version = await connection.fetchval("SHOW server_version")
@@ -200,7 +200,7 @@ async def main(options: argparse.Namespace) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(SECTIONS))
     parser.add_argument("--messages", type=int, default=50_000)

@@ -1,4 +1,4 @@
-"""How long a claim takes among millions of rows that are not for it."""
+"""The time of a claim among millions of rows of other groups and times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainspring.storage.postgres import PostgresStorage
 GROUP, OTHER = "bench", "other"
 TAKE = 50
 
-# Ids as publishers make them: rising with time, random at the end.
+# Ids as publishers generate them: ascending in time, random at the end.
 _ID = "({head!r} || lpad(to_hex(n), 12, '0') || substr(md5(n::text), 1, 16))::uuid"
 
 _MESSAGES = """
@@ -41,7 +41,7 @@ FROM generate_series(1, $1::integer) AS n
 
 
 async def claim_times(url: str, schema: str, claims: int, rows: int) -> list[float]:
-    """Milliseconds of each of ``claims`` claims of 50, from the beginning and without any low-water mark."""
+    """Return the milliseconds of each of ``claims`` claims of 50, from the start and without a low-water mark."""
     storage = PostgresStorage(url, schema=schema)
     await storage.open()
     try:
@@ -55,18 +55,18 @@ async def claim_times(url: str, schema: str, claims: int, rows: int) -> list[flo
             )
             times.append((time.perf_counter() - started) * 1_000)
             if len(claimed) != TAKE:
-                raise RuntimeError(f"a claim brought {len(claimed)} of {TAKE}")
+                raise RuntimeError(f"a claim returned {len(claimed)} of {TAKE}")
         return times
     finally:
         await storage.close()
 
 
 async def load(url: str, schema: str, rows: int) -> None:
-    """``rows`` each: ready here, ready in another group, due tomorrow, dead."""
+    """Insert ``rows`` rows each: ready here, ready in another group, due tomorrow, dead."""
     connection = await asyncpg.connect(url)
     started = time.perf_counter()
     try:
-        # Order matters to nothing but the time it takes: indexes on an empty table would be built row by row.
+        # Indexes are created after loading: on an empty table they would be built row by row.
         indexes = await connection.fetch(
             "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = $1 AND tablename = 'delivery' "
             "AND indexname LIKE 'delivery\\_%' AND indexdef LIKE '%WHERE%'",
@@ -87,7 +87,7 @@ async def load(url: str, schema: str, rows: int) -> None:
             await connection.execute(definition)
         await connection.execute(f"VACUUM ANALYZE {schema}.delivery")
         await connection.execute(f"VACUUM ANALYZE {schema}.message")
-        # What loading left to be written must not be charged to the claims.
+        # Dirty pages of the load must not be written during the claims.
         await connection.execute("CHECKPOINT")
     finally:
         await connection.close()

@@ -1,4 +1,4 @@
-"""Round trips and notifications per 1,000 messages under load, and how soon an idle worker picks up."""
+"""Round trips and notifications per 1,000 messages under load, and the pick-up time of an idle worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mainspring.storage.postgres.names import Names
 
 @contextmanager
 def counted() -> Iterator[dict[str, int]]:
-    """Count every round trip any asyncpg connection of this process makes, while the block lasts."""
+    """Count every round trip of any asyncpg connection in this process during the block."""
     counts = {"trips": 0}
     kinds = ("fetch", "fetchrow", "fetchval", "execute", "executemany")
     originals = {kind: getattr(asyncpg.Connection, kind) for kind in kinds}
@@ -38,7 +38,7 @@ def counted() -> Iterator[dict[str, int]]:
 
 
 async def under_load(url: str, schema: str, messages: int) -> tuple[float, float]:
-    """Trips and notifications per 1,000 messages while a publisher keeps one worker busy, publish to settle."""
+    """Return trips and notifications per 1,000 messages from publish to settle, with one worker kept busy."""
     publisher = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     app = Mainspring(url, name="bench", schema=schema)
     handled = 0
@@ -76,7 +76,7 @@ async def _caller(app: Mainspring, count: int) -> None:
 
 
 async def idle_pickup(url: str, schema: str, rounds: int) -> list[float]:
-    """Milliseconds from the return of a publish in another app to the handler, with the worker asleep each time."""
+    """Return milliseconds from the return of a publish in another app to the handler, with the worker asleep."""
     publisher = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     app = Mainspring(url, name="bench", schema=schema)
     arrived: asyncio.Queue[float] = asyncio.Queue()
@@ -88,7 +88,7 @@ async def idle_pickup(url: str, schema: str, rounds: int) -> list[float]:
     waits: list[float] = []
     async with publisher, app.worker():
         for number in range(rounds):
-            # Past the warm time after the last message, so that it is the bell that is measured.
+            # After the worker's warm period, so that the doorbell is what is measured.
             await asyncio.sleep(0.15 + 0.013 * (number % 7))
             sent = time.perf_counter()
             await publisher.publish("bench.idle", {"number": number})

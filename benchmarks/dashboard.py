@@ -1,4 +1,4 @@
-"""How long what a dashboard reads takes, with a million messages under way and a million runs behind them."""
+"""The time of the dashboard's queries, with a million live messages and a million runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mainspring import Mainspring
 from mainspring.model.fingerprint import fingerprint
 
 MOST = 200.0
-"""Milliseconds that no page may take longer than to read."""
+"""The maximum milliseconds of a page's query."""
 ROUNDS = 12
-"""More than five, after which a server may go on with a plan that fits all parameters alike."""
+"""More than five, after which the server may switch to a generic plan."""
 
 Read = Callable[[], Awaitable[object]]
 
@@ -34,7 +34,7 @@ WHERE i.indrelid = ANY ($1::text[]::regclass[])
   AND NOT EXISTS (SELECT FROM pg_constraint AS c WHERE c.conindid = i.indexrelid)
 """
 _ID = "(lpad(to_hex({n}), 12, '0') || substr(md5(({n})::text), 1, 20))::uuid"
-# Live messages first, then those that have ended, then the dead: in the order of their numbers.
+# Live messages first, then ended ones, then dead letters: in ascending order of n.
 _MESSAGES = """
 INSERT INTO {schema}.message (id, topic, key, payload, content_type, published_at, copies, causation_id)
 SELECT
@@ -91,7 +91,7 @@ FROM generate_series($1::integer + 1, $2::integer) AS n
 
 
 async def fill(url: str, schema: str, rows: int) -> None:
-    """So many deliveries of five groups, as many runs of them, and a tenth as many dead letters."""
+    """Insert ``rows`` deliveries of five groups, as many runs, and a tenth as many dead letters."""
     connection = await asyncpg.connect(url)
     started = time.perf_counter()
     try:
@@ -115,14 +115,14 @@ async def fill(url: str, schema: str, rows: int) -> None:
         for _, restore in indexes:
             await connection.execute(restore)
         await connection.execute(f"VACUUM ANALYZE {', '.join(tables)}")
-        await connection.execute("CHECKPOINT")  # what loading left to be written is not charged to the reads
+        await connection.execute("CHECKPOINT")  # dirty pages of the load must not be written during the reads
     finally:
         await connection.close()
     print(f"  {rows:,} deliveries, {rows:,} runs, {rows // 10:,} dead letters in {time.perf_counter() - started:.0f} s")
 
 
 async def read(url: str, schema: str, rows: int) -> list[tuple[str, list[float]]]:
-    """Milliseconds of each read, by its name; the first one of each, which warms up, is left out."""
+    """Return the milliseconds of each query, by name, without the first, which warms up."""
     app = Mainspring(url, schema=schema, name="bench")
 
     @app.consumer("tidy")
@@ -169,17 +169,17 @@ def _reads(app: Mainspring, rows: int) -> list[tuple[str, Read]]:
         ("will retry, of a group", search(state="retrying", group="mails")),
         ("running", search(state="running")),
         ("held by a worker", search(held_by="worker-3")),
-        ("held by nobody", search(held_by="nobody")),
+        ("held by no worker", search(held_by="absent")),
         ("group, large", search(group="orders")),
         ("group, small", search(group="rare")),
         ("group, all of it old", search(group="oldest")),
-        ("group, of nobody", search(group="nobody")),
+        ("group, unknown", search(group="absent")),
         ("topic, large", search(topic="topic.3")),
         ("topic, small", search(topic="rare.topic")),
-        ("topic, of nobody", search(topic="nobody")),
+        ("topic, unknown", search(topic="absent")),
         ("key of one message", search(key="order:5")),
         ("key of many", search(key="tenant:4")),
-        ("key of none", search(key="nobody")),
+        ("key of none", search(key="absent")),
         ("topic and key", search(topic="topic.5", key="order:5")),
         ("text in all", search(text="SPECIAL")),
         ("text in none", search(text="no such text")),

@@ -1,4 +1,4 @@
-"""What a dispatch costs: a bare call through the executor, our own call, and one with three dependencies."""
+"""The cost of a dispatch: a bare call through the executor, a handler, and one with three dependencies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Order:
 
 
 async def handle(order: Order) -> None:
-    """The handler of all of them: what it does is not what is measured."""
+    """Do nothing: the handler of every case."""
 
 
 async def settings() -> int:
@@ -55,17 +55,17 @@ async def handle_three(
     rows: Annotated[str, Depends(repository)],
     at: Annotated[datetime, Depends(clock)],
 ) -> None:
-    """The same with three things to be made."""
+    """Do nothing, with three dependencies."""
 
 
 class _Absorbing:
-    """Takes the verdicts and does nothing with them, so that only the dispatch is seen."""
+    """Discards verdicts, so that only the dispatch is measured."""
 
     def put(self, origin: Any, _settlement: Settlement) -> None:
         origin.settled()
 
     def written(self, _origin: Any, _settlement: Settlement) -> None:
-        """Nothing of it is transactional."""
+        """Do nothing: no handler here is transactional."""
 
 
 def _delivery(number: int) -> Delivery:
@@ -98,7 +98,7 @@ def _handlers() -> dict[str, Handler]:
     app = Mainspring("memory://")
     app.consumer("orders.placed", group="plain")(handle)
     app.consumer("orders.placed", group="three")(handle_three)
-    plain, three = (each.handler(app._post) for each in app._consumers)  # noqa: SLF001 - what a worker is given
+    plain, three = (each.handler(app._post) for each in app._consumers)  # noqa: SLF001 - as a worker gets them
     decode = decoder(Order)
     bare = Handler(
         "bare",
@@ -111,7 +111,7 @@ def _handlers() -> dict[str, Handler]:
 
 
 async def _round(handler: Handler, messages: int) -> float:
-    """Microseconds per message."""
+    """Return microseconds per message."""
     done: Callable[[str], None] = lambda _group: None  # noqa: E731
     executor = Executor(
         handler,
@@ -134,12 +134,12 @@ async def _round(handler: Handler, messages: int) -> float:
 
 
 async def measure(messages: int, rounds: int) -> dict[str, list[float]]:
-    """What every kind took in each round; a round has all of them, so that they see the same machine."""
+    """Return the times of each kind; every round measures all kinds, so that they see the same machine."""
     logging.getLogger("mainspring").setLevel(logging.ERROR)
     handlers = _handlers()
     took: dict[str, list[float]] = {kind: [] for kind in handlers}
     for handler in handlers.values():
-        await _round(handler, messages)  # warm
+        await _round(handler, messages)  # warm up
     for _ in range(rounds):
         for kind, handler in handlers.items():
             took[kind].append(await _round(handler, messages))

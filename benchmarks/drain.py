@@ -1,4 +1,4 @@
-"""Mainspring's own drain: no-op async messages through one process, everything acknowledged."""
+"""Mainspring's drain: no-op async messages through one process, all acknowledged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAYLOAD = {"text": "x" * 190}
 
 
 async def drain(url: str, schema: str, messages: int) -> float:
-    """Messages per second from the start of a worker until the last one is settled, as the database says."""
+    """Return messages per second from the start of a worker until the database has the last one settled."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     handled = 0
     done = asyncio.Event()
@@ -44,7 +44,7 @@ async def drain(url: str, schema: str, messages: int) -> float:
 
 
 async def tidy(url: str, schema: str) -> None:
-    """What a settled server would look like: statistics are there, and no checkpoint is due in the middle."""
+    """Put the server into a steady state: statistics exist, and no checkpoint falls into the measurement."""
     connection = await asyncpg.connect(url)
     await connection.execute(f"VACUUM ANALYZE {schema}.delivery; ".split(";")[0])
     await connection.execute(f"ANALYZE {schema}.message")
@@ -52,7 +52,7 @@ async def tidy(url: str, schema: str) -> None:
 
 
 async def verify(url: str, schema: str, messages: int) -> None:
-    """Everything acknowledged: no delivery left, no dead letter, and as many ended as were published."""
+    """Check that all are acknowledged: no delivery left, no dead letter, and as many ended as published."""
     connection = await asyncpg.connect(url)
     try:
         left = await connection.fetchval(f"SELECT count(*) FROM {schema}.delivery")

@@ -1,11 +1,11 @@
-"""Publishing in the caller's own transaction, beside the same statements raw and beside the least that could do.
+"""Publishing in the caller's transaction, beside the same statements raw and beside a minimal outbox by hand.
 
-*Raw* is what a publish executes, executed through the same handle without us: the ratio to it is the share of the time
-that is not ours. *By hand* is an outbox row as people write it: one message and one delivery, into the very same tables
-under the same indexes. On PostgreSQL it is one statement with two INSERTs, on SQLite it is two. It routes nothing,
-wakes nobody and does not notice an id that is there already. In both Python makes the id and encodes the payload anew.
+*Raw* executes the statements of a publish through the same handle without Mainspring: the ratio to it is the share of
+the time that the library does not add. *By hand* is a minimal outbox: one message and one delivery, in the same tables
+with the same indexes. On PostgreSQL it is one statement with two INSERTs, on SQLite it is two. It does not route, does
+not wake workers and does not detect a duplicate id. Both generate the id and encode the payload in Python each time.
 
-All three take turns within one transaction after another, so that all see the same machine.
+All three alternate within each transaction, so that they see the same machine.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Measured(NamedTuple):
 
 
 async def measure(database: Database, address: str, schema: str, pairs: int) -> list[Measured]:
-    """Every way into this database, one after another. Handles that are the same under another name are left out."""
+    """Measure every kind of handle of this database, without those that are the same under another name."""
     app = Mainspring(
         address if database == "PostgreSQL" else f"sqlite:///{address}", name="bench", schema=schema, auto_migrate=True
     )
@@ -79,7 +79,7 @@ async def measure(database: Database, address: str, schema: str, pairs: int) -> 
         await app.declare()
     chosen = [kind for kind in KINDS if kind.database == database]
     chosen = [kind for kind in chosen if not any(word in kind.handle for word in _OTHER_NAMES)]
-    # In a thread, so that blocking ones meet no loop and the others have one of their own.
+    # In a thread, so that blocking handles meet no loop and the others have their own.
     return [await asyncio.to_thread(kind.run, _take_turns(app, kind, address, schema, pairs)) for kind in chosen]
 
 
@@ -124,7 +124,7 @@ def _by_hand(database: Database, schema: str) -> list[Statement]:
 
 @cache
 def _spelled(sql: str, style: str, wrap: Callable[[str], Any] = str) -> Any:
-    """The text with this library's parameters, made once, as in a program."""
+    """Return the SQL with this library's parameter style, built once, as in a program."""
     first, *rest = sql.split("?")
     return wrap(first + "".join(style.format(place) + part for place, part in enumerate(rest, 1)))
 
@@ -134,7 +134,7 @@ def _named(args: tuple[Any, ...]) -> dict[str, Any]:
 
 
 async def _insert(caller: Caller, sql: str, args: tuple[Any, ...]) -> None:
-    """Run a statement as this caller's library is told it."""
+    """Run a statement through this caller's library."""
     match caller:
         case Asyncpg():
             await caller.tx.execute(_spelled(sql, "${}"), *args)

@@ -1,4 +1,4 @@
-"""How late due work starts: delayed messages and schedules, with little to do and with a thousand due every second."""
+"""How late due work starts: delayed messages and schedules, when idle and with a thousand due every second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RATE = 1_000
 
 
 class Fired(NamedTuple):
-    """What a thousand schedules have done in some seconds."""
+    """The runs of a thousand schedules in some seconds."""
 
     expected: int
     fired: int
@@ -21,7 +21,7 @@ class Fired(NamedTuple):
 
 
 async def idle_delayed(url: str, schema: str, rounds: int) -> list[float]:
-    """Milliseconds from due to start for one delayed message at a time, the worker asleep before each."""
+    """Return milliseconds from due to start for one delayed message at a time, the worker asleep before each."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     arrived: asyncio.Queue[float] = asyncio.Queue()
 
@@ -38,7 +38,7 @@ async def idle_delayed(url: str, schema: str, rounds: int) -> list[float]:
 
 
 async def idle_schedule(url: str, schema: str, rounds: int) -> list[float]:
-    """The same for one schedule, the only thing the worker has to do."""
+    """Return the same for one schedule, with an otherwise idle worker."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     arrived: asyncio.Queue[float] = asyncio.Queue()
 
@@ -51,7 +51,7 @@ async def idle_schedule(url: str, schema: str, rounds: int) -> list[float]:
 
 
 async def busy_delayed(url: str, schema: str, seconds: int) -> list[float]:
-    """Milliseconds from due to start with a thousand messages coming due every second."""
+    """Return milliseconds from due to start with a thousand messages due every second."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     late: list[float] = []
     done = asyncio.Event()
@@ -71,7 +71,7 @@ async def busy_delayed(url: str, schema: str, seconds: int) -> list[float]:
 
 
 async def thousand_schedules(url: str, schema: str, seconds: int) -> Fired:
-    """A thousand schedules, each every second, in one process: what was due in so many seconds, and what was run."""
+    """Run a thousand schedules in one process, each every second; return how many were due, and their runs."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
     runs: list[tuple[datetime, float]] = []
 
@@ -92,5 +92,5 @@ async def thousand_schedules(url: str, schema: str, seconds: int) -> Fired:
 
 
 def _late(ctx: Context) -> float:
-    # The database is on this host, so both go by the same clock.
+    # The database is on this host, so both use the same clock.
     return (datetime.now(UTC) - ctx.scheduled_for) / timedelta(milliseconds=1)

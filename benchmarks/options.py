@@ -1,4 +1,4 @@
-"""What each option of a consumer costs: the same messages through it, and through a plain consumer, in one run."""
+"""The cost of each option of a consumer: the same messages through it and through a plain consumer, in one run."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from benchmarks.drain import PAYLOAD, tidy, verify
 from mainspring import Mainspring
 
 CONCURRENCY = 20
-"""As many as a pool of connections can be expected to have; the plain consumer has no more hands than the others."""
+"""As many as a connection pool usually has; the plain consumer has the same concurrency as the others."""
 
 KEYS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option, and what is published for it."""
+    """One option, and how its messages are published."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     publish: Callable[[int], dict[str, Any]] = lambda _n: {}
-    """What each message is published with."""
+    """The publish options of each message."""
 
 
 PLAIN = Option("plain")
 OPTIONS = [
     Option("transactional", {"transactional": True}),
-    # So many batches at once: each hand holds a hundred messages.
+    # The number of concurrent batches: each holds a hundred messages.
     Option("batch", {"batch": 100}),
     Option("batch, transactional", {"batch": 100, "transactional": True}),
     Option("unique", {}, lambda n: {"key": str(n), "unique": "key"}),
-    # The plain consumer with keys: what the index costs that keeps each key's order, to those who need none.
+    # The plain consumer with keys: the cost of the index for order by key to groups without order.
     Option("plain, with keys", {}, lambda n: {"key": f"k{n % KEYS}"}),
     Option("ordered", {"ordered": True}, lambda n: {"key": f"k{n % KEYS}"}),
     Option("key_concurrency", {"key_concurrency": 2}, lambda n: {"key": f"k{n % KEYS}"}),
@@ -49,11 +49,11 @@ class Rates(NamedTuple):
 
     published: float
     handled: float
-    """From the start of a worker until the last one is settled, as the database says."""
+    """From the start of a worker until the database has the last one settled."""
 
 
 async def measure(url: str, schema: str, option: Option, messages: int) -> Rates:
-    """Publish so many, and have them handled."""
+    """Publish the messages and have them handled."""
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True, handler_pool=CONCURRENCY)
     options: dict[str, Any] = {"concurrency": CONCURRENCY, **option.options}
 
@@ -80,7 +80,7 @@ async def measure(url: str, schema: str, option: Option, messages: int) -> Rates
 
 
 async def _publish(app: Mainspring, option: Option, messages: int) -> None:
-    """One by one, five hundred at once, as the requests of a busy service do."""
+    """Publish one by one, five hundred concurrently, as the requests of a busy service do."""
     for start in range(0, messages, 500):
         numbers = range(start, min(start + 500, messages))
         await asyncio.gather(*(app.publish("bench.noop", PAYLOAD, **option.publish(n)) for n in numbers))

@@ -1,4 +1,4 @@
-"""The yardstick: what a bare claim-and-delete loop reaches on this machine, through one asyncpg connection."""
+"""The baseline: a bare claim-and-delete loop on this machine, through one asyncpg connection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETURNING bench_raw.id, payload
 
 
 async def drain(url: str, messages: int) -> float:
-    """Messages per second of the raw loop over ``messages`` rows of 200 bytes."""
+    """Return messages per second of the raw loop over ``messages`` rows of 200 bytes."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(_TABLE)

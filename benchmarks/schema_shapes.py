@@ -57,7 +57,7 @@ START = "g.name, 0, now(), 0, 0, 0, now()"
 
 
 def delivery(keys: str, body: str = "") -> str:
-    """The delivery table with its key constraints and, for one-table shapes, body columns."""
+    """Return the delivery table with its key constraints and, for one-table shapes, body columns."""
     return f"""CREATE TABLE delivery (seq bigint GENERATED ALWAYS AS IDENTITY,
         message_id uuid NOT NULL, group_name text COLLATE "C" NOT NULL,
         priority smallint NOT NULL, due_at timestamptz NOT NULL, epoch int NOT NULL,
@@ -85,7 +85,7 @@ READ = "d.seq, d.message_id, d.group_name, d.epoch, d.attempt, d.deaths, d.sched
 
 
 def pick(columns: str) -> str:
-    """The locking subselect that every claim starts from."""
+    """Return the locking subselect of every claim."""
     return f"""SELECT {columns} FROM delivery
         WHERE group_name = $1 AND held_by IS NULL AND due_at <= now()
         ORDER BY priority, due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED"""
@@ -123,7 +123,7 @@ SETTLE_MOVE = f"""WITH {LOCK_SEQ},
 
 @dataclass(frozen=True)
 class Shape:
-    """One case: its tables, its three statements and the columns its settle sends back."""
+    """One case: its tables, its three statements and the columns that its settle needs."""
 
     name: str
     ddl: list[str]

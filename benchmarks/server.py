@@ -1,4 +1,4 @@
-"""The PostgreSQL the benchmarks run on: the one named, or one of their own with default durability."""
+"""The PostgreSQL of the benchmarks: a given one, or a temporary one with default durability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARIABLE = "MAINSPRING_BENCH_POSTGRES"
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """A server's URL. Everything the benchmarks make in it is in schemas whose name begins with ``bench``."""
+    """Yield a server's URL. The benchmarks use only schemas whose names begin with ``bench``."""
     named = os.environ.get(VARIABLE)
     if named:
         yield named

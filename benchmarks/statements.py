@@ -1,4 +1,4 @@
-"""The very statements of one publish, executed raw: what a library takes for them when nobody else has a hand in it."""
+"""The statements of one publish, executed raw through a database library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 
 
 def recorded(database: Database, schema: str) -> tuple[Statement, ...]:
-    """What our script yields for one message to one group, with a mark for the id and one for the payload."""
+    """Return the statements of our script for one message to one group, with markers for the id and the payload."""
     draft = Draft(_ID, "bench.placed", _PAYLOAD)
     if database == "PostgreSQL":
         return (next(PostgresMailbox(Names(schema), Nowhere(), HandSet()).publish.script([draft])),)
@@ -42,7 +42,7 @@ def recorded(database: Database, schema: str) -> tuple[Statement, ...]:
 
 
 def statements(database: Database, schema: str, payload: object) -> Iterator[Statement]:
-    """The same again for another message: the id and the payload are made anew each time, as in a program."""
+    """Yield them for another message; the id and the payload are generated each time, as in a program."""
     mine, body = uuid4(), json.dumps(payload).encode()
     identity = mine if database == "PostgreSQL" else mine.bytes
     for sql, args, at_id, at_payload in _templates(database, schema):
@@ -55,7 +55,7 @@ def statements(database: Database, schema: str, payload: object) -> Iterator[Sta
 
 @cache
 def _templates(database: Database, schema: str) -> list[tuple[str, list[Any], int, int | None]]:
-    """Each statement, its arguments, and which of them are the id and the payload."""
+    """Return each statement, its arguments, and the positions of the id and the payload."""
     mark = _ID if database == "PostgreSQL" else _ID.bytes
     return [
         (sql, list(args), args.index(mark), args.index(_PAYLOAD) if _PAYLOAD in args else None)
@@ -64,7 +64,7 @@ def _templates(database: Database, schema: str) -> list[tuple[str, list[Any], in
 
 
 async def execute(caller: Caller, statement: Statement) -> None:
-    """Run it as this caller's library is told it, and take its rows."""
+    """Run it through this caller's library, and fetch its rows."""
     sql, args = statement
     match caller:
         case Asyncpg():
@@ -101,6 +101,6 @@ def _drive(handle: Any, statement: Statement) -> None:
 
 @cache
 def _positional(sql: str) -> tuple[str, tuple[int, ...]]:
-    """The text with ``%s`` for each parameter, and which of them each one is."""
+    """Return the SQL with ``%s`` for each parameter, and the index of each."""
     bare = _COMMENT.sub("", sql).strip().replace("%", "%%")
     return _PARAMETER.sub("%s", bare), tuple(int(number) - 1 for number in _PARAMETER.findall(bare))

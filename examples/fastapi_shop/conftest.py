@@ -1,4 +1,4 @@
-"""One transaction around every test, rolled back at its end."""
+"""Runs every test in one transaction that is rolled back at its end."""
 # ruff: noqa: E402 - the store reads DATABASE_URL when it is imported
 
 import os
@@ -20,7 +20,7 @@ from store.web import web
 
 @pytest.fixture
 async def connection() -> AsyncIterator[AsyncConnection]:
-    """What the store's sessions use in a test: their commits are only savepoints in its transaction."""
+    """Yield the connection of the store's sessions in a test: their commits are savepoints in its transaction."""
     await tables.create()
     async with engine.connect() as connection, connection.begin() as outer:
         sessions.configure(bind=connection, join_transaction_mode="create_savepoint")
@@ -31,12 +31,12 @@ async def connection() -> AsyncIterator[AsyncConnection]:
 
 @pytest.fixture
 def mainspring_tx(connection: AsyncConnection) -> AsyncConnection:
-    """Where the fixture `mainspring`, which comes with the library, keeps its messages."""
+    """Return the transaction in which the library's fixture `mainspring` stores its messages."""
     return connection
 
 
 @pytest.fixture
 async def customer() -> AsyncIterator[AsyncClient]:
-    """Somebody who calls the store."""
+    """Yield an HTTP client of the store."""
     async with AsyncClient(transport=ASGITransport(app=web), base_url="http://store") as client:
         yield client

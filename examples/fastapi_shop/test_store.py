@@ -1,4 +1,4 @@
-"""What the store promises, without a worker, a sleep or a row left behind."""
+"""Tests of the store, without a worker, a sleep or a row left behind."""
 
 import pytest
 from httpx2 import AsyncClient
@@ -27,7 +27,7 @@ async def test_a_customer_gets_one_receipt(
     assert (await customer.get(f"/orders/{order['id']}")).json()["receipt"] is True
 
 
-async def test_a_letter_that_cannot_be_sent_is_tried_again(
+async def test_a_receipt_that_cannot_be_sent_is_retried(
     mainspring: Testing, customer: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
@@ -46,7 +46,7 @@ async def test_a_letter_that_cannot_be_sent_is_tried_again(
     assert [ran.outcome for ran in mainspring.runs] == ["failed", "done"]
 
 
-async def test_an_order_that_is_refused_tells_nobody(mainspring: Testing, customer: AsyncClient) -> None:
+async def test_a_rejected_order_publishes_nothing(mainspring: Testing, customer: AsyncClient) -> None:
     answer = await customer.post("/orders", json={"email": "ada@example.com", "total": 0})
 
     assert answer.status_code == 422

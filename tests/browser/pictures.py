@@ -66,9 +66,9 @@ def _take(browser: Browser, address: str, look: str, *, first: bool) -> None:
         page.wait_for_timeout(1500)
         page.screenshot(path=FOLDER / f"{name}-{look}.png")
     page.goto(f"{site}/dead")
-    page.get_by_role("link", name="ScheduleTick at them").first.click()
+    page.get_by_role("link", name="Show", exact=True).first.click()
     page.get_by_role("link", name="parcels.packed").first.click()
-    page.get_by_text("What was tried").wait_for()
+    page.get_by_text("Attempts", exact=True).wait_for()
     page.wait_for_timeout(500)
     page.screenshot(path=FOLDER / f"message-{look}.png")
     page.context.close()
@@ -86,7 +86,7 @@ def _leave_traces(page: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("s")
     page.locator("tr", has_text="newsletter").get_by_role("button", name="Run now").click()
-    page.get_by_role("dialog").get_by_role("button", name="Run it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
 
 
 if __name__ == "__main__":

@@ -84,5 +84,5 @@ def test_a_token_in_the_address_is_not_kept_where_there_is_no_login(sites: Sites
     site = sites(shop("memory://"), tokens=None, authenticate=authenticate)
     page = visit(site, f"/login#token={OPERATOR}", token=None)
 
-    expect(page.get_by_text("it does not know you")).to_be_visible()
+    expect(page.get_by_text("controls access to it")).to_be_visible()
     assert OPERATOR not in page.url

@@ -20,7 +20,7 @@ def test_what_was_done_is_told_also_after_a_reload(site: Site, visit: Opening) -
     expect(page.get_by_text("3 deliveries discarded.")).to_be_visible()
     expect(page.locator(".history")).to_be_visible()
     page.reload()
-    page.get_by_text("Done to everything that matched").click()
+    page.locator("summary", has_text="Bulk actions").click()
 
     line = page.locator(".history li")
     expect(line).to_have_count(1)
@@ -32,9 +32,9 @@ def test_what_others_did_is_told_to_who_looks_at_messages(site: Site, visit: Ope
     site.do(site.app.messages.apply("cancel", Filter("scheduled", group="take_order"), by="night shift"))
     page = visit(site, "/messages")
 
-    page.get_by_text("Done to everything that matched").click()
+    page.locator("summary", has_text="Bulk actions").click()
     expect(page.locator(".history li")).to_contain_text("night shift")
-    page.get_by_role("link", name="All of it in the audit").click()
+    page.get_by_role("link", name="All bulk actions in the audit").click()
 
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page.locator("tbody tr")).to_contain_text("night shift")
@@ -46,7 +46,7 @@ def test_what_goes_on_elsewhere_is_told_and_followed(site: Site, visit: Opening)
     page = visit(site, "/dead", token=VIEWER)
 
     expect(page.locator(".history li")).to_be_visible()
-    expect(page.locator(".history li")).to_contain_text("It goes on in another process")
+    expect(page.locator(".history li")).to_contain_text("It is running in another process")
     expect(page.locator(".bulkbar")).to_have_count(0)
     site.do(controls.amend(line, "ended"))
 
@@ -73,15 +73,15 @@ def test_what_will_be_tried_again_has_a_tab_and_can_be_run_now(sites: Sites, vis
 
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(2)
-    expect(rows.first).to_contain_text("attempt 1 did not succeed, it is tried again")
+    expect(rows.first).to_contain_text("attempt 1 failed, to be retried")
     assert "state=retrying" in page.url
-    page.get_by_label("Choose all of this page").check()
-    page.get_by_role("button", name="Choose everything that matches").click()
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Select all matches").click()
     page.get_by_role("button", name="Run now", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Run now", exact=True).click()
 
     expect(page.get_by_text("2 deliveries due now.")).to_be_visible()
-    expect(page.get_by_text("Nothing waits to be tried again.")).to_be_visible()
+    expect(page.get_by_text("No deliveries to retry.")).to_be_visible()
 
     async def both_are_dead() -> bool:
         return len(await site.app.dead.list()) == 2

@@ -16,9 +16,9 @@ def test_it_says_how_it_works_in_words(site: Site, visit: Opening) -> None:
     page = visit(site, PATH)
 
     expect(page.get_by_role("heading", level=1)).to_have_text("take_order")
-    told = _facts(page, "How it works")
+    told = _facts(page, "Options")
     assert "up to 4 at once in each worker" in told
-    assert "tried again after fixed times" in told
+    assert "retried after fixed delays" in told
     assert "on the event loop" in told
     assert "orders.placed" in _facts(page, "Declaration")
     for name in ("Throughput", "Failures", "Due to start", "Run time"):
@@ -28,11 +28,11 @@ def test_it_says_how_it_works_in_words(site: Site, visit: Opening) -> None:
 
 def test_what_it_failed_of_leads_to_the_messages(site: Site, visit: Opening) -> None:
     page = visit(site, PATH)
-    causes = page.locator("section.card", has_text="What its dead letters died of").locator("li")
+    causes = page.locator("section.card", has_text="Causes of its dead letters").locator("li")
     expect(causes).to_have_count(2)
-    expect(page.locator("section.card", has_text="Newest failures").locator("li")).to_have_count(3)
+    expect(page.locator("section.card", has_text="Latest failures").locator("li")).to_have_count(3)
 
-    causes.filter(has_text="declined").get_by_role("link", name="ScheduleTick at them").click()
+    causes.filter(has_text="declined").get_by_role("link", name="Show").click()
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
     expect(page.locator("tbody tr")).to_have_count(1)
@@ -82,21 +82,21 @@ def test_every_place_that_names_it_leads_to_it(site: Site, visit: Opening) -> No
     for path in ("/", "/consumers", "/dead", f"/messages/{dead}"):
         page.goto(site.address + path)
         page.get_by_role("main").get_by_role("link", name="take_order", exact=True).first.click()
-        expect(page.get_by_text("How it works")).to_be_visible()
+        expect(page.get_by_text("Options")).to_be_visible()
         assert "/consumers/view?group=take_order" in page.url
 
 
 def test_a_viewer_may_look_and_not_pause(site: Site, visit: Opening) -> None:
     page = visit(site, PATH, token=VIEWER)
 
-    expect(page.get_by_text("How it works")).to_be_visible()
+    expect(page.get_by_text("Options")).to_be_visible()
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
 
 
 def test_one_that_no_code_declares_is_said_to_be_none(site: Site, visit: Opening) -> None:
     page = visit(site, "/consumers/view?group=nobody")
 
-    expect(page.get_by_role("alert")).to_contain_text("no code declares a consumer 'nobody'")
+    expect(page.get_by_role("alert")).to_contain_text("no consumer 'nobody' is declared")
     expect(page.get_by_role("link", name="Its dead letters")).to_be_visible()
 
 

@@ -28,7 +28,7 @@ def test_the_printed_address_shows_moving_data_on_every_screen(address: str, bro
     page = context.new_page()
     page.goto(address)
     handled = page.locator(".tile", has_text="Throughput").locator(".detail")
-    expect(handled).to_have_text(re.compile(r"^[1-9][\d,]* handled in all$"), timeout=30_000)
+    expect(handled).to_have_text(re.compile(r"^[1-9][\d,]* handled in total$"), timeout=30_000)
 
     before = handled.inner_text()
     expect(handled).not_to_have_text(before, timeout=30_000)

@@ -92,7 +92,7 @@ def test_what_has_no_value_stands_last_in_either_order(idle: Site, visit: Openin
     expect(page.locator("tbody tr")).to_have_count(3)
     assert _first(page) == ["a", "b", "c"]
     page.goto(f"{idle.address}/consumers?sort=nonsense&find=zzz")
-    expect(page.get_by_text("No consumer matches.")).to_be_visible()
+    expect(page.get_by_text("No matches.")).to_be_visible()
 
 
 def test_workers_are_found_and_ordered(site: Site, visit: Opening) -> None:
@@ -103,7 +103,7 @@ def test_workers_are_found_and_ordered(site: Site, visit: Opening) -> None:
     assert _ordered(page, "In hand") == "descending"
     page.get_by_label("Find a worker").fill("nobody")
 
-    expect(page.get_by_text("No worker matches.")).to_be_visible()
+    expect(page.get_by_text("No matches.")).to_be_visible()
     assert _asked(page) == {"find": ["nobody"], "sort": ["-in-hand"]}
 
 
@@ -140,26 +140,26 @@ def test_the_audit_is_searched_on_the_server(idle: Site, visit: Opening) -> None
     page = visit(idle, "/audit")
     expect(page.locator("tbody tr")).to_have_count(100)
 
-    page.get_by_label("Find who").fill("number 007")
+    page.get_by_label("Find by").fill("number 007")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.reload()
 
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page.locator("tbody tr")).to_contain_text("ada")
-    page.get_by_label("Find who").fill("number 999")
-    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    page.get_by_label("Find by").fill("number 999")
+    expect(page.get_by_text("No matches.")).to_be_visible()
 
 
 def test_the_audit_says_among_how_many_it_is_ordered(idle: Site, visit: Opening) -> None:
     idle.do(_note(idle.app, 130))
     page = visit(idle, "/audit?sort=-who")
     expect(page.locator("tbody tr").first).to_contain_text("zoe")
-    expect(page.get_by_text("Ordered among the newest 100.")).to_be_visible()
+    expect(page.get_by_text("Sorted among the newest 100.")).to_be_visible()
 
     page.get_by_role("button", name="More").click()
 
     expect(page.locator("tbody tr")).to_have_count(130 + 1)  # it was logged in
-    expect(page.get_by_text("Ordered among")).to_have_count(0)
+    expect(page.get_by_text("Sorted among")).to_have_count(0)
 
 
 async def _hold(app: Mainspring, many: int) -> None:

@@ -77,7 +77,7 @@ def test_the_filter_lives_in_the_address(site: Site, visit: Opening) -> None:
 def test_going_back_goes_back(site: Site, visit: Opening) -> None:
     page = visit(site, "/messages?state=dead")
     page.get_by_role("link", name="orders.placed").first.click()
-    expect(page.get_by_text("What was tried")).to_be_visible()
+    expect(page.get_by_role("heading", name="Attempts")).to_be_visible()
 
     page.go_back()
 
@@ -100,10 +100,10 @@ def test_everything_is_reached_by_keys(site: Site, visit: Opening) -> None:
     page.keyboard.press("j")
     expect(page.locator("tr.at")).to_have_count(1)
     page.keyboard.press("x")
-    expect(page.get_by_text("1 chosen")).to_be_visible()
+    expect(page.get_by_text("1 selected")).to_be_visible()
     page.keyboard.press("Enter")
 
-    expect(page.get_by_text("What was tried")).to_be_visible()
+    expect(page.get_by_role("heading", name="Attempts")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog").get_by_text("Dead letters")).to_be_visible()
     page.keyboard.press("Escape")

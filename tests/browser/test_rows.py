@@ -49,12 +49,12 @@ def test_what_is_unticked_of_everything_is_not_acted_on(sites: Sites, visit: Ope
     site.do(put_off(site.app, 1, 2))
     page = visit(site, "/messages?state=scheduled&group=one")
     _row(page, "one", 1).get_by_label("Choose").check()
-    page.get_by_role("button", name="Choose everything that matches").click()
+    page.get_by_role("button", name="Select all matches").click()
     expect(_row(page, "one", 2).get_by_label("Choose")).to_be_checked()
 
     _row(page, "one", 2).get_by_label("Choose").uncheck()
 
-    expect(page.get_by_text("1 chosen")).to_be_visible()
+    expect(page.get_by_text("1 selected")).to_be_visible()
     expect(_row(page, "one", 2).get_by_label("Choose")).not_to_be_checked()
     expect(_row(page, "one", 1).get_by_label("Choose")).to_be_checked()
 
@@ -63,8 +63,8 @@ def test_everything_is_counted_before_it_is_done(sites: Sites, visit: Opening) -
     site: Site = sites(two_consumers())
     site.do(put_off(site.app, *range(60)))
     page = visit(site, "/messages?state=scheduled&group=one")
-    page.get_by_label("Choose all of this page").check()
-    page.get_by_role("button", name="Choose everything that matches").click()
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Select all matches").click()
 
     page.get_by_role("button", name="Cancel", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("60 deliveries")
@@ -156,7 +156,7 @@ def test_a_message_is_found_by_its_id(site: Site, visit: Opening) -> None:
 
     page.get_by_label("Message id").fill(f" {wanted} ")
 
-    expect(page.get_by_text("What was tried")).to_be_visible()
+    expect(page.get_by_role("heading", name="Attempts")).to_be_visible()
 
 
 def test_something_new_is_published(site: Site, visit: Opening) -> None:
@@ -179,7 +179,7 @@ def test_odd_addresses_are_said_to_be_nothing(site: Site, visit: Opening) -> Non
 
     for path in ("constructor", "__proto__", "toString", "messages/a/b"):
         page.goto(f"{site.address}/{path}")
-        expect(page.get_by_text("There is no such page.")).to_be_visible()
+        expect(page.get_by_text("No such page.")).to_be_visible()
     page.goto(f"{site.address}/messages?foo=1")
     expect(page.locator("tbody tr").first).to_be_visible()
 
@@ -187,5 +187,5 @@ def test_odd_addresses_are_said_to_be_nothing(site: Site, visit: Opening) -> Non
 def test_an_old_link_says_that_its_token_is_no_longer_good(site: Site, visit: Opening, told: list[str]) -> None:
     page = visit(site, "/login#token=a-token-of-yesterday", token=None)
 
-    expect(page.get_by_role("alert")).to_contain_text("no longer good")
+    expect(page.get_by_role("alert")).to_contain_text("no longer valid")
     told.clear()  # the browser itself reports the 401

@@ -71,7 +71,7 @@ def test_a_failure_is_shown_with_its_traceback_and_without_what_is_secret(site: 
 
     page.get_by_role("link", name="orders.placed").click()
 
-    _shows(page, ["given up", "the card was declined", "•••"])
+    _shows(page, ["dead", "the card was declined", "•••"])
     page.get_by_text("Traceback", exact=True).click()
     expect(page.locator("pre.trace")).to_contain_text("in take_order")
     expect(page.locator("body")).not_to_contain_text("4000 1234")
@@ -97,19 +97,19 @@ def test_empty_screens_say_how_there_would_be_something(sites: Sites, visit: Ope
     bare = sites(Mainspring("memory://", name="bare"), worker=False)
     page = visit(bare)
     texts = {
-        "/": "No consumer is declared yet.",
-        "/messages": "Nothing waits and nothing runs.",
+        "/": "No consumers declared yet.",
+        "/messages": "No waiting or running deliveries.",
         "/messages?state=dead": "No dead letters.",
-        "/messages?topic=x": "Nothing matches.",
-        "/messages?state=retrying": "Nothing waits to be tried again.",
-        "/consumers": "No consumer is declared yet.",
-        "/schedules": "There are no schedules.",
+        "/messages?topic=x": "No matches.",
+        "/messages?state=retrying": "No deliveries to retry.",
+        "/consumers": "No consumers declared yet.",
+        "/schedules": "No schedules.",
         "/dead": "No dead letters.",
-        "/leases": "No lease is held, or was lately.",
-        "/fanouts": "There is no fan-out.",
-        "/workers": "No worker has reported itself.",
+        "/leases": "No leases held now or recently.",
+        "/fanouts": "No fan-outs.",
+        "/workers": "No workers have reported.",
         "/audit": "log in",
-        "/nowhere": "There is no such page.",
+        "/nowhere": "No such page.",
     }
     for path, text in texts.items():
         page.goto(bare.address + path)

@@ -44,9 +44,9 @@ def test_a_dead_letter_is_revived_with_another_payload(site: Site, visit: Openin
 def test_everything_that_matches_is_revived_on_the_server(site: Site, visit: Opening) -> None:
     site.do(site.app.groups.pause("take_order"))
     page = visit(site, "/messages?state=dead&error=no+stock")
-    page.get_by_label("Choose all of this page").check()
+    page.get_by_label("Select all on this page").check()
 
-    page.get_by_role("button", name="Choose everything that matches").click()
+    page.get_by_role("button", name="Select all matches").click()
     page.get_by_role("button", name="Revive", exact=True).click()
     _agree(page, "Revive")
 
@@ -72,7 +72,7 @@ def test_a_message_is_cancelled(site: Site, visit: Opening) -> None:
     page.get_by_role("link", name="orders.placed").click()
 
     page.get_by_role("button", name="Cancel", exact=True).click()
-    _agree(page, "Cancel it")
+    _agree(page, "Cancel the message")
 
     expect(page.locator(".timeline .cancelled")).to_have_count(1)
 
@@ -118,7 +118,7 @@ def test_a_schedule_is_triggered_paused_and_resumed(site: Site, visit: Opening) 
     expect(page.locator("tbody tr")).to_have_count(1)
 
     page.get_by_role("button", name="Run now").click()
-    _agree(page, "Run it")
+    _agree(page, "Run now")
     expect(page.locator("tbody tr")).to_have_count(2)
     page.get_by_role("button", name="Pause").click()
     _agree(page, "Pause", Reason="holidays")
@@ -137,9 +137,9 @@ def test_a_schedule_is_triggered_with_another_payload(site: Site, visit: Opening
     dialog.get_by_text("With another payload").click()
     dialog.get_by_label("Payload").fill('{"parcel": 9007199254740993,\n "to":}')
     expect(dialog.get_by_role("status")).to_have_text("Not JSON: line 2, column 7: a value is missing.")
-    dialog.get_by_role("button", name="Run it").click()
+    dialog.get_by_role("button", name="Run now").click()
     expect(dialog.get_by_role("alert")).to_contain_text("line 2, column 7")
-    _agree(page, "Run it", Payload='{"parcel": 9007199254740993}')
+    _agree(page, "Run now", Payload='{"parcel": 9007199254740993}')
     page.get_by_role("link", name="Its message").click()
 
     expect(page.locator("ms-tree")).to_contain_text("9007199254740993")
@@ -182,7 +182,7 @@ def test_a_schedule_is_run_for_the_past(site: Site, visit: Opening) -> None:
     page.get_by_role("button", name="Backfill").click()
     _agree(page, "Backfill", From="2026-03-01T00:00", To="2026-03-03T23:00")
 
-    expect(page.get_by_text("3 occurrences are on their way.")).to_be_visible()
+    expect(page.get_by_text("3 occurrences published.")).to_be_visible()
     expect(page.locator("tbody tr")).to_have_count(4)
 
 
@@ -204,7 +204,7 @@ def test_a_worker_is_drained_and_let_work_again(site: Site, visit: Opening) -> N
     page.get_by_role("button", name="Drain").click()
     _agree(page, "Drain", Reason="to be replaced")
     expect(page.get_by_text("draining")).to_be_visible()
-    page.get_by_role("button", name="Let it work").click()
+    page.get_by_role("button", name="Resume").click()
 
     expect(page.get_by_role("button", name="Drain")).to_be_visible()
 

@@ -78,8 +78,8 @@ async def test_a_wrong_token_is_noted_and_is_in_no_line(scene: Scene, caplog: py
     ("role", "headers", "why"),
     [
         (VIEWER, {}, "requires role 'operator'; viewer has role 'viewer'"),
-        (OPERATOR, {CSRF: None}, "the header X-Mainspring-Csrf is missing or old"),
-        (OPERATOR, {"Origin": "https://evil.example"}, "sent by a page of another origin"),
+        (OPERATOR, {CSRF: None}, "the header X-Mainspring-Csrf is missing or outdated"),
+        (OPERATOR, {"Origin": "https://evil.example"}, "cross-origin request"),
     ],
 )
 async def test_a_change_that_is_refused_is_noted_with_who_wanted_it(
@@ -254,7 +254,7 @@ async def test_a_login_succeeds_although_the_audit_cannot_be_written(
         answer = await client.post("/api/login", json={"token": OPERATOR})
 
     assert answer.status_code == 204
-    assert "log in is not in the audit: postgresql://…@db is away" in caplog.text
+    assert "log in was not recorded in the audit: postgresql://…@db is away" in caplog.text
 
 
 async def test_a_dashboard_that_nothing_has_opened_notes_its_logins() -> None:

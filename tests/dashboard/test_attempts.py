@@ -114,7 +114,7 @@ async def test_who_mistypes_among_guesses_is_told_that_the_token_is_wrong(scene:
         mistyped = await owner.post("/api/login", json={"token": OPERATOR[:-1]})
         await _ended(clock, asked)
 
-    said = "wrong token, and many others are tried just now: wait 1 s before the next"
+    said = "wrong token, and too many attempts: wait 1 s"
     assert (mistyped.status_code, mistyped.json()["error"]["message"]) == (429, said)
     assert mistyped.headers["retry-after"] == "1"
 

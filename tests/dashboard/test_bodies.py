@@ -123,7 +123,7 @@ async def test_a_large_body_is_refused_by_what_it_says_and_by_counting(scene: Sc
         fitting = await client.post(path, content=b"{" + b" " * (largest - 1), headers=headers)
 
     assert (said.status_code, counted.status_code, fitting.status_code) == (413, 413, 422)
-    assert said.json()["error"]["message"] == f"the body is over {largest:,} bytes: send less"
+    assert said.json()["error"]["message"] == f"the body is over {largest:,} bytes: shorten it"
 
 
 @pytest.mark.parametrize("said", ["9" * 5000, "-1", "1e9", "abc"])

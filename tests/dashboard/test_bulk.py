@@ -54,8 +54,8 @@ async def test_each_action_does_what_it_says(scene: Scene, action: str, filter: 
 @pytest.mark.parametrize(
     ("action", "state", "said"),
     [
-        ("revive", "live", "let filter.state be dead"),
-        ("discard", "done", "let filter.state be dead"),
+        ("revive", "live", "set filter.state to dead"),
+        ("discard", "done", "set filter.state to dead"),
         ("cancel", "dead", "live or scheduled or ready or running or lapsed or retrying or parked"),
         ("run_now", "dead", "live or scheduled"),
     ],
@@ -106,7 +106,7 @@ async def test_what_stops_it_is_told() -> None:
     await until(lambda: _is(lambda: begun.state != "running"))
 
     assert (begun.state, begun.done) == ("failed", 500)
-    assert begun.error == "the database did not answer in time: try again"
+    assert begun.error == "the database did not reply in time: retry"
 
 
 async def test_only_some_go_on_at_a_time_and_only_some_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ async def test_only_some_go_on_at_a_time_and_only_some_are_remembered(monkeypatc
         return 1
 
     running = [bulks.start("revive", None, "ada", work) for _ in range(4)]
-    with pytest.raises(Problem, match="go on already"):
+    with pytest.raises(Problem, match="are running: wait for one"):
         bulks.start("revive", None, "ada", work)
     over.set()
     await until(lambda: _is(lambda: all(each.state == "done" for each in running)))

@@ -76,7 +76,7 @@ async def _ran(app: Mainspring, many: int) -> bool:
 @pytest.mark.parametrize(
     ("asked", "status", "said"),
     [
-        ({"group": "nobody"}, 404, "no code declares a consumer 'nobody'"),
+        ({"group": "nobody"}, 404, "no consumer 'nobody' is declared"),
         ({}, 422, "group"),
         ({"group": "ship", "window": "3h"}, 422, "window"),
     ],

@@ -42,7 +42,7 @@ async def test_who_is_not_known_to_it_is_told_where_to_log_in() -> None:
         login = await client.post("/api/login", json={"token": "x" * 20})
 
     assert refused.status_code == 401
-    assert "has no login of its own" in refused.json()["error"]["message"]
+    assert "log in to the application that serves this dashboard" in refused.json()["error"]["message"]
     assert login.status_code == 404
 
 

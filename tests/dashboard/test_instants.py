@@ -43,7 +43,7 @@ def test_a_change_between_two_times_is_told_with_its_day() -> None:
 def test_a_time_that_comes_twice_says_which_one_it_is() -> None:
     told = _told("30 2 * * *", "Europe/Berlin", datetime(2026, 10, 24, 12, tzinfo=UTC), 1)
 
-    assert told == [("2026-10-25T02:30:00", "+02:00", "02:30 comes twice: this is the first")]
+    assert told == [("2026-10-25T02:30:00", "+02:00", "02:30 occurs twice: this is the first")]
 
 
 def test_utc_has_nothing_to_tell() -> None:

@@ -264,7 +264,7 @@ def test_a_viewers_cookie_cannot_be_made_an_operators() -> None:
         ({"operator": "x7-Kp2_vQz9LmT4bRw8sYdE"}, "at least 24 characters"),
         ({"operator": "abcdefg" * 5}, "8 of them different: `python -c"),
         ({"operator": "with a space in the middle"}, "without spaces"),
-        ({"admin": OPERATOR}, "there are 'operator' and 'viewer'"),
+        ({"admin": OPERATOR}, "use 'operator' and 'viewer'"),
         ({"operator": OPERATOR, "viewer": OPERATOR}, "the same token for both roles"),
     ],
 )

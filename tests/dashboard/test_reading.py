@@ -34,7 +34,7 @@ async def test_what_was_sent_is_not_sent_back(scene: Scene, path: str, body: dic
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
-        ("/api/consumers/pause", {"group": "ship", "nonsense": 1}, "unknown field nonsense: this takes group, reason"),
+        ("/api/consumers/pause", {"group": "ship", "nonsense": 1}, "unknown field nonsense: use group, reason"),
         (
             "/api/bulk",
             {"action": "revive", "filter": {"nonsense": 1}},

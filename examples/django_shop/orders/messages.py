@@ -1,4 +1,4 @@
-"""What the shop tells itself."""
+"""The shop's messages."""
 
 from dataclasses import dataclass
 
@@ -16,6 +16,6 @@ class OrderPlaced:
 @app.message("orders.payment_due")
 @dataclass
 class PaymentDue:
-    """The time to pay an order is over."""
+    """The time to pay for an order is over."""
 
     order_id: int

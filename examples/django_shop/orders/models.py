@@ -1,13 +1,13 @@
-"""What the shop remembers."""
+"""The shop's tables."""
 
 from django.db import models
 
 
 class Order(models.Model):
-    """An order and where it stands."""
+    """An order and its status."""
 
     class Status(models.TextChoices):
-        """It is paid in time, or it expires."""
+        """An order is paid in time, or expires."""
 
         PLACED = "placed"
         PAID = "paid"

@@ -1,4 +1,4 @@
-"""Placing and paying orders, for views and commands alike."""
+"""Placing and paying orders, for views and commands."""
 
 from decimal import Decimal
 
@@ -11,7 +11,7 @@ from orders.models import Order
 
 @transaction.atomic
 def place_order(email: str, total: Decimal) -> Order:
-    """The order and both of its messages are stored together, or none of them is."""
+    """Store the order and both of its messages in one transaction."""
     order = Order(email=email, total=total)
     order.full_clean()
     order.save()
@@ -22,7 +22,7 @@ def place_order(email: str, total: Decimal) -> Order:
 
 @transaction.atomic
 def pay_order(order: Order) -> None:
-    """What is paid cannot expire any more."""
+    """Mark the order as paid, and cancel its expiry."""
     order.status = Order.Status.PAID
     order.save()
     app.sync.cancel(PaymentDue, key=f"order:{order.pk}", tx=connection)

@@ -1,4 +1,4 @@
-"""The shop's three pages, for programs."""
+"""The shop's three JSON endpoints."""
 
 from decimal import Decimal, InvalidOperation
 
@@ -15,23 +15,23 @@ from orders.placing import pay_order, place_order
 @csrf_exempt
 @require_POST
 def place(request: HttpRequest) -> JsonResponse:
-    """POST /orders/ with email and total."""
+    """Handle POST /orders/ with email and total."""
     try:
         order = place_order(request.POST.get("email", ""), Decimal(request.POST.get("total", "")))
     except (ValidationError, InvalidOperation):
-        return JsonResponse({"error": "email and total, please"}, status=400)
+        return JsonResponse({"error": "email and total are required"}, status=400)
     return JsonResponse(_shown(order), status=201)
 
 
 def show(_: HttpRequest, pk: int) -> JsonResponse:
-    """GET /orders/1/."""
+    """Handle GET /orders/1/."""
     return JsonResponse(_shown(get_object_or_404(Order, pk=pk)))
 
 
 @csrf_exempt
 @require_POST
 def pay(_: HttpRequest, pk: int) -> JsonResponse:
-    """POST /orders/1/pay/."""
+    """Handle POST /orders/1/pay/."""
     order = get_object_or_404(Order, pk=pk)
     pay_order(order)
     return JsonResponse(_shown(order))

@@ -1,4 +1,4 @@
-"""The settings of the shop, as short as they can be."""
+"""The shop's settings, kept minimal."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which view answers what."""
+"""The shop's URLs."""
 
 from django.urls import path
 from orders import views

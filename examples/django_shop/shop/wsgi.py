@@ -1,4 +1,4 @@
-"""The shop for a WSGI server, as in `gunicorn shop.wsgi`."""
+"""The shop's WSGI application, for `gunicorn shop.wsgi`."""
 
 import os
 

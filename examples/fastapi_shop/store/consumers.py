@@ -1,4 +1,4 @@
-"""What the worker does: `mainspring worker store.consumers:spring`."""
+"""The worker's consumers: `mainspring worker store.consumers:spring`."""
 
 from typing import Annotated
 
@@ -15,16 +15,16 @@ Session = Annotated[AsyncSession, Depends(transaction)]
 
 @spring.consumer(OrderPlaced, retry=exponential("1s", cap="10m", attempts=15), timeout="30s")
 async def send_receipt(placed: OrderPlaced, session: Session, post: Annotated[PostOffice, Depends()]) -> None:
-    """The order that is read here was committed together with the message."""
+    """Send the receipt. The order was committed together with the message."""
     order = await session.get_one(Order, placed.order_id)
     if order.receipt:
-        return  # a message may come twice
+        return  # a message may be delivered twice
     await post.send(order.email, f"{order.total / 100:.2f} for order {order.id}")
     order.receipt = True
 
 
 @spring.consumer(PaymentDue)
 async def expire(due: PaymentDue, session: Session) -> None:
-    """Only what still waits for its payment expires."""
+    """Expire the order unless it is paid."""
     unpaid = update(Order).where(Order.id == due.order_id, Order.status == "placed")
     await session.execute(unpaid.values(status="expired"))

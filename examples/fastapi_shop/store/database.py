@@ -1,4 +1,4 @@
-"""The database: SQLite in a file, or whatever DATABASE_URL says."""
+"""The database: a SQLite file, or the one of DATABASE_URL."""
 
 import os
 from collections.abc import AsyncIterator
@@ -15,11 +15,11 @@ sessions = async_sessionmaker(engine, expire_on_commit=False)
 
 
 class Base(DeclarativeBase):
-    """Every table of the shop."""
+    """The base of the shop's tables."""
 
 
 class Order(Base):
-    """An order and where it stands: placed, paid or expired."""
+    """An order and its status: placed, paid or expired."""
 
     __tablename__ = "orders"
 
@@ -31,19 +31,19 @@ class Order(Base):
 
 
 async def get_session() -> AsyncIterator[AsyncSession]:
-    """A session for a request."""
+    """Yield a session for a request."""
     async with sessions() as session:
         yield session
 
 
 async def transaction() -> AsyncIterator[AsyncSession]:
-    """A session for a handler: committed when it succeeds, rolled back when it fails."""
+    """Yield a session for a handler: committed if it succeeds, rolled back if it fails."""
     async with sessions.begin() as session:
         yield session
 
 
 if engine.dialect.name == "sqlite":
-    # SQLite has one writer at a time. Whoever begins by asking for that place waits for it, and is never refused later.
+    # SQLite has one writer at a time. A transaction that locks at BEGIN waits for its turn and cannot fail later.
 
     @event.listens_for(engine.sync_engine, "connect")
     def leave_begin_to_us(connection: Any, _: Any) -> None:

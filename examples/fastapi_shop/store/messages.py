@@ -1,4 +1,4 @@
-"""The shop's app, and what the shop tells itself."""
+"""The shop's app and its messages."""
 
 from dataclasses import dataclass
 
@@ -19,6 +19,6 @@ class OrderPlaced:
 @spring.message("orders.payment_due")
 @dataclass
 class PaymentDue:
-    """The time to pay an order is over."""
+    """The time to pay for an order is over."""
 
     order_id: int

@@ -1,8 +1,8 @@
-"""Sending letters."""
+"""Sending mail."""
 
 
 class PostOffice:
-    """Prints what a real one would send."""
+    """Prints mail instead of sending it."""
 
     async def send(self, to: str, text: str) -> None:
         print(f"to {to}: {text}", flush=True)

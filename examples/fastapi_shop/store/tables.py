@@ -7,7 +7,7 @@ from store.messages import spring
 
 
 async def create() -> None:
-    """Safe to run again."""
+    """Create the tables; safe to repeat."""
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
     await engine.dispose()
@@ -16,4 +16,4 @@ async def create() -> None:
 
 if __name__ == "__main__":
     asyncio.run(create())
-    print("the tables are there")
+    print("tables created")

@@ -1,4 +1,4 @@
-"""The shop for customers: `uvicorn store.web:web`."""
+"""The shop's web application: `uvicorn store.web:web`."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -19,14 +19,14 @@ Publish = Annotated[Callable[..., Awaitable[Receipt]], Depends(within(spring.pub
 
 
 class NewOrder(BaseModel):
-    """What a customer sends; the total is in cents."""
+    """A customer's request; the total is in cents."""
 
     email: str
     total: int
 
 
 class Shown(BaseModel):
-    """What a customer gets."""
+    """The response to a customer."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -37,7 +37,7 @@ class Shown(BaseModel):
 
 @web.post("/orders", status_code=201)
 async def place(new: NewOrder, session: Session, publish: Publish) -> Shown:
-    """The order and both of its messages are stored together, or none of them is."""
+    """Store the order and both of its messages in one transaction."""
     async with session.begin():
         order = Order(email=new.email, total=new.total)
         session.add(order)
@@ -45,19 +45,19 @@ async def place(new: NewOrder, session: Session, publish: Publish) -> Shown:
         await publish(OrderPlaced(order.id))
         await publish(PaymentDue(order.id), delay="15m", key=f"order:{order.id}")
         if new.total <= 0:
-            raise HTTPException(422, "nothing to pay")  # both messages are taken back with the order
+            raise HTTPException(422, "nothing to pay")  # both messages are rolled back with the order
     return Shown.model_validate(order)
 
 
 @web.get("/orders/{order_id}")
 async def show(order_id: int, session: Session) -> Shown:
-    """Where an order stands."""
+    """Return the status of an order."""
     return Shown.model_validate(await _found(order_id, session))
 
 
 @web.post("/orders/{order_id}/pay")
 async def pay(order_id: int, session: Session) -> Shown:
-    """What is paid cannot expire any more."""
+    """Mark the order as paid, and cancel its expiry."""
     async with session.begin():
         order = await _found(order_id, session)
         order.status = "paid"

@@ -1,4 +1,4 @@
-"""The ``mainspring`` command. It comes with the ``cli`` extra, and says so when that is missing."""
+"""The ``mainspring`` command. It needs the ``cli`` extra, and reports when that is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    # Until a command has begun there is nothing to put in order: whoever presses Ctrl-C meanwhile sees no traceback.
+    # Before a command has started there is nothing to clean up: Ctrl-C prints no traceback.
     heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeds:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

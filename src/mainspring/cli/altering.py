@@ -1,4 +1,4 @@
-"""``mainspring schedules alter`` and ``backfill``: another rhythm, and times that have passed."""
+"""``mainspring schedules alter`` and ``backfill``: change a schedule, and run it for past times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mainspring.cli.words import many
 from mainspring.model.schedule import Misfire, Overlap
 
 _SHOWN = 3
-"""So many times of a backfill are shown one by one."""
+"""A backfill of up to this many times lists each of them."""
 _Time = Annotated[datetime | None, Parameter(metavar="TIME")]
 _Duration = Annotated[str | None, Parameter(metavar="DURATION")]
 _Days = Annotated[str | None, Parameter(metavar="DAYS")]
@@ -50,40 +50,40 @@ async def alter(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Change a schedule while everything runs, over configuration and code. Shows the next times before and after.
+    """Change a running schedule, overriding configuration and code. Shows the next times before and after.
 
     Parameters
     ----------
     rhythm
-        A cron expression, or an interval as 'every 90s'.
+        A cron expression, or an interval such as 'every 90s'.
     timezone
-        Whose clocks an expression goes by, as in Europe/Berlin.
+        The time zone of the expression, such as Europe/Berlin.
     misfire
-        What makes up for times that nobody was there for: one run, none, or all.
+        How to make up for missed times: the latest only, none, or all.
     misfire_after
-        How late it may be before it counts as one of those.
+        How late a run may start before its time counts as missed.
     catch_up
-        The most times that --misfire all makes up for.
+        The maximum number of missed times that --misfire all makes up for.
     overlap
-        While an earlier run is unfinished: leave it out, wait, run beside it, or stop that one.
+        While an earlier run is unfinished: skip the new one, queue it, run both, or cancel the earlier one.
     jitter
-        Start later than due by up to this.
+        Delay each run by a random time up to this.
     start
-        Not due before this; without an offset it is read in the schedule's zone.
+        Not due before this; a time without offset is in the schedule's zone.
     end
         Not due after this.
     holidays
-        Days on which it is not due: 'sat,sun', '2026-12-25', a country as DE or DE-BY; '' for none.
+        Days on which it is not due: 'sat,sun', '2026-12-25', a country such as DE or DE-BY; '' for none.
     workdays
         The only days on which it is due: 'mon-fri', '2026-12-24'; '' for all.
     day_match
-        Whether a day must match both day fields of an expression, or one of them.
+        Whether a day must match both day fields of the expression, or either.
     on_gap
-        A time that clocks skip in spring: due when they have, or not that day.
+        When clocks skip the time in spring: fire right after the gap, or skip that day.
     priority
         One of four levels.
     reset
-        Leave this field to configuration and code again; may be given several times.
+        Drop the edit of this field, so that configuration and code apply again; repeatable.
     """
     options: dict[str, Any] = {
         "timezone": timezone,
@@ -100,7 +100,7 @@ async def alter(
     }
     if not reset and all(each is None for each in (rhythm, start, end, *options.values())):
         raise Refused("nothing to alter: give --rhythm, another option or --reset FIELD, as in --reset rhythm")
-    read_timing(rhythm, options)  # what is wrong by itself is said before anything is opened
+    read_timing(rhythm, options)  # reject invalid values before opening anything
     left = [each.removeprefix("--").replace("-", "_") for each in reset]
     refuse_unknown(left, ("rhythm", *TIMING), "--reset")
     async with target.opened() as opened:
@@ -114,14 +114,14 @@ async def alter(
         print_json({"schedule": values(after), "before": as_json(coming), "after": as_json(then)})
         return 0
     if after.revision == before.revision:
-        say(f"{name} was so already: nothing is changed")
+        say(f"{name} already has these values; nothing changed")
         return 0
     was = dict(fields(before))
     for field, value in fields(after):
         if value != was[field]:
             say(f"{field}: {was[field] or 'none'} → {value or 'none'}")
     if coming == then:
-        _print_times("next, as before", then, after.timezone)
+        _print_times("next, unchanged", then, after.timezone)
     else:
         _print_times(f"before: {before.rhythm}", coming, before.timezone)
         _print_times(f"after: {after.rhythm}", then, after.timezone)
@@ -143,14 +143,14 @@ async def backfill(
 ) -> int:
     """Run a schedule for every time from START to END at which it would have been due.
 
-    One run after another, unless the schedule allows overlaps.
+    The runs follow one another, unless the schedule allows overlaps.
 
     Parameters
     ----------
     start
-        As in 2026-11-01 or 2026-11-01T09:00; without an offset it is read in the schedule's zone.
+        Such as 2026-11-01 or 2026-11-01T09:00; a time without offset is in the schedule's zone.
     end
-        The same; a time of exactly this one is included.
+        In the same format; inclusive.
     """
     async with target.opened() as opened:
         view = await followed(opened, name)
@@ -158,15 +158,15 @@ async def backfill(
         first, last = in_zone(start, zone), in_zone(end, zone)
         if last <= first:
             raise Refused(
-                f"end={last} is not after start={first}: a date alone is its midnight, so write the day after, or a "
-                f"time as in {last.date()}T18:00"
+                f"end={last} is not after start={first}: a date means midnight, so write the next day, or a "
+                f"time such as {last.date()}T18:00"
             )
         times = await opened.schedules.between(name, first, last)
         if times:
             if not json:
                 _print_span(times, view.timezone)
             if not confirmed(f"Run {name} {many(len(times), 'time')}?", yes=yes):
-                say("Nothing was run.")
+                say("Nothing run.")
                 return 1
             await opened.schedules.backfill(name, first, last, by=operator())
     if json:
@@ -174,7 +174,7 @@ async def backfill(
     elif not times:
         say(f"{name} was not due from {first} to {last}: nothing to run")
     else:
-        say(f"{many(len(times), 'run')} of {name} on the way: mainspring schedules runs {name}{target.typed}")
+        say(f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}")
     return 0
 
 
@@ -183,13 +183,13 @@ def _print_times(title: str, times: Sequence[datetime], zone: str) -> None:
     if times:
         print_instants(times, zone)
     else:
-        say("no time that can be told here")
+        say("unknown here")
 
 
 def _print_span(times: Sequence[datetime], zone: str) -> None:
     ends = times if len(times) <= _SHOWN else [times[0], times[-1]]
     print_instants(ends, zone, times[0])
     if len(ends) < len(times):
-        say(f"and {many(len(times) - len(ends), 'more time', 'more times')} between them", style="dim")
+        say(f"and {many(len(times) - len(ends), 'more time', 'more times')} in between", style="dim")
     if times[-1] > datetime.now(UTC):
-        say("Times still to come are among them: they run now, and again when they are due.", style="yellow")
+        say("Some of these times are in the future: they run now, and again when due.", style="yellow")

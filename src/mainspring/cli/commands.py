@@ -1,4 +1,4 @@
-"""The command line as a whole: what commands there are, and how each of them ends."""
+"""The command line: all commands, and how each of them ends."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "res
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code. Nothing is raised, Ctrl-C included."""
+    """Run one command and return its exit code. Raises nothing, not even on Ctrl-C."""
     app = _commands()
 
     @app.meta.default
     def launch(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         debug: Annotated[
-            bool, Parameter(negative="", show_default=False, help="Show the traceback when something goes wrong.")
+            bool, Parameter(negative="", show_default=False, help="Show the traceback of an error.")
         ] = False,
     ) -> Any:
-        del debug  # looked for below, where it also counts when the command line cannot be read
+        del debug  # read below, so that it also applies when parsing fails
         return app(tokens, **_AS_VALUES)
 
     try:
@@ -58,10 +58,10 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has had enough, as `head` does: that is no failure, but nothing more may be written.
+        # The reader closed the pipe, as `head` does: that is no failure, but nothing more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong, people get one line
+    except Exception as error:  # noqa: BLE001 - every error is reported in one line
         return report(error, debug="--debug" in arguments)
     return code if isinstance(code, int) else 0
 
@@ -105,5 +105,5 @@ def _commands() -> App:
 def _version() -> str:
     try:
         return version("mainspring")
-    except PackageNotFoundError:  # run from a checkout that was never installed
+    except PackageNotFoundError:  # a checkout that is not installed
         return "unknown"

@@ -1,4 +1,4 @@
-"""Asking before much is done, and a bar while it is."""
+"""Confirmation prompts and progress bars."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Advance = Callable[[int], object]
 
 
 def confirmed(question: str, *, yes: bool) -> bool:
-    """Whether to go on: ``--yes`` says so, else whoever sits at the terminal."""
+    """Return whether to proceed: because of ``--yes``, or of the answer at the terminal."""
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise Refused(f"{question} Nobody is at the terminal to say so: pass --yes")
+        raise Refused(f"{question} There is no terminal to confirm it at: pass --yes")
     with interruptible():
-        # Asked in here: whoever reads the question may press Ctrl-C at once.
+        # Inside the context, because Ctrl-C may be pressed at the prompt.
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
@@ -26,7 +26,7 @@ def confirmed(question: str, *, yes: bool) -> bool:
 
 @contextmanager
 def progress(doing: str, total: int | None) -> Iterator[Advance]:
-    """A bar on stderr where that is a terminal; call what it gives with how many are done so far."""
+    """Show a bar on stderr if that is a terminal; call the yielded function with the number done so far."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""``mainspring cron``: what an expression means, without a database."""
+"""``mainspring cron``: explain an expression, without a database."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def cron(
     on_gap: Literal["fire", "skip"] = "fire",
     json: Json = False,
 ) -> int:
-    """Say in words when a cron expression is due, and the next times. Connects to nothing.
+    """Describe a cron expression in words and print its next times. Needs no database.
 
     Parameters
     ----------
     expression
-        In quotes: 5 fields, 6 with seconds first, a macro as @daily, or an interval as 'every 90s'.
+        In quotes: 5 fields, 6 with seconds first, a macro such as @daily, or an interval such as 'every 90s'.
     timezone
-        Whose clocks it goes by, as in Europe/Berlin.
+        The time zone of the expression, such as Europe/Berlin.
     count
-        How many times to show.
+        How many times to print.
     start
-        Times after this one [now]; without an offset it is read in the zone.
+        Print times after this one [now]; a time without offset is in the zone.
     day_match
-        Whether a day must match both day fields, or one of them, where both are restricted.
+        Whether a day must match both day fields, or either, where both are restricted.
     on_gap
-        A time that clocks skip in spring: due when they have, or not that day.
+        When clocks skip the time in spring: fire right after the gap, or skip that day.
     """
     if words:
-        raise Refused("the expression stands in quotes, or the shell reads it: mainspring cron '0 9 * * mon-fri'")
+        raise Refused("quote the expression, or the shell expands it: mainspring cron '0 9 * * mon-fri'")
     seen = preview(expression, count, after=start, timezone=timezone, day_match=day_match, on_gap=on_gap)
     rule = day_rule(seen.rhythm)
     if json:

@@ -1,4 +1,4 @@
-"""``mainspring dashboard``: the dashboard as a service of its own."""
+"""``mainspring dashboard``: the dashboard as a separate process."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def dashboard(
 ) -> int:
     """Serve the dashboard, and print its address.
 
-    The tokens are those of MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or of files: the
-    same names with _FILE. Without any, a token is made for this run and is part of the printed address.
+    Reads tokens from MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or from files named by
+    the same variables with _FILE. Without any, a token for this run is generated and printed with the address.
 
     Parameters
     ----------
     host
-        The address to listen on; one that other machines reach needs tokens.
+        The address to listen on; one that other machines can reach requires tokens.
     port
-        The port [8321, or where that is taken one that is free]; 0 takes one that is free.
+        The port [8321, or any free one if that is taken]; 0 takes any free one.
     read_only
-        Change nothing: only viewers log in.
+        Allow no changes: only viewers can log in.
     allow_host
-        A name under which it is reached, as through a proxy; may be given several times.
+        A host name to accept, such as that of a proxy; repeatable.
     root_path
-        The prefix that a proxy takes off, as in /ops.
+        The prefix that a proxy strips, such as /ops.
     trust_proxy
-        Believe X-Forwarded-Host, -Proto, -For and -Prefix: only behind a proxy that sets them.
+        Trust X-Forwarded-Host, -Proto, -For and -Prefix: only behind a proxy that sets them.
     """
     from mainspring.dashboard import Dashboard
     from mainspring.dashboard.security.origins import is_loopback
@@ -61,14 +61,14 @@ def dashboard(
     from mainspring.dashboard.server import Server, address_of, bound
 
     if app is not None and target.app not in (None, app):
-        raise Refused(f"{app} and --app {target.app} are two applications: give one of them")
+        raise Refused(f"{app} and --app {target.app} are two applications: give one")
     if port is not None and not 0 <= port <= 65535:  # noqa: PLR2004
         raise Refused(f"--port {port} must be between 0 and 65535")
     role: Role = "viewer" if read_only else "operator"
     tokens = {each: token for each, token in tokens_around().items() if each == "viewer" or not read_only}
     found: Mainspring = replace(target, app=app or target.app).find()
     listening = _bound(host) if port is None else bound(host, port)
-    # Of a name, only the socket tells which address it is.
+    # For a host name, only the socket knows the address.
     here = is_loopback(listening.getsockname()[0])
     address = f"http://{address_of(listening)}{(root_path or '').rstrip('/')}"
     told = f"mainspring dashboard: {address}/"
@@ -78,7 +78,7 @@ def dashboard(
     if not tokens:
         listening.close()
         raise Refused(
-            f"--host {host} is reached by other machines, and has no authentication: set "
+            f"--host {host} is reachable from other machines, and there is no authentication: set "
             f"MAINSPRING_DASHBOARD_{role.upper()}_TOKEN "
             f"({MAKING})"
         )
@@ -97,7 +97,7 @@ def dashboard(
 
 
 def _bound(host: str) -> socket.socket:
-    """Where people expect it; or elsewhere, since two dashboards are better than none."""
+    """Bind the usual port, or any free one if another dashboard has it."""
     from mainspring.dashboard.server import bound
 
     try:

@@ -1,4 +1,4 @@
-"""``mainspring dead``: what was given up, to look at, revive or discard."""
+"""``mainspring dead``: list, show, revive and discard dead letters."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from mainspring.cli.tables import Column, print_json, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import first_line, many, when
 
-app: App = App(name="dead", help="List, show, revive and discard dead letters, and tell what they died of.")
+app: App = App(name="dead", help="List, show, revive and discard dead letters, and group them by cause.")
 
 _PAGE, _MOST = 500, 10_000
 
-Id = Annotated[UUID | None, Parameter(help="The message's id, as the lists show it.")]
+Id = Annotated[UUID | None, Parameter(help="The message's id, as shown in lists.")]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
 OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
 OfCause = Annotated[
-    str | None, Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause, see `dead causes`.")
+    str | None, Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause (see `dead causes`).")
 ]
-WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only where the error contains this text.")]
-All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="Every dead letter there is.")]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")]
+WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only errors containing this text.")]
+All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="All dead letters.")]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]
 
 
 @app.command(name="list")
@@ -55,7 +55,7 @@ async def list_(
         return 0
     if not found:
         narrowed = before is not None or any(each is not None for each in (group, topic, error, cause))
-        say(NO_MATCH if narrowed else "No dead letters: nothing was given up.")
+        say(NO_MATCH if narrowed else "No dead letters.")
         return 0
     columns = (
         Column("id"),
@@ -78,7 +78,7 @@ async def list_(
 
 @app.command
 async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> int:
-    """List what dead letters died of: errors that differ only in ids, values and the like are one."""
+    """List the causes of dead letters: errors that differ only in ids and values count as one."""
     check_limit(limit)
     async with target.opened() as opened:
         found = await opened.dead.causes(group=group, cap=_MOST, limit=limit)
@@ -86,7 +86,7 @@ async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = U
         print_json(found)
         return 0
     if not found.rows:
-        say(NO_MATCH if group is not None else "No dead letters: nothing was given up.")
+        say(NO_MATCH if group is not None else "No dead letters.")
         return 0
     columns = (
         Column("cause"),
@@ -98,7 +98,7 @@ async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = U
     )
     rows = [
         (
-            each.fingerprint or "(not told)",
+            each.fingerprint or "(unknown)",
             each.group,
             f"{each.count:,}" + ("+" if each.more else ""),
             when(each.first_at),
@@ -121,7 +121,7 @@ async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> 
     Parameters
     ----------
     id
-        The message's id, as the lists show it.
+        The message's id, as shown in lists.
     """
     async with target.opened() as opened:
         found = await opened.dead.show(id)
@@ -149,12 +149,12 @@ async def revive(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Give dead letters a fresh life: one by its id, or many by --group, --topic, --error, --cause or --all.
+    """Deliver dead letters again: one by its id, or many by --group, --topic, --error, --cause or --all.
 
     Parameters
     ----------
     payload
-        With an ID: deliver this JSON instead; `-` reads it from stdin.
+        With an ID: replace the payload by this JSON; `-` reads stdin.
     """
     which = _named(group, topic, error, cause)
     _check_meant(id, which, everything=everything)
@@ -186,7 +186,7 @@ async def discard(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Remove dead letters for good: one by its id, or many by --group, --topic, --error, --cause or --all."""
+    """Permanently delete dead letters: one by its id, or many by --group, --topic, --error, --cause or --all."""
     which = _named(group, topic, error, cause)
     _check_meant(id, which, everything=everything)
     async with target.opened() as opened:
@@ -201,7 +201,7 @@ async def discard(
 
 
 async def _bulk(opened: Mainspring, verb: str, which: dict[str, Any], *, yes: bool) -> int | None:
-    """Do it to all that match, after asking. None: whoever was asked said no."""
+    """Apply the action to all matches, after confirmation. None: it was declined."""
     count = await _count(opened, which)
     if not count:
         return 0
@@ -232,18 +232,18 @@ def _named(group: str | None, topic: str | None, error: str | None, cause: str |
 def _check_meant(id: UUID | None, which: dict[str, Any], *, everything: bool) -> None:
     filtered = any(each is not None for each in which.values())
     if id is None and not filtered and not everything:
-        raise Refused("which ones? Give an ID, or --group, --topic, --error, --cause or --all")
+        raise Refused("no dead letters selected: give an ID, or --group, --topic, --error, --cause or --all")
     if everything and (filtered or id is not None):
-        raise Refused("--all means every dead letter: leave it out to choose some")
+        raise Refused("--all selects every dead letter: omit it to use an ID or filters")
     if id is not None and any(each is not None for name, each in which.items() if name != "group"):
-        raise Refused("an ID names one message: --topic, --error and --cause choose among many, leave them out")
+        raise Refused("an ID selects one message: omit --topic, --error and --cause")
 
 
 def _told(count: int | None, done: str, *, json: bool) -> int:
     if json:
         print_json({done: count or 0})
     elif count is None:
-        say(f"Nothing was {done}.")
+        say(f"Nothing {done}.")
         return 1
     else:
         say(f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches.")
@@ -252,4 +252,4 @@ def _told(count: int | None, done: str, *, json: bool) -> int:
 
 def _unknown(id: UUID, group: str | None) -> Refused:
     of = f" of group {group}" if group is not None else ""
-    return Refused(f"message {id} has no dead letter{of}: `mainspring dead list` shows what there is")
+    return Refused(f"message {id} has no dead letter{of}: see `mainspring dead list`")

@@ -1,4 +1,4 @@
-"""``mainspring declare``: make an application's groups and schedules known without starting a worker."""
+"""``mainspring declare``: store an application's groups and schedules without starting a worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mainspring.cli.words import many
 
 
 async def declare(app: Spec, /, *, json: Json = False) -> int:
-    """Make an application's groups, subscriptions and schedules known before a worker runs."""
+    """Store an application's groups, subscriptions and schedules before a worker runs."""
     async with load_app(app) as opened:
         declared = await opened.declare()
         views = await opened.schedules.list(app=opened.options.name)

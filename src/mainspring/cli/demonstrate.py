@@ -1,4 +1,4 @@
-"""``mainspring demo``: see the library at work."""
+"""``mainspring demo``: run the library's demo."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ async def demo(
     seconds: float | None = None,
     file: Annotated[Path | None, Parameter(metavar="PATH")] = None,
 ) -> int:
-    """Run a small shop on a temporary SQLite file, with its dashboard: orders, rollbacks, retries, timeouts, reports.
+    """Run a small demo shop with its dashboard on a temporary SQLite file.
 
     Parameters
     ----------
     seconds
-        How long to run [until Ctrl-C on a terminal, 15 elsewhere].
+        How long to run [until Ctrl-C on a terminal, else 15].
     file
-        Keep the database here instead of in the temporary directory; the file must not exist yet.
+        Keep the database here instead of in the temporary directory; the file must not exist.
     """
     if seconds is not None and not 1 <= seconds <= 3600:  # noqa: PLR2004
         raise Refused(f"--seconds {seconds:g} must be between 1 and 3600")
     if file is not None and file.exists():
-        raise Refused(f"--file {file} exists already: name one that does not")
+        raise Refused(f"--file {file} exists: name a new file")
     from mainspring.cli.demo.run import run
 
     return await run(seconds, file)

@@ -1,4 +1,4 @@
-"""One message in full, for people."""
+"""One message in full, as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mainspring.timing.duration import spell
 
 
 def print_message(message: MessageView) -> None:
-    """Its facts, payload, deliveries, runs, and every traceback that was kept."""
+    """Print its fields, payload, deliveries, runs, and every kept traceback."""
     print_facts(
         (
             ("id", str(message.id)),
@@ -43,7 +43,7 @@ def _print_payload(message: MessageView) -> None:
 def _print_deliveries(message: MessageView) -> None:
     heading("deliveries")
     if not message.deliveries:
-        say("none left: every group is done with it")
+        say("none left: every group has settled it")
         return
     columns = (
         Column("group"),
@@ -65,17 +65,17 @@ def _print_deliveries(message: MessageView) -> None:
     print_table(columns, rows)
     for each in message.deliveries:
         if said := progress_of(each):
-            heading(f"how far {each.group} is")
+            heading(f"progress of {each.group}")
             say(said)
         if each.error:
-            heading(f"why {each.group} gave it up")
+            heading(f"why it is dead in {each.group}")
             say(each.error)
 
 
 def _print_runs(message: MessageView) -> None:
     if not message.runs:
         return
-    heading("runs that were kept")
+    heading("kept runs")
     columns = (
         Column("group"),
         Column("attempt", right=True),
@@ -107,7 +107,7 @@ def _print_tracebacks(message: MessageView) -> None:
         if each.traceback:
             attempts.setdefault((each.group, each.traceback), []).append(str(each.attempt))
     for (group, text), numbers in attempts.items():
-        several = "the same in attempts" if len(numbers) > 1 else "attempt"
+        several = "identical in attempts" if len(numbers) > 1 else "attempt"
         heading(f"traceback, {group}, {several} {', '.join(numbers)}")
         stdout().print(Text(visible(text.rstrip())), soft_wrap=True)
 
@@ -117,7 +117,7 @@ def _instant(moment: datetime | None) -> str:
 
 
 def heading(text: str) -> None:
-    """What the lines below it are, after an empty one."""
+    """Print an empty line and a heading."""
     console = stdout()
     console.print()
     console.print(Text(text, style="bold"))

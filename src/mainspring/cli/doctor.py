@@ -1,4 +1,4 @@
-"""``mainspring doctor``: what is set and by whom, what is wrong, and what to do about it."""
+"""``mainspring doctor``: effective options and their sources, problems, and fixes."""
 
 from __future__ import annotations
 
@@ -34,24 +34,23 @@ async def doctor(
     *,
     target: Target = UNNAMED,
     json: Json = False,
-    mend_clock: Annotated[bool, Parameter(negative="")] = False,
+    mend_clock: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> int:
-    """Check the configuration and the database, and say what to change. Changes nothing unless it is told to.
+    """Check configuration and database, and report what to change. Read-only without --mend-clock.
 
-    The exit code is 1 when there is an error, something that keeps work from being done.
+    The exit code is 1 if there is an error, that is, something that stops work.
 
-    Without an application, only the environment, the file and the database are looked at.
+    Without an application, only the environment, the file and the database are checked.
 
     Parameters
     ----------
     mend_clock
-        Set the clock of a SQLite file back to this host's, and with it what was reckoned from it. Nothing else may have
-        the file open.
+        Set a SQLite file's clock, and times derived from it, back to this host's. Requires exclusive access.
     """
     if app is not None and target.app not in (None, app):
-        raise Refused(f"{app} and --app {target.app} are two applications: give one of them")
+        raise Refused(f"{app} and --app {target.app} are two applications: give one")
     target = replace(target, app=app or target.app)
-    # What is logged on the way is found and told below.
+    # Log lines are suppressed: the findings below report the same problems.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     around = look_around()
     findings = [of_installation(), *of_surroundings(around)]
@@ -84,7 +83,7 @@ async def doctor(
 def _find(target: Target, around: Surroundings) -> Mainspring | None:
     if target.app is not None:
         if target.url or target.namespace or target.schema:
-            raise Refused("--url, --namespace and --schema go without an application, which has its own")
+            raise Refused("an application has its own database: omit --url, --namespace and --schema")
         return load_app(target.app)
     if target.url is None and around.url() is None:
         return None
@@ -92,7 +91,7 @@ def _find(target: Target, around: Surroundings) -> Mainspring | None:
 
 
 def _unreadable(target: Target, around: Surroundings) -> Finding | None:
-    """What is wrong with a URL that is given here; the one of an application is told when that is imported."""
+    """Check a URL that is given here; the URL of an application is checked when that is imported."""
     setting = Setting(target.url, "--url") if target.url is not None else around.url()
     if target.app is not None or setting is None:
         return None
@@ -105,16 +104,16 @@ def _unreadable(target: Target, around: Surroundings) -> Finding | None:
 
 def _values(app: Mainspring | None, around: Surroundings) -> list[Value]:
     if around.problems:
-        return []  # no app has any values before they are right
+        return []  # an app with invalid values cannot be built
     return values(app.options if app is not None else Options.read({}, *around.layers()), app)
 
 
 def _absent(target: Target, around: Surroundings) -> Finding:
     if around.problems:
         what = redacted(target.app or "the database")
-        return Finding("application", "note", f"{what} is looked at once the configuration is right")
+        return Finding("application", "note", f"{what} is checked once the configuration is valid")
     advice = "mainspring doctor MODULE:APP, or set MAINSPRING_URL, or url in mainspring.toml"
-    return Finding("database", "note", "none is named here: only the configuration was looked at", advice)
+    return Finding("database", "note", "no database is given: only the configuration was checked", advice)
 
 
 def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
@@ -123,12 +122,12 @@ def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
         print_table(columns, [(each.option, each.value, each.source) for each in options])
         if not stdout().is_terminal:
             print()
-    columns = (Column("check"), Column("status"), Column("what was found", elastic=True, wraps=True))
+    columns = (Column("check"), Column("status"), Column("finding", elastic=True, wraps=True))
     print_table(columns, list(_lines(findings)))
     counts = Counter(each.grade for each in findings)
     worst = max((each.grade for each in findings), key=("ok", *_GRADES[::-1]).index)
     said = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])
-    say(said or "all is well", style=STATE_STYLES[worst])
+    say(said or "no problems found", style=STATE_STYLES[worst])
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str, str]]:

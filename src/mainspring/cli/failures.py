@@ -1,4 +1,4 @@
-"""From an exception to one clear line on stderr and an exit code."""
+"""Converting an exception to one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from mainspring.model.redaction import redacted
 from mainspring.timing.cron import CronError
 
 FAILED = 2
-"""The exit code of everything that was refused or went wrong."""
+"""The exit code of every rejected or failed command."""
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""The exit code after Ctrl-C, by shell convention."""
 _EXPECTED: dict[object, tuple[str, str]] = {
     int: ("a whole number", "4"),
     float: ("a number", "2.5"),
-    UUID: ("an id, as the lists show it", "01890a5d-ac96-774b-bcce-b302099a8057"),
+    UUID: ("an id, as shown in lists", "01890a5d-ac96-774b-bcce-b302099a8057"),
     datetime: ("a time", "2030-01-31T09:00:00+01:00"),
 }
-"""What values of these types are called, and an example."""
+"""The names of values of these types, and an example."""
 
 
 class Refused(MainspringError):
-    """The command line asks for what cannot be done; the message says what to write."""
+    """The command line is invalid; the message contains what to type."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C ends at once what blocks in here: asyncio would only note it and wait for the next await."""
+    """Let Ctrl-C interrupt blocking code at once; asyncio would wait for the next await."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -45,14 +45,14 @@ def interruptible() -> Iterator[None]:
 
 
 def report(error: BaseException, *, debug: bool) -> int:
-    """Say what went wrong on stderr and return the exit code."""
+    """Print the error on stderr and return the exit code."""
     if debug:
         sys.stderr.write(visible(redacted("".join(traceback.format_exception(error)))))
     from rich.console import Console
     from rich.text import Text
 
     sentence = redacted(_sentence(error))
-    # The lines after the first show the expression, and a caret below the place.
+    # The lines after the first show the expression, and a caret below the position.
     sentence, _, place = sentence.partition("\n") if isinstance(error, CronError) else (sentence, "", "")
     line = Text("error: ", style="bold red").append(clean(sentence), style="default")
     console = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -76,7 +76,7 @@ def _sentence(error: BaseException) -> str:
             what, example = _EXPECTED[kind]
             name = token.keyword or (error.argument.name if error.argument else "this argument")
             write = f"{token.keyword} {example}" if token.keyword else example
-            return f"{name} takes {what}, not {token.value!r}: write it as in {write}"
+            return f"{name} takes {what}, not {token.value!r}: for example {write}"
         case CycloptsError() | MainspringError() | CronError():
             return str(error)
         case _:
@@ -84,4 +84,4 @@ def _sentence(error: BaseException) -> str:
 
 
 def _help(error: CycloptsError) -> str:
-    return f"`mainspring {' '.join(error.command_chain or ())} --help` shows what to write"
+    return f"See `mainspring {' '.join(error.command_chain or ())} --help`"

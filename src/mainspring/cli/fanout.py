@@ -1,4 +1,4 @@
-"""``mainspring fanout``: how far every shard has come, planning now, and how shards are planned."""
+"""``mainspring fanout``: the progress of shards, planning now, and planning policies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mainspring.model.errors import LeaseHeld
 from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView
 from mainspring.timing.duration import spell
 
-app: App = App(name="fanout", help="List and show fan-outs, plan one now, and change how shards are planned.")
+app: App = App(name="fanout", help="List and show fan-outs, plan one now, and edit planning policies.")
 
 Topic = Annotated[str, Parameter(name="TOPIC", help="The topic of the fan-out.")]
-Work = Annotated[str, Parameter(name="WORK", help="The work, as `fanout list` shows it.")]
-MaybeWork = Annotated[str | None, Parameter(name="WORK", help="The work, where the fan-out has one.")]
+Work = Annotated[str, Parameter(name="WORK", help="The work, as in `fanout list`.")]
+MaybeWork = Annotated[str | None, Parameter(name="WORK", help="The work, if the fan-out has one.")]
 Shard = Annotated[str | None, Parameter(metavar="SHARD", help="Only this shard.")]
 _POLICIES = 20
-"""So many policies of shards are shown."""
+"""How many policies of shards are shown."""
 
 _COLUMNS = (
     Column("topic", elastic=True),
@@ -50,14 +50,14 @@ _CURSOR_COLUMNS = (
 
 @app.command(name="list")
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
-    """List every work of every fan-out: when it is planned next, and how far its shards have come."""
+    """List every work of every fan-out: its next window, and the progress of its shards."""
     async with target.opened() as opened:
         found = await opened.fanouts.list()
     if json:
         print_json(found)
         return 0
     if not found:
-        say("There is no fan-out: a worker declares those of its code when it starts.")
+        say("No fan-outs. A worker declares those of its code when it starts.")
         return 0
     print_table(_COLUMNS, [_row(each) for each in found])
     return 0
@@ -73,11 +73,11 @@ async def show(
         bool, Parameter(negative="", show_default=False, help="Only shards whose latest window is not completed.")
     ] = False,
     limit: Limit = 50,
-    after: Annotated[str | None, Parameter(metavar="SHARD", help="Only those behind this one: the next page.")] = None,
+    after: Annotated[str | None, Parameter(metavar="SHARD", help="Only shards after this one (next page).")] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Show one work of a fan-out: its rhythm, its policies, who plans it now, and the cursors of its shards."""
+    """Show one work of a fan-out: its rhythm, policies, current coordinator, and the cursors of its shards."""
     check_limit(limit)
     async with target.opened() as opened:
         view = await opened.fanouts.show(topic, work)
@@ -107,20 +107,20 @@ async def run(
     *,
     shard: Shard = None,
     wait: Annotated[
-        str | None, Parameter(metavar="DURATION", help="How long to wait for a coordinator that plans it now.")
+        str | None, Parameter(metavar="DURATION", help="How long to wait for a coordinator that is planning it.")
     ] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Plan a fan-out now, with now as the window: what is due by its policies gets a slice. Needs --app."""
+    """Plan a fan-out now: every shard that is due by its policies gets a slice. Needs --app."""
     if target.app is None:
-        raise Refused("planning calls the planner, which is in the code of the application: give --app MODULE:APP")
+        raise Refused("the planner is in the application's code: give --app MODULE:APP")
     async with target.opened() as opened:
         try:
             planned = await opened.fanouts.run(topic, work, shard, wait=wait, by=operator())
         except LeaseHeld as error:
             raise Refused(
-                f"{error.holder or 'somebody'} plans it at this moment: try again later, or add --wait 1m"
+                f"{error.holder or 'another process'} is planning it: retry later, or add --wait 1m"
             ) from error
     if json:
         print_json(planned)
@@ -137,20 +137,20 @@ async def edit(
     *,
     shard: Shard = None,
     every: Annotated[
-        str | None, Parameter(metavar="DURATION", help="The least time between two windows of a shard; 0s: none.")
+        str | None, Parameter(metavar="DURATION", help="The minimum time between two windows of a shard; 0s for none.")
     ] = None,
     jitter: Annotated[
-        str | None, Parameter(metavar="DURATION", help="Over how much time the slices of a window are spread.")
+        str | None, Parameter(metavar="DURATION", help="The time over which the slices of a window are spread.")
     ] = None,
     enabled: Annotated[
-        bool | None, Parameter(negative="--disabled", help="Whether it gets slices at all.", show_default=False)
+        bool | None, Parameter(negative="--disabled", help="Whether it gets slices.", show_default=False)
     ] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Change how the shards of a work are planned, or one of them, from the next window on."""
+    """Edit the planning policy of a work, or of one of its shards, from the next window on."""
     if every is None and jitter is None and enabled is None:
-        raise Refused("there is nothing to set: give --every, --jitter, --enabled or --disabled")
+        raise Refused("nothing to set: give --every, --jitter, --enabled or --disabled")
     async with target.opened() as opened:
         policy = await opened.fanouts.edit(
             topic, work, shard, every=every, jitter=jitter, enabled=enabled, by=operator()
@@ -166,7 +166,7 @@ async def edit(
 async def reset(
     topic: Topic, work: Work, /, *, shard: Shard = None, target: Target = UNNAMED, json: Json = False
 ) -> int:
-    """Remove what `fanout edit` has set for a work, or for one of its shards."""
+    """Remove the policy set by `fanout edit` for a work, or for one of its shards."""
     async with target.opened() as opened:
         removed = await opened.fanouts.reset(topic, work, shard, by=operator())
     if json:
@@ -174,9 +174,9 @@ async def reset(
     else:
         subject = _subject(topic, work, shard)
         say(
-            f"{subject} follows {'its work' if shard else 'the code'} again"
+            f"{subject} follows the policy of its {'work' if shard else 'code'} again"
             if removed
-            else f"Nothing is set for {subject}"
+            else f"No policy is set for {subject}"
         )
     return 0
 
@@ -198,7 +198,7 @@ def _row(each: FanoutView) -> tuple[str, ...]:
 
 def _note(each: FanoutView) -> str:
     if each.rhythm is None:
-        return "no code declares it"
+        return "not in any code"
     stands = [word for word, true in (("paused", each.paused), ("disabled", not each.enabled)) if true]
     return ", ".join([*stands, *([f"planned by {each.coordinator}"] if each.coordinator else [])])
 
@@ -211,14 +211,14 @@ def _print_fanout(view: FanoutView, policies: Sequence[FanoutPolicyView]) -> Non
     print_facts(
         (
             ("topic", view.topic),
-            ("work", view.work or "as its planner names them"),
+            ("work", view.work or "named by its planner"),
             ("schedule", view.schedule),
-            ("rhythm", view.rhythm or "no code declares it"),
+            ("rhythm", view.rhythm or "not in any code"),
             ("next", "paused" if view.paused else _stamp(view.next_window)),
             ("jitter", "" if view.jitter is None else spell(view.jitter)),
             ("every", "each window" if view.every is None else f"{spell(view.every)} at least"),
             ("enabled", "yes" if view.enabled else "no"),
-            ("coordinator", view.coordinator or "nobody plans it now"),
+            ("coordinator", view.coordinator or "none"),
             ("last window", _stamp(view.last_window)),
             ("completed", f"{view.completed:,} of {many(view.shards, 'shard')}"),
             ("behind", f"{view.behind:,}"),

@@ -1,4 +1,4 @@
-"""From a name on the command line to the schedule it means."""
+"""Looking up a schedule by its name on the command line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mainspring.cli.failures import Refused
 from mainspring.cli.words import plain
 from mainspring.model.errors import MainspringError
 
-Name = Annotated[str, Parameter(name="SCHEDULE", help="The schedule's name, as `schedules list` shows it.")]
+Name = Annotated[str, Parameter(name="SCHEDULE", help="The schedule's name, as in `schedules list`.")]
 
 
 async def found(opened: Mainspring, name: str) -> ScheduleView:
-    """The schedule; raises with the nearest name where there is none of this one."""
+    """Return the schedule; raise with the nearest name if there is none."""
     view = await opened.schedules.get(name)
     if view is None:
         raise await unknown(opened, name)
@@ -24,7 +24,7 @@ async def found(opened: Mainspring, name: str) -> ScheduleView:
 
 
 async def followed(opened: Mainspring, name: str) -> ScheduleView:
-    """The schedule; raises Refused where only its own application can tell its days."""
+    """Return the schedule; raise Refused if only its own application can compute its days."""
     view = await found(opened, name)
     if remedy := remedy_for(view):
         raise Refused(f"{name}: {remedy}")
@@ -32,22 +32,22 @@ async def followed(opened: Mainspring, name: str) -> ScheduleView:
 
 
 def remedy_for(view: ScheduleView) -> str | None:
-    """What keeps it from being followed here and what to write, where that is all that is wrong with it."""
-    # What nobody could follow has no description.
+    """Return why its times cannot be computed here and what to type, if nothing else is wrong with it."""
+    # A schedule that no process can compute has no description.
     if view.problem is None or not view.description:
         return None
-    return f"{view.problem}: name its application by --app MODULE:APP"
+    return f"{view.problem}: give its application: --app MODULE:APP"
 
 
 async def unknown(opened: Mainspring, name: str) -> MainspringError:
-    """There is no such schedule: what the application itself says of that."""
+    """Return the application's own error for a schedule that does not exist."""
     try:
         await opened.schedules.next(name, 1)
     except MainspringError as error:
         return error
-    return Refused(f"the schedule {name!r} was made in this moment: try again")
+    return Refused(f"the schedule {name!r} was created just now: retry")
 
 
 def values(view: ScheduleView) -> dict[str, Any]:
-    """The schedule as JSON."""
+    """Return the schedule as JSON."""
     return {**plain(view), "never_ran": view.never_ran}

@@ -1,4 +1,4 @@
-"""``mainspring groups``: the declared consumers, their load, and steering them."""
+"""``mainspring groups``: list, pause, resume and retire groups."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mainspring.model.views import Counts, GroupView
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
 SILENT = timedelta(minutes=1)
-"""A worker that has not reported itself for so long does not count."""
-Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group, and kept in the audit log.")]
-Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as `groups list` shows it.")]
+"""A worker whose last report is older does not count."""
+Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group and in the audit log.")]
+Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as in `groups list`.")]
 
 
 @app.command(name="list")
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
-    """List the declared groups with what waits for them."""
+    """List the declared groups and their backlogs."""
     async with target.opened() as opened:
         roster = await opened.roster()
         tally = await opened.tally()
@@ -37,7 +37,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         print_json([{**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]} for each in found])
         return 0
     if not found:
-        say("No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP")
+        say("No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP")
         return 0
     columns = (
         Column("group"),
@@ -68,19 +68,19 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
 
 @app.command
 async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
-    """Stop handing out a group's messages until it is resumed; restarts and deploys do not."""
+    """Stop claiming a group's messages until it is resumed; restarts and deploys do not resume it."""
     async with target.opened() as opened:
         await opened.groups.pause(name, by=operator(), reason=reason)
     if json:
         print_json({"group": name, "paused": True})
     else:
-        say(f"{name} is paused; its messages wait. To go on: mainspring groups resume {name}{target.typed}")
+        say(f"{name} is paused; its messages wait. To resume: mainspring groups resume {name}{target.typed}")
     return 0
 
 
 @app.command
 async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Hand out a group's messages again."""
+    """Claim a group's messages again."""
     async with target.opened() as opened:
         await opened.groups.resume(name, by=operator())
     if json:
@@ -96,12 +96,12 @@ async def retire(
     /,
     *,
     yes: Annotated[
-        bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do it without asking.")
+        bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")
     ] = False,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Remove a group that no worker serves any more, with what waits for it; its dead letters stay."""
+    """Delete a group that no worker serves, with its pending deliveries; its dead letters stay."""
     async with target.opened() as opened:
         tally = await opened.tally()
         mine = next((each for each in tally.groups if each.group == name), Counts(name))
@@ -109,7 +109,7 @@ async def retire(
         if name in {each.name for each in await opened.groups.list()}:
             question = f"Retire {name} and drop {many(waiting, 'delivery', 'deliveries')}?"
             if not confirmed(question, yes=yes):
-                say("Nothing was retired.")
+                say("Nothing retired.")
                 return 1
         with progress("Retire", waiting) as advance:
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)

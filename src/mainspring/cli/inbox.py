@@ -1,4 +1,4 @@
-"""``mainspring inbox``: messages of others that have come, and what became of them."""
+"""``mainspring inbox``: messages received from external systems, and their status."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import first_line, many, when
 from mainspring.model.inbox import InboxView
 
-app: App = App(name="inbox", help="List the messages of others that have come, and let them in again.")
+app: App = App(name="inbox", help="List messages received from external systems, and release them for redelivery.")
 
 Statuses = Literal["seen", "processing", "done", "dead"]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this receiving group.")]
 OfSource = Annotated[str | None, Parameter(name=["--source", "-s"], help="Only from this source.")]
-Before = Annotated[datetime | None, Parameter(metavar="TIME", help="Only those that changed earlier: the next page.")]
+Before = Annotated[datetime | None, Parameter(metavar="TIME", help="Only those changed earlier (next page).")]
 _COLUMNS = (
     Column("id", elastic=True),
     Column("source", elastic=True),
@@ -51,11 +51,11 @@ async def list_(
     Parameters
     ----------
     status
-        Only these: seen failed and may come again, processing are in somebody's hands.
+        Only these: seen has failed and may be redelivered, processing is being handled.
     stuck
-        Only those that somebody has been at for longer than an hour.
+        Only those that have been processing for longer than an hour.
     id
-        Only under this id, from whichever source.
+        Only this id, from any source.
     """
     check_limit(limit)
     instant = None if before is None else before.astimezone()
@@ -68,15 +68,15 @@ async def list_(
         return 0
     if not found:
         narrowed = any(each is not None for each in (status, group, source, id, before))
-        say("Nothing is stuck." if stuck else NO_MATCH if narrowed else "The inbox is empty: nothing has come yet.")
+        say("Nothing is stuck." if stuck else NO_MATCH if narrowed else "The inbox is empty.")
         return 0
     print_table(_COLUMNS, [_row(each) for each in found])
     if len(found) == limit:
         say(f"There may be more: add --before {found[-1].changed_at.isoformat()}", style="dim")
     if any(each.status == "processing" for each in found):
         say(
-            f"Should whoever was at one of them have died: mainspring inbox release ID{target.typed}, and it is let in "
-            "when it comes again",
+            f"If the process that handled one has died: mainspring inbox release ID{target.typed}, and its "
+            "redelivery is admitted",
             style="dim",
         )
     return 0
@@ -84,7 +84,7 @@ async def list_(
 
 @app.command
 async def release(
-    id: Annotated[str, Parameter(name="ID", help="The message's id, as `inbox list` shows it.")],
+    id: Annotated[str, Parameter(name="ID", help="The message's id, as in `inbox list`.")],
     /,
     *,
     source: OfSource = None,
@@ -92,7 +92,7 @@ async def release(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Let a message in when it comes again, though somebody is at it or it was given up."""
+    """Admit the redelivery of a message that is processing or given up."""
     async with target.opened() as opened:
         view = await _meant(opened, id, source, group)
         if not await opened.inbox.release(view.message_id, view.source, group=view.group, by=operator()):
@@ -100,30 +100,30 @@ async def release(
     if json:
         print_json({"id": view.message_id, "source": view.source, "group": view.group, "released": True})
     else:
-        say(f"{view.message_id} of {view.source} is released: it is let in when it comes again")
+        say(f"{view.message_id} of {view.source} is released: its redelivery is admitted")
     return 0
 
 
 async def _meant(opened: Mainspring, id: str, source: str | None, group: str | None) -> InboxView:
     found = await opened.inbox.list(message_id=id, source=source, group=group)
     if not found:
-        raise Refused(f"there is no message {id!r}: it never came here, or was forgotten")
+        raise Refused(f"there is no message {id!r}: it was never received, or was pruned")
     if len(found) > 1:
         named = ", ".join(f"--source {each.source} --group {each.group}" for each in found)
-        raise Refused(f"there are {many(len(found), 'message')} {id!r}: say which one by {named}")
+        raise Refused(f"there are {many(len(found), 'message')} {id!r}: select one by {named}")
     return found[0]
 
 
 def _unreleased(view: InboxView) -> str:
     if view.status == "done":
-        return f"{view.message_id!r} is done: what it did would be done twice, so that it is not released"
-    return f"{view.message_id!r} is let in already when it comes again: its status is {view.status}"
+        return f"{view.message_id!r} is done: releasing it would repeat its effects"
+    return f"{view.message_id!r} needs no release: its status is {view.status}, so its redelivery is admitted"
 
 
 def _row(view: InboxView) -> tuple[str, ...]:
     note = first_line(view.error)
     if view.mismatched_at is not None:
-        note = f"came with another hash {when(view.mismatched_at)}" + (f"; {note}" if note else "")
+        note = f"redelivered with another hash {when(view.mismatched_at)}" + (f"; {note}" if note else "")
     return (
         view.message_id,
         view.source,

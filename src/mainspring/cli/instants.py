@@ -1,4 +1,4 @@
-"""Instants as people read them: on the clocks of a zone and in UTC, with the changes of those clocks."""
+"""Instants as text: in a zone and in UTC, with changes of the zone's offset."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WEEK = timedelta(days=6)
 
 
 def in_zone(moment: datetime, there: ZoneInfo) -> datetime:
-    """The instant on the zone's clocks; one without an offset was read off them."""
+    """Return the instant in the zone; one without an offset is taken as local to it."""
     return moment.replace(tzinfo=there) if moment.tzinfo is None else moment.astimezone(there)
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The zone of this name; UTC where this machine does not know it."""
+    """Return the zone of this name, or UTC if this machine does not know it."""
     try:
         return zone(name)
     except ValueError:
@@ -31,12 +31,12 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def stamp(moment: datetime) -> str:
-    """Day and time, with as much of a second as there is: ``Mon 2026-11-16 09:00:00``."""
+    """Format day and time, with fractions of a second if any: ``Mon 2026-11-16 09:00:00``."""
     return f"{moment:%a} {moment.date()} {_time(moment, seconds=True)}"
 
 
 def shortly(moment: datetime, now: datetime | None = None) -> str:
-    """How far away it is and when, in few words: ``in 3m, 09:00``, ``in 2d, Wed 09:00``, ``in 9d, 2026-11-25``."""
+    """Format distance and time briefly: ``in 3m, 09:00``, ``in 2d, Wed 09:00``, ``in 9d, 2026-11-25``."""
     today = (now or datetime.now(UTC)).astimezone(moment.tzinfo)
     time = _time(moment.replace(microsecond=0), seconds=moment.second > 0)
     if moment.date() != today.date():
@@ -46,7 +46,7 @@ def shortly(moment: datetime, now: datetime | None = None) -> str:
 
 
 def noted(instants: Sequence[datetime], since: datetime) -> list[str]:
-    """Beside each instant, by how much the clocks have changed since the one before, or ``since`` for the first."""
+    """Return for each instant the change of the offset since the one before, or ``since`` for the first."""
     notes = []
     before = since
     for each in instants:
@@ -57,7 +57,7 @@ def noted(instants: Sequence[datetime], since: datetime) -> list[str]:
 
 
 def print_instants(instants: Sequence[datetime], zone: str, since: datetime | None = None) -> None:
-    """A table of them: in the zone and in UTC, where clocks change, and from now (not ``since``) how far away."""
+    """Print a table of them: in the zone and in UTC, the distance from now (not ``since``), and offset changes."""
     notes = noted(instants, since or datetime.now(UTC))
     columns = [Column(f"in {zone}"), Column("in UTC"), Column("from now", right=True), Column("clocks", elastic=True)]
     rows = [
@@ -70,7 +70,7 @@ def print_instants(instants: Sequence[datetime], zone: str, since: datetime | No
 
 
 def as_json(instants: Sequence[datetime], since: datetime | None = None) -> list[dict[str, Any]]:
-    """Each instant in its zone and in UTC, and the change of clocks before it where there is one."""
+    """Return each instant in its zone and in UTC, and the change of the offset before it, if any."""
     return [
         {"at": each.isoformat(), "utc": each.astimezone(UTC).isoformat().replace("+00:00", "Z"), "clocks": note or None}
         for each, note in zip(instants, noted(instants, since or datetime.now(UTC)), strict=True)
@@ -78,16 +78,16 @@ def as_json(instants: Sequence[datetime], since: datetime | None = None) -> list
 
 
 def day_rule(rhythm: Rhythm, command: str = "") -> tuple[tuple[str, str], ...]:
-    """Which days an expression means that restricts both day fields, and what to type for the other way.
+    """Return how an expression that restricts both day fields matches days, and what to type for the other way.
 
-    Two facts, of which the second is beside no name; none where there is nothing to choose.
+    Two facts, the second without a name; none if the expression does not restrict both.
     """
     if not isinstance(rhythm, Cron) or not rhythm.restricts_both_days:
         return ()
     if rhythm.day_match == "and":
-        rule, other = "a day must match both day fields", "for one of them to be enough: {}--day-match or"
+        rule, other = "a day must match both day fields", "to match either: {}--day-match or"
     else:
-        rule, other = "a day must match one of the two day fields", "for both to be needed: {}--day-match and"
+        rule, other = "a day must match either day field", "to match both: {}--day-match and"
     return ("days", rule), ("", other.format(command))
 
 

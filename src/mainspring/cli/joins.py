@@ -1,4 +1,4 @@
-"""``mainspring joins``: the joins that are open, and whom they wait for."""
+"""``mainspring joins``: open joins, and the members they wait for."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mainspring.model.errors import BadOption
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.views import DeliveryView
 
-app: App = App(name="joins", help="List, show and cancel joins that are open.")
+app: App = App(name="joins", help="List, show and cancel open joins.")
 
-Join = Annotated[UUID, Parameter(name="ID", help="The join's id, as `joins list` shows it.")]
+Join = Annotated[UUID, Parameter(name="ID", help="The join's id, as in `joins list`.")]
 
 _COLUMNS = (
     Column("id"),
@@ -46,11 +46,11 @@ _MEMBER_COLUMNS = (
 async def list_(
     *,
     limit: Limit = 50,
-    after: Annotated[UUID | None, Parameter(metavar="ID", help="Only later ones: the next page.")] = None,
+    after: Annotated[UUID | None, Parameter(metavar="ID", help="Only later ones (next page).")] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """List the open joins, oldest first: how far they are, and the member they have waited for longest."""
+    """List open joins, oldest first, with their progress and the member they have waited for longest."""
     check_limit(limit)
     async with target.opened() as opened:
         found = await opened.joins.list(after=after, limit=limit)
@@ -58,7 +58,7 @@ async def list_(
         print_json(found)
         return 0
     if not found:
-        say("No later join is open." if after is not None else "No join is open: whatever was joined is over.")
+        say("No more open joins." if after is not None else "No open joins.")
         return 0
     print_table(_COLUMNS, [_row(each) for each in found])
     if len(found) == limit:
@@ -72,20 +72,20 @@ async def show(
     /,
     *,
     limit: Limit = 50,
-    after: Annotated[int | None, Parameter(metavar="SEQ", help="Only later members: the next page.")] = None,
+    after: Annotated[int | None, Parameter(metavar="SEQ", help="Only later members (next page).")] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Show one open join: what follows it, how far it is, and its members that have not ended."""
+    """Show one open join: its follow-ups, its progress, and its unfinished members."""
     check_limit(limit)
     async with target.opened() as opened:
         view = await opened.joins.get(id)
         if view is None:
-            raise Refused(f"{await opened.joins.unknown(id)}. `mainspring joins list` shows all that are open")
+            raise Refused(f"{await opened.joins.unknown(id)}. See `mainspring joins list`")
         try:
             open_members = await opened.joins.members(id, after=after, limit=limit)
         except BadOption:
-            open_members = []  # over since just now: what was found is shown all the same
+            open_members = []  # it completed just now: show what was read
     if json:
         print_json({**plain(view), "open": [plain(each) for each in open_members]})
         return 0
@@ -105,12 +105,12 @@ async def cancel(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Cancel the members of a join that have not ended: what runs is asked to stop, and then `failed` follows.
+    """Cancel the unfinished members of a join, running ones cooperatively; then its `failed` follow-up is published.
 
     Parameters
     ----------
     reason
-        Kept with the history.
+        Stored with the history.
     """
     async with target.opened() as opened:
         done = await opened.joins.cancel(id, reason=reason)
@@ -132,7 +132,7 @@ def _row(each: JoinView) -> tuple[str, ...]:
         f"{each.ended:,} of {each.members:,}",
         f"{each.failed:,}",
         when(each.opened_at),
-        "a worker that looks" if oldest is None else f"{oldest.group}, {oldest.state}",
+        "the next scheduler look" if oldest is None else f"{oldest.group}, {oldest.state}",
         "" if each.otherwise is None else each.otherwise.group,
         each.key or "",
         each.correlation_id or "",
@@ -145,7 +145,7 @@ def _print_join(view: JoinView) -> None:
         (
             ("id", str(view.id)),
             ("opened", f"{view.opened_at.isoformat()} ({when(view.opened_at)})"),
-            ("members", f"{view.ended:,} of {view.members:,} have ended{failed}"),
+            ("members", f"{view.ended:,} of {view.members:,} ended{failed}"),
             ("then", _following(view.then)),
             ("failed", _following(view.otherwise)),
             ("key", view.key or ""),
@@ -155,9 +155,9 @@ def _print_join(view: JoinView) -> None:
 
 
 def _print_members(open_members: list[DeliveryView], *, later: bool) -> None:
-    heading("members that have not ended")
+    heading("unfinished members")
     if not open_members:
-        say("no later ones" if later else "none: the next worker that looks publishes what follows")
+        say("no more" if later else "none: the next look of a scheduler publishes the follow-up")
         return
     print_table(_MEMBER_COLUMNS, [_member(each) for each in open_members])
 
@@ -175,4 +175,4 @@ def _member(each: DeliveryView) -> tuple[str, ...]:
 
 
 def _following(follower: Follower | None) -> str:
-    return "nothing follows" if follower is None else f"{follower.group}, on {follower.topic}"
+    return "none" if follower is None else f"{follower.group}, on {follower.topic}"

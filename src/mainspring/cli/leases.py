@@ -1,4 +1,4 @@
-"""``mainspring leases``: who holds what, and releasing it for them."""
+"""``mainspring leases``: list leases, and release one for its holder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import when
 from mainspring.model.lease import LeaseView
 
-app: App = App(name="leases", help="List leases, and release one that is stuck.")
+app: App = App(name="leases", help="List leases, and release a stuck one.")
 
-Name = Annotated[str, Parameter(name="LEASE", help="The lease's name, as `leases list` shows it.")]
-Reason = Annotated[str, Parameter(show_default=False, help="Kept in the audit log.")]
+Name = Annotated[str, Parameter(name="LEASE", help="The lease's name, as in `leases list`.")]
+Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
 _COLUMNS = (
     Column("lease", elastic=True),
     Column("state"),
@@ -36,11 +36,11 @@ _COLUMNS = (
 async def list_(
     *,
     limit: Limit = 50,
-    after: Annotated[str | None, Parameter(metavar="LEASE", help="Only those behind this name: the next page.")] = None,
+    after: Annotated[str | None, Parameter(metavar="LEASE", help="Only names after this one (next page).")] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """List the leases that are held, or were lately, by name."""
+    """List leases that are held, or were recently, by name."""
     check_limit(limit)
     async with target.opened() as opened:
         found = await opened.leases.list(after=after, limit=limit)
@@ -48,7 +48,7 @@ async def list_(
         print_json(found)
         return 0
     if not found:
-        say("No lease is held, or was lately." if after is None else "There are no more.")
+        say("No leases held now or recently." if after is None else "No more leases.")
         return 0
     print_table(_COLUMNS, [_row(each) for each in found])
     if len(found) == limit:
@@ -60,19 +60,19 @@ async def list_(
 async def release(
     name: Name, /, *, reason: Reason = "", yes: Yes = False, target: Target = UNNAMED, json: Json = False
 ) -> int:
-    """Release a lease on its holder's behalf. The holder goes on until its next renewal: only its epoch fences it."""
+    """Release a lease for its holder, which continues until its next renewal: only the epoch fences it."""
     async with target.opened() as opened:
         view = await opened.leases.get(name)
         if view is None:
             raise await _unknown(opened, name)
         if view.state == "held" and not confirmed(f"Release {name}, held by {view.holder}?", yes=yes):
-            say("Nothing was released.")
+            say("Nothing released.")
             return 1
         released = await opened.leases.release(name, by=operator(), reason=reason)
     if json:
         print_json({"lease": name, "released": released, "holder": view.holder})
     else:
-        say(f"{name} is released, {view.holder} held it" if released else f"Nobody holds {name}: nothing is changed")
+        say(f"{name} is released; {view.holder} held it" if released else f"{name} is not held; nothing changed")
     return 0
 
 
@@ -90,4 +90,4 @@ def _row(each: LeaseView) -> tuple[str, ...]:
 
 async def _unknown(opened: Mainspring, name: str) -> Refused:
     known = [each.name for each in await opened.leases.list(limit=1000)]
-    return Refused(f"nobody has held a lease {name!r} lately.{closest(name, known)} `mainspring leases list` shows all")
+    return Refused(f"no lease {name!r} is held or was recently.{closest(name, known)} See `mainspring leases list`")

@@ -1,4 +1,4 @@
-"""From ``MODULE:APP`` on the command line to the application it names."""
+"""Importing the application that ``MODULE:APP`` names on the command line."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mainspring.cli.failures import Refused, interruptible
 from mainspring.model.errors import MainspringError
 
 Spec = Annotated[
-    str, Parameter(name="MODULE:APP", help="The application, imported from the current directory, as in shop:app.")
+    str, Parameter(name="MODULE:APP", help="The application, imported from the current directory, such as shop:app.")
 ]
-"""How an application is named on the command line, the same for every command that takes one."""
+"""The argument that names an application, the same for every command that takes one."""
 
 _PACKAGE = str(Path(__file__).parents[1])
 
 
 def load_app(spec: str) -> Mainspring:
-    """Import the app that ``MODULE:APP`` names; modules of the current directory come first."""
+    """Import the app that ``MODULE:APP`` names; modules of the current directory take precedence."""
     name, attribute = _parse(spec)
     here = str(Path.cwd())
     if here not in sys.path:
@@ -39,7 +39,7 @@ def load_app(spec: str) -> Mainspring:
             raise Refused(_absent(module, attribute)) from error
         except MainspringError:
             raise
-        except Exception as error:  # a module may make its app when it is asked for
+        except Exception as error:  # a module may build its app lazily
             raise Refused(_broken(name, error)) from error
     if not isinstance(found, Mainspring):
         raise Refused(f"{spec} is of type {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
@@ -49,15 +49,15 @@ def load_app(spec: str) -> Mainspring:
 def _parse(spec: str) -> tuple[str, str]:
     if "://" in spec:
         raise Refused(
-            "a URL names a database, not an app: write MODULE:APP, as in shop:app; the URL goes into Mainspring(…), "
+            "a URL names a database, not an app: write MODULE:APP, such as shop:app; the URL goes into Mainspring(…), "
             "MAINSPRING_URL or --url"
         )
     name, colon, attribute = spec.partition(":")
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
-        raise Refused(f"{spec!r} is a path: write the module's name, as in {dotted}:{attribute or 'app'}")
+        raise Refused(f"{spec!r} is a path: write the module's name, such as {dotted}:{attribute or 'app'}")
     if not colon or not name or not attribute:
-        raise Refused(f"{spec!r} does not name an app: write MODULE:APP, as in {name or 'shop'}:{attribute or 'app'}")
+        raise Refused(f"{spec!r} does not name an app: write MODULE:APP, such as {name or 'shop'}:{attribute or 'app'}")
     return name, attribute
 
 
@@ -69,10 +69,10 @@ def _import(name: str, attribute: str) -> ModuleType:
         if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
             raise Refused(_broken(name, error)) from error
         raise Refused(
-            f"there is no module {error.name!r} in {Path.cwd()} or among the installed ones: "
-            f"go to the directory that holds it and write {name}:{attribute}"
+            f"there is no module {error.name!r} in {Path.cwd()} or installed: "
+            f"change to its directory and write {name}:{attribute}"
         ) from error
-    except Exception as error:  # whatever the user's own module does wrong is told in one line
+    except Exception as error:  # report any error of the user's module in one line
         raise Refused(_broken(name, error)) from error
 
 
@@ -98,7 +98,7 @@ def _absent(module: ModuleType, attribute: str) -> str:
 
 
 def _written(module: ModuleType) -> str:
-    """What to write instead, where the module holds an app under another name."""
+    """Return what to write instead, if the module holds an app under another name."""
     names = [name for name, value in vars(module).items() if isinstance(value, Mainspring)]
     if names:
         return " Write " + " or ".join(f"{module.__name__}:{name}" for name in names)

@@ -1,4 +1,4 @@
-"""``mainspring messages``: what is stored and under way."""
+"""``mainspring messages``: list, show and cancel messages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mainspring.model.views import DeliveryView
 app: App = App(name="messages", help="List, show and cancel messages.")
 
 States = Literal["live", "scheduled", "ready", "running", "lapsed", "retrying", "done", "dead", "cancelled", "parked"]
-Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="How many at the most.")]
-Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones: the next page.")]
+Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="The maximum number of rows.")]
+Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones (next page).")]
 
-NO_MATCH = "Nothing matches. Leave a filter out to see more."
+NO_MATCH = "No matches. Remove a filter to see more."
 _COLUMNS = (
     Column("id"),
     Column("state"),
@@ -45,19 +45,18 @@ async def list_(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """List deliveries, newest first: one line for every group that receives a message.
+    """List deliveries, newest first: one row per message and group.
 
     Parameters
     ----------
     state
-        Which ones; live is scheduled, ready, running and lapsed together, retrying what has failed and waits to be
-        tried again.
+        Live: scheduled, ready, running or lapsed. Retrying: failed, and waiting for its next attempt.
     group
         Only of this group.
     topic
         Only on this topic.
     key
-        Only under this key.
+        Only with this key.
     """
     check_limit(limit)
     async with target.opened() as opened:
@@ -77,17 +76,17 @@ async def list_(
 
 @app.command
 async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one message: payload, headers, deliveries, and the runs that were kept.
+    """Show one message: payload, headers, deliveries, and kept runs.
 
     Parameters
     ----------
     id
-        The message's id, as the lists show it.
+        The message's id, as shown in lists.
     """
     async with target.opened() as opened:
         found = await opened.messages.show(id)
     if found is None:
-        raise Refused(f"there is no message {id}: it was never stored here, or is over and was pruned")
+        raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
     if json:
         print_json(found)
     else:
@@ -106,21 +105,21 @@ async def cancel(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Cancel a message by its id, or all of a topic under one key. What runs already is asked to stop.
+    """Cancel a message by its id, or all messages of a topic with one key; running handlers are asked to stop.
 
     Parameters
     ----------
     id
-        The message's id, as the lists show it.
+        The message's id, as shown in lists.
     topic
-        With --key: every message of this topic under that key.
+        With --key: all messages of this topic with that key.
     key
         With --topic: the key.
     reason
-        Kept with the history.
+        Stored with the history.
     """
     if (id is None) == (topic is None and key is None) or (topic is None) != (key is None):
-        raise Refused("what to cancel? Give a message's ID, or --topic and --key together")
+        raise Refused("nothing selected: give a message's ID, or --topic and --key together")
     async with target.opened() as opened:
         if id is not None:
             done = await opened.messages.cancel(id, reason=reason)
@@ -130,7 +129,7 @@ async def cancel(
     if json:
         print_json(done)
     elif not done.cancelled and not done.asked:
-        say("nothing to cancel: no delivery of it is waiting or running")
+        say("nothing to cancel: no matching delivery is waiting or running")
     else:
         asked = f", {done.asked} running asked to stop" if done.asked else ""
         say(f"{many(done.cancelled, 'delivery', 'deliveries')} cancelled{asked}")
@@ -138,7 +137,7 @@ async def cancel(
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page of nothing."""
+    """Reject a page of no rows."""
     if limit < 1:
         raise Refused(f"--limit {limit} must be 1 or more")
 
@@ -169,4 +168,4 @@ def _nothing(state: str, *, narrowed: bool, typed: str) -> str:
         case "dead":
             return "No dead letters."
         case _:
-            return f"Nothing is {state}."
+            return f"No {state} messages."

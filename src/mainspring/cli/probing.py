@@ -1,4 +1,4 @@
-"""Probes beside a worker: whether it lives, whether it is ready, and its metrics, over HTTP."""
+"""HTTP probes of a worker: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mainspring.cli.failures import Refused
 
 @asynccontextmanager
 async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], probe: str | None) -> AsyncIterator[Any]:
-    """The worker, and beside it, where an address is given, the probes: from before it starts until it has stopped."""
+    """Run the worker and, if an address is given, its probes, from before it starts until it has stopped."""
     if probe is None:
         async with worker as working:
             yield working
@@ -24,12 +24,12 @@ async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], prob
 
     listening = bound(*read_address(probe))
     server = Server(Probes(app), lifespan=False)
-    server.listens_to_signals = False  # they are for the worker
+    server.listens_to_signals = False  # the worker handles them
     serving = asyncio.create_task(server.serve([listening]), name="mainspring-probes")
     told = f"mainspring probes: http://{address_of(listening)}/health/ready"
     try:
         async with worker as working:
-            # When whoever runs the worker listens to signals: what has said something can be told to stop.
+            # Printed once the worker handles signals, so that a process that has printed it can be stopped.
             asyncio.get_running_loop().call_soon(say, told)
             yield working
     finally:
@@ -38,8 +38,8 @@ async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], prob
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``. Raises Refused."""
+    """Return host and port of ``HOST:PORT``. Raises Refused."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
-        raise Refused(f"--probe {text!r} must be HOST:PORT, as in 127.0.0.1:9000")
+        raise Refused(f"--probe {text!r} must be HOST:PORT, such as 127.0.0.1:9000")
     return host.strip("[]"), int(port)

@@ -1,4 +1,4 @@
-"""``mainspring publish``: one message, from the command line."""
+"""``mainspring publish``: publish one message."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SHOWN = 20
 
 
 def _not_an_option(_type: Any, value: str | None) -> None:
-    # A lone hyphen and negative numbers are payloads; what else begins with one is an option misspelt.
+    # A lone hyphen and negative numbers are payloads; anything else that begins with a hyphen is a misspelt option.
     if value is not None and value.startswith("-") and not value[1:2].isdigit() and value != "-":
-        raise Refused(f"there is no option {value}: `--help` shows the ones there are")
+        raise Refused(f"there is no option {value}: see `--help`")
 
 
 JsonText: Parameter = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
-"""How a parameter that is JSON, or `-` for stdin, is read."""
+"""How a parameter that is JSON, or `-` for stdin, is parsed."""
 
 
 async def publish(
@@ -52,25 +52,25 @@ async def publish(
     Parameters
     ----------
     topic
-        The topic, as in orders.placed.
+        The topic, such as orders.placed.
     payload
-        The payload as JSON; `-` reads it from stdin.
+        The payload as JSON; `-` reads stdin.
     delay
-        Deliver after this long, as in 15m.
+        Deliver after this time, such as 15m.
     at
-        Deliver at this time, as in 2030-01-31T09:00:00+01:00; without an offset it is this machine's time.
+        Deliver at this time, such as 2030-01-31T09:00:00+01:00; a time without offset is this machine's.
     key
-        What the message is about; `messages cancel --topic T --key K` finds it by this.
+        The entity the message is about; `messages cancel --topic T --key K` finds it by this.
     priority
         One of four levels.
     header
-        A header; may be given several times.
+        A header; repeatable.
     correlation_id
-        What this message belongs to.
+        The id of the operation this message belongs to.
     message_id
-        The id; the same one again stores nothing, and with another topic or payload it is a conflict: exit code 1.
+        The id; publishing it again stores nothing, and with another topic or payload is a conflict (exit code 1).
     expires
-        Cancel it instead, when it was not delivered after this long.
+        Cancel it if it has not been delivered within this time.
     """
     value = read_json(payload)
     async with target.opened() as app:
@@ -91,18 +91,18 @@ async def publish(
     if json:
         print_json(receipt)
         return int(refused)
-    known = f": its id is known as a message on {stored.topic}" if refused and stored is not None else ""
+    known = f": a message with this id exists on {stored.topic}" if refused and stored is not None else ""
     say(f"{receipt.status} {receipt.id}{known}")
     for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
         if each.state == "parked":
-            say(f"parked: no group subscribes to {topic} yet; it waits until a worker does, or `mainspring declare`")
+            say(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
         elif each.state == "scheduled":
             say(f"{each.group} receives it {when(each.due_at)}")
     return int(refused)
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON argument; ``-`` reads stdin. Raises Refused naming the position of a mistake."""
+    """Parse a JSON argument; ``-`` reads stdin. Raises Refused with the position of the error."""
     if text == "-":
         text = _stdin()
     try:
@@ -110,12 +110,12 @@ def read_json(text: str) -> Any:
     except jsons.JSONDecodeError as error:
         near = f", near {text[max(0, error.pos - _SHOWN) : error.pos + _SHOWN]!r}"
         place = f"line {error.lineno}, column {error.colno}"
-        # A part of a password is not known as one any more.
+        # An excerpt could hold part of a password, which redaction would not recognise.
         raise Refused(
             f"the payload is not JSON: {error.msg} at {place}{near if redacted(text) == text else ''}"
         ) from error
     except RecursionError as error:
-        raise Refused("the payload is nested too deeply to be read") from error
+        raise Refused("the payload is nested too deeply") from error
 
 
 def _stdin() -> str:
@@ -130,7 +130,7 @@ def _stdin() -> str:
 
 
 def _no_number(name: str) -> Any:
-    raise Refused(f"the payload is not JSON: {name} is JavaScript's, write null or a number")
+    raise Refused(f"the payload is not JSON: {name} is not allowed, write null or a number")
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``mainspring purge``: remove what is over and older than it is to be kept."""
+"""``mainspring purge``: delete finished records older than their retention."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
 
 _KINDS = {
-    "done": "runs that ended well",
+    "done": "successful runs",
     "failures": "failed runs",
     "dead": "dead letters",
     "parked": "parked messages",
     "audit": "the audit log",
-    "inbox": "messages of the inbox",
+    "inbox": "inbox messages",
 }
 _Kept = Annotated[str | None, Parameter(metavar="DURATION")]
 
@@ -42,18 +42,18 @@ async def purge(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Remove for good what is over and older than it is to be kept, in this namespace.
+    """Permanently delete finished records older than their retention, in this namespace.
 
-    Workers do the same by themselves, by the retention of their app. What is not given here is kept as that says.
+    Workers do the same periodically, by the retention of their app, which also applies to kinds not given here.
 
-    What is given counts for every topic. The audit log has a line of who removed how much.
+    Values given here apply to every topic. The deletion is recorded in the audit log.
 
     Parameters
     ----------
     done
-        Keep runs that succeeded, were snoozed or cancelled for this long, as in 7d; `forever` keeps them.
+        Keep successful, snoozed and cancelled runs for this long, such as 7d; `forever` keeps them.
     failures
-        Keep runs that failed for this long.
+        Keep failed runs for this long.
     dead
         Keep dead letters for this long.
     parked
@@ -61,19 +61,19 @@ async def purge(
     audit
         Keep the audit log for this long.
     inbox
-        Keep messages of the inbox that are over for this long.
+        Keep finished inbox messages for this long.
     topic
-        Only the runs, dead letters and parked messages of this topic, or of a pattern of topics, as in 'orders.*'.
+        Only runs, dead letters and parked messages of this topic or pattern of topics, such as 'orders.*'.
     """
     given = {"done": done, "failures": failures, "dead": dead, "parked": parked, "audit": audit, "inbox": inbox}
     chosen: dict[str, Any] = {name: _read(value, name) for name, value in given.items() if value is not None}
     app = target.find()
     retention = _with(app.options.retention, chosen)
-    older = _older({name: getattr(retention, name) for name in _KINDS}) or "what is over"
+    older = _older({name: getattr(retention, name) for name in _KINDS}) or "finished records"
     of = "" if topic is None else f" of the topic {topic}"
     apart = "".join(f"; of {pattern} {_older(ages, every=True)}" for pattern, ages in retention.topics.items())
     if not confirmed(f"Remove {older}{of}{apart}?", yes=yes):
-        say("Nothing was removed.")
+        say("Nothing removed.")
         return 1
     async with app:
         with progress("Purge", None) as advance:
@@ -91,24 +91,24 @@ async def purge(
 def _counted(removed: Pruned, kept: Retention) -> list[tuple[int, str, str]]:
     runs = f"{write_age(kept.done)}, failed ones {write_age(kept.failures)}"
     return [
-        (removed.messages, "messages that are over", write_age(kept.repeats)),
+        (removed.messages, "finished messages", write_age(kept.repeats)),
         (removed.runs, "runs", runs),
         (removed.dead, "dead letters", write_age(kept.dead)),
         (removed.parked, "parked messages", write_age(kept.parked)),
-        (removed.workers, "workers that are gone", write_age(kept.workers)),
-        (removed.audit, "entries of the audit log", write_age(kept.audit)),
-        (removed.schedules, "schedules of one time that is over", write_age(kept.done)),
-        (removed.inbox, "messages of the inbox", write_age(kept.inbox)),
-        (removed.leases, "leases that nobody holds", write_age(kept.leases)),
-        (removed.cursors, "cursors of shards that are gone", write_age(kept.cursors)),
-        (removed.progress, "reports of progress", "while they run"),
-        (removed.likenesses, "likenesses of unique messages", "1h, or their window"),
-        (removed.measures, "measures of what became of deliveries", ", ".join(map(write_age, SPANS.values()))),
+        (removed.workers, "stopped workers", write_age(kept.workers)),
+        (removed.audit, "audit log entries", write_age(kept.audit)),
+        (removed.schedules, "finished one-time schedules", write_age(kept.done)),
+        (removed.inbox, "inbox messages", write_age(kept.inbox)),
+        (removed.leases, "leases not held", write_age(kept.leases)),
+        (removed.cursors, "cursors of removed shards", write_age(kept.cursors)),
+        (removed.progress, "progress reports", "while they run"),
+        (removed.likenesses, "unique keys", "1h, or their window"),
+        (removed.measures, "delivery statistics", ", ".join(map(write_age, SPANS.values()))),
     ]
 
 
 def _with(kept: Retention, chosen: Mapping[str, Any]) -> Retention:
-    """What is chosen by hand counts for every topic."""
+    """Apply the given ages to every topic."""
     rest = {
         pattern: {kind: ages[kind] for kind in KINDS if kind in ages and kind not in chosen}
         for pattern, ages in kept.topics.items()

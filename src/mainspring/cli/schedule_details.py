@@ -1,4 +1,4 @@
-"""One schedule in full, for people."""
+"""One schedule in full, as text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mainspring.timing.duration import spell
 from mainspring.timing.rhythm import read_rhythm
 
 _LATE = timedelta(seconds=10)
-"""So long after its time a schedule was not merely fired a little late: nobody does."""
+"""A schedule this long past its time is not merely late: no worker fires it."""
 _MARKS = {"done": "✓", "failed": "✗", "dead": "✗", "snoozed": "z", "cancelled": "-"}
 
 
 async def upcoming(opened: Mainspring, name: str) -> list[datetime]:
-    """Its next five times; none where nobody can tell them here."""
+    """Return its next five times; none if they cannot be computed here."""
     try:
         return await opened.schedules.next(name, 5)
     except BadOption:
@@ -34,7 +34,7 @@ async def upcoming(opened: Mainspring, name: str) -> list[datetime]:
 
 
 def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequence[RunView], typed: str) -> None:
-    """What it follows, when it is due next, who set what, and how it went."""
+    """Print its rhythm, its next times, the source of each field, and its last runs."""
     print_facts(
         (
             ("schedule", view.name),
@@ -56,30 +56,30 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
         )
     )
     _print_strip(runs)
-    _heading("next" if view.state in ("active", "finished") else f"next, if it were not {view.state}")
+    _heading("next" if view.state in ("active", "finished") else f"next, if not {view.state}")
     if coming:
         print_instants(coming, view.timezone)
     else:
-        say("not to be told here" if view.problem else "none")
-    _heading("who set what")
+        say("unknown here" if view.problem else "none")
+    _heading("sources")
     columns = (Column("field"), Column("value", elastic=True, wraps=True), Column("set by"))
     print_table(columns, [(field, value or "none", _setter(view, field)) for field, value in fields(view)])
 
 
 def last_run(view: ScheduleView) -> str:
-    """How the last run ended and when; a schedule that never ran says so."""
+    """Format the result and time of the last run."""
     if view.last_run is not None:
         return f"{view.last_run.status} {when(view.last_run.finished_at)}"
     return "never ran" if view.never_ran else "none kept"
 
 
 def took(run: RunView) -> str:
-    """How long the run took."""
+    """Format the duration of the run."""
     return spell(run.finished_at - run.started_at)
 
 
 def is_overdue(view: ScheduleView, now: datetime | None = None) -> bool:
-    """Whether it should have been fired by now."""
+    """Return whether it should have been fired by now."""
     late = None if view.next_at is None else (now or datetime.now(UTC)) - view.next_at
     return view.state == "active" and late is not None and late > _LATE
 
@@ -99,7 +99,7 @@ def _day_rule(view: ScheduleView, typed: str) -> tuple[tuple[str, str], ...]:
 
 
 def fields(view: ScheduleView) -> list[tuple[str, str]]:
-    """Every field that may be set, as people write its value."""
+    """Return every editable field with its value as typed."""
     zone = zone_of(view.timezone)
     return [
         ("rhythm", view.rhythm),
@@ -139,7 +139,7 @@ def _print_strip(runs: Sequence[RunView]) -> None:
     strip = Text("runs      ", style="dim")
     for each in reversed(runs):
         strip.append(_MARKS[each.status], style=STATE_STYLES[each.status])
-    stdout().print(strip.append("  the newest is the last", style="dim"), soft_wrap=True)
+    stdout().print(strip.append("  newest last", style="dim"), soft_wrap=True)
 
 
 def _heading(text: str) -> None:

@@ -1,4 +1,4 @@
-"""``mainspring schedules``: what runs on a rhythm, and how it went."""
+"""``mainspring schedules``: list, show and change schedules."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ _RUN_COLUMNS = (
 
 @app.command(name="list")
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
-    """List every schedule: its rhythm, when it is due next, and how its last run ended."""
+    """List every schedule: its rhythm, its next time, and the result of its last run."""
     async with target.opened() as opened:
         views = await opened.schedules.list()
     if json:
         print_json([values(each) for each in views])
         return 0
     if not views:
-        say("There are no schedules. Code has them by @app.recurring('0 9 * * mon-fri'), and a worker declares them.")
+        say("No schedules. Define one with @app.recurring('0 9 * * mon-fri'); a worker declares it.")
         return 0
     apps = sorted({each.app for each in views})
     several = len(apps) > 1
@@ -84,7 +84,7 @@ def _print_troubles(views: Sequence[ScheduleView], apps: Sequence[str], typed: s
         late = [each.name for each in views if each.app == app and is_overdue(each)]
         if late:
             say(
-                f"Overdue, since no worker of {app} fires: {', '.join(late)}. See mainspring health{typed}",
+                f"Overdue, because no worker of {app} fires schedules: {', '.join(late)}. See mainspring health{typed}",
                 style="yellow",
             )
 
@@ -102,7 +102,7 @@ def _print_stops(views: Sequence[ScheduleView]) -> None:
 
 @app.command
 async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one schedule: its rhythm in words, the next times, who set what, and its last runs."""
+    """Show one schedule: its rhythm in words, its next times, the source of each field, and its last runs."""
     async with target.opened() as opened:
         view = await found(opened, name)
         coming = await upcoming(opened, name)
@@ -120,11 +120,11 @@ async def runs(
     /,
     *,
     limit: Limit = 50,
-    before: Annotated[int | None, Parameter(metavar="ID", help="Only older ones: the next page.")] = None,
+    before: Annotated[int | None, Parameter(metavar="ID", help="Only older ones (next page).")] = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """List the runs of a schedule that were kept, newest first; those of a deleted one too."""
+    """List the kept runs of a schedule, newest first, even if it was deleted."""
     check_limit(limit)
     async with target.opened() as opened:
         view = await opened.schedules.get(name)
@@ -139,7 +139,7 @@ async def runs(
         return 0
     zone = "UTC" if view is None else view.timezone
     print_table(_RUN_COLUMNS, [_run(each, zone) for each in page])
-    say(f"Times are those of {zone}.", style="dim")
+    say(f"Times are in {zone}.", style="dim")
     if len(page) == limit:
         say(f"There may be more: add --before {page[-1].id}", style="dim")
     return 0

@@ -14,7 +14,7 @@ from mainspring.cli.target import UNNAMED, Json, Target
 
 
 async def migrate(*, target: Target = UNNAMED, json: Json = False) -> int:
-    """Create the tables, or bring them up to date. Safe to run again, and from several places at once."""
+    """Create or upgrade the tables. Idempotent, and safe to run concurrently."""
     applied = await target.find(create=True).migrate()
     if json:
         print_json({"applied": applied})
@@ -31,7 +31,7 @@ def sql(
     schema: Annotated[str, Parameter(name=["--schema", "--prefix"], metavar="NAME")] = "mainspring",
     namespace: Annotated[str | None, Parameter(metavar="NAME")] = None,
 ) -> int:
-    """Print the tables and functions as one SQL script, to be reviewed and run by hand. Connects to nothing.
+    """Print the tables and functions as one SQL script, to review and run by hand. Needs no database.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def sql(
     schema
         The schema on PostgreSQL, the prefix of the tables on SQLite.
     namespace
-        The namespace whose tables they are.
+        The namespace of the tables.
     """
     named = tables(check_schema(schema), None if namespace is None else check_namespace(namespace))
     sys.stdout.write(ddl("postgresql" if dialect == "postgres" else "sqlite", named))

@@ -1,4 +1,4 @@
-"""What operators do to schedules: pause, resume, trigger, delete, freeze and thaw."""
+"""Operators' actions on schedules: pause, resume, trigger, delete, freeze and thaw."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from mainspring.cli.publish import JsonText, read_json
 from mainspring.cli.tables import print_json, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 
-Reason = Annotated[str, Parameter(show_default=False, help="Shown with the schedule, and kept in the audit log.")]
+Reason = Annotated[str, Parameter(show_default=False, help="Shown with the schedule and in the audit log.")]
 Everywhere = Annotated[
     bool, Parameter(negative="", show_default=False, help="The schedules of every app on this database.")
 ]
 
 
 async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
-    """Let a schedule stand still until it is resumed; restarts and deploys do not. What runs goes on."""
+    """Stop a schedule until it is resumed; restarts and deploys do not resume it. Current runs continue."""
     async with target.opened() as opened:
         before = await found(opened, name)
         view = await opened.schedules.pause(name, reason=reason, by=operator())
     if json:
         print_json(values(view))
     elif before.paused_at is not None:
-        say(f"{name} is paused already: nothing is changed")
+        say(f"{name} is already paused; nothing changed")
     elif view.paused_at is None:
-        say(f"{name} has had its one time: there is nothing to pause")
+        say(f"{name} is a one-time schedule that has fired; there is nothing to pause")
     else:
-        say(f"{name} is paused. To go on: mainspring schedules resume {name}{target.typed}")
+        say(f"{name} is paused. To resume: mainspring schedules resume {name}{target.typed}")
     return 0
 
 
 async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Let a schedule go on with the first time still to come; those of the pause are left out."""
+    """Resume a schedule from its next future time; times during the pause are skipped."""
     async with target.opened() as opened:
         before = await followed(opened, name)
         view = await opened.schedules.resume(name, by=operator())
@@ -48,7 +48,7 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
         print_json(values(view))
     else:
         due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
-        say(f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused: nothing is changed")
+        say(f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused; nothing changed")
     return 0
 
 
@@ -60,12 +60,12 @@ async def trigger(
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
-    """Run a schedule now, outside of its rhythm: its next time stays as it is.
+    """Run a schedule now; its next time does not change.
 
     Parameters
     ----------
     payload
-        Deliver this JSON instead of the schedule's own; `-` reads it from stdin.
+        Deliver this JSON instead of the schedule's payload; `-` reads stdin.
     """
     value = MISSING if payload is None else read_json(payload)
     async with target.opened() as opened:
@@ -74,18 +74,18 @@ async def trigger(
     if json:
         print_json(receipt)
     else:
-        say(f"{name} is triggered. To see how it goes: mainspring messages show {receipt.id}{target.typed}")
+        say(f"{name} is triggered. To see its progress: mainspring messages show {receipt.id}{target.typed}")
     return 0
 
 
 async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> int:
-    """Remove a schedule that was made at run time, or whose code has gone; its runs stay."""
+    """Delete a schedule that was created at run time, or whose code is gone; its runs stay."""
     async with target.opened() as opened:
         view = await found(opened, name)
-        # What code defines is refused, so there is nothing to ask.
+        # A schedule that code defines is rejected, so no confirmation is needed.
         deletable = view.origin == "api" or view.retired_at is not None
         if deletable and not confirmed(f"Delete the schedule {name}?", yes=yes):
-            say("Nothing was deleted.")
+            say("Nothing deleted.")
             return 1
         await opened.schedules.delete(name, by=operator())
     if json:
@@ -98,7 +98,7 @@ async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, j
 async def freeze(
     *, everywhere: Everywhere = False, reason: Reason = "", target: Target = UNNAMED, json: Json = False
 ) -> int:
-    """Let all schedules of an app stand still until they are thawed."""
+    """Stop all schedules of an app until they are thawed."""
     _check_whose(target, everywhere=everywhere)
     async with target.opened() as opened:
         await opened.schedules.freeze(reason=reason, everywhere=everywhere, by=operator())
@@ -107,12 +107,12 @@ async def freeze(
     else:
         more = " --everywhere" if everywhere else ""
         whose = _whose(opened, everywhere=everywhere)
-        say(f"{whose} are frozen. To go on: mainspring schedules thaw{more}{target.typed}")
+        say(f"{whose} are frozen. To thaw them: mainspring schedules thaw{more}{target.typed}")
     return 0
 
 
 async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> int:
-    """End a freeze; what was due meanwhile is for each schedule's misfire policy."""
+    """End a freeze; each schedule's misfire policy decides on times missed since."""
     _check_whose(target, everywhere=everywhere)
     async with target.opened() as opened:
         thawed = await opened.schedules.thaw(everywhere=everywhere, by=operator())
@@ -122,9 +122,9 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
         print_json({"app": None if everywhere else opened.options.name, "thawed": thawed, "still_frozen": still})
         return 0
     whose = _whose(opened, everywhere=everywhere)
-    say(f"{whose} are thawed" if thawed else f"{whose} were not frozen: nothing is changed")
+    say(f"{whose} are thawed" if thawed else f"{whose} were not frozen; nothing changed")
     if still and everywhere:
-        say(f"Still frozen by themselves: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP")
+        say(f"Still frozen individually: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP")
     elif still:
         say("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
     return 0
@@ -132,7 +132,7 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
 
 def _check_whose(target: Target, *, everywhere: bool) -> None:
     if target.app is None and not everywhere:
-        raise Refused("whose schedules? Give --app MODULE:APP, or --everywhere for those of every app on this database")
+        raise Refused("no schedules selected: give --app MODULE:APP, or --everywhere for every app on this database")
 
 
 def _whose(opened: Mainspring, *, everywhere: bool) -> str:

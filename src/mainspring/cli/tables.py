@@ -1,4 +1,4 @@
-"""Listings: a table with colour on a terminal, plain columns elsewhere, JSON when asked."""
+"""Listings: a coloured table on a terminal, plain columns elsewhere, JSON on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mainspring.cli.words import clean, to_json, visible
 
 _GAP = 2
 _LEAST, _READABLE = 8, 18
-"""An elastic column is never narrower than the one; spare columns go before any is narrower than the other."""
+"""The minimum widths of an elastic column: the first always; the second while spare columns are shown."""
 
 STATE_STYLES = {
     "scheduled": "cyan",
@@ -59,41 +59,41 @@ STATE_STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column, as wide as what is in it, unless it is elastic."""
+    """One column, as wide as its contents unless elastic."""
 
     title: str
     right: bool = False
     elastic: bool = False
-    """Cut where the terminal is narrow; pipes and files get all of it."""
+    """Truncated on a narrow terminal; pipes and files get the full text."""
     spare: bool = False
-    """Left out where the terminal is too narrow for it; the first ones are asked first."""
+    """Omitted on a narrow terminal, from the first one on."""
     wraps: bool = False
-    """Continued on the next line instead of cut."""
+    """Wrapped instead of truncated."""
 
 
 def stdout() -> Console:
-    """The console that answers go to; it never reads markup in what it prints."""
+    """Return the console for output; it does not interpret markup."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def say(text: str, *, style: str = "") -> None:
-    """One line for people: nothing in it is interpreted, and what is copied from it has no line breaks of ours."""
+    """Print one line: without markup, and without added line breaks."""
     stdout().print(Text(visible(text), style=style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     sys.stdout.write(to_json(value) + "\n")
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Draw the rows; cells that name a state are coloured by it, and columns that find no room are named below."""
+    """Print the rows; cells that name a state are coloured, and omitted columns are listed below."""
     console = stdout()
     cells = [[clean(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         _print_columns(columns, cells)
         return
-    # The box has one cell at each side and one between columns.
+    # The box takes one cell at each side and one between columns.
     widths, gap = fit(columns, cells, console.width - 2)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, gap - 1, 0, 0))
     for index, width in widths.items():
@@ -116,10 +116,10 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 
 
 def fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int) -> tuple[dict[int, int], int]:
-    """Which columns to show, how wide each, and the gap between them.
+    """Return which columns to show, their widths, and the gap between them.
 
-    Spare columns are shown where there is room beside the others. Where there is none for those, first the gap goes,
-    and elastic ones share what is left.
+    Spare columns are shown if they fit beside the others. If the others do not fit, first the gap goes, then elastic
+    columns share the remaining width.
     """
     natural = [max(cell_len(line[index]) for line in [_titles(columns), *cells]) for index in range(len(columns))]
     elastic = [column.elastic for column in columns]
@@ -150,7 +150,7 @@ def _titles(columns: Sequence[Column]) -> list[str]:
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Names and values below each other; empty values are left out."""
+    """Print names and values below each other; empty values are omitted."""
     given = [(name, clean(value)) for name, value in facts if value]
     width = max((len(name) for name, _ in given), default=0)
     console = stdout()

@@ -1,4 +1,4 @@
-"""Which database a command means: ``--app``, ``--url``, MAINSPRING_URL or the one in mainspring.toml."""
+"""The database of a command: ``--app``, ``--url``, MAINSPRING_URL or the one in mainspring.toml."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mainspring.cli.failures import Refused
 from mainspring.cli.loading import load_app
 from mainspring.model.errors import SchemaMissing
 
-_DATABASE = Group("Which database")
+_DATABASE = Group("Database")
 VARIABLE = URL
 
 Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON document.")]
@@ -32,34 +32,32 @@ Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print on
 @Parameter(name="*", group=_DATABASE)
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The database that is meant, and which tables of it."""
+    """The database of a command, and its tables."""
 
-    app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="The application whose database is meant.")] = None
-    url: Annotated[str | None, Parameter(metavar="URL", help=f"Its address [{VARIABLE}, or url in {OWN}].")] = None
-    namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace, which has tables of its own.")] = (
-        None
-    )
+    app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="Use the database of this application.")] = None
+    url: Annotated[str | None, Parameter(metavar="URL", help=f"The database [{VARIABLE}, or url in {OWN}].")] = None
+    namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of the tables.")] = None
     schema: Annotated[
-        str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the prefix of the tables on SQLite.")
+        str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the table prefix on SQLite.")
     ] = None
 
     def find(self, *, create: bool = False) -> Mainspring:
-        """The app to open. Only ``create`` makes a SQLite file that is not there yet."""
+        """Return the app to open. Only with ``create`` is a missing SQLite file created."""
         if self.app is not None:
             if self.url is not None:
-                raise Refused("--app and --url name two databases: give one of them")
+                raise Refused("--app and --url name two databases: give one")
             if self.namespace is not None or self.schema is not None:
-                raise Refused("--namespace and --schema go with --url: an --app has its own")
+                raise Refused("--namespace and --schema require --url: an --app has its own")
             return load_app(self.app)
         url = self.url or _named_url()
         if not url:
-            raise Refused(f"which database? Give --app MODULE:APP or --url URL, or set {VARIABLE}, or url in {OWN}")
+            raise Refused(f"no database given: give --app MODULE:APP or --url URL, or set {VARIABLE}, or url in {OWN}")
         _check_there(url, create=create)
         return Mainspring(url, name="cli", namespace=self.namespace, schema=self.schema)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Mainspring]:
-        """The app, open for publishing and reading."""
+        """Open the app for publishing and reading."""
         app = self.find()
         try:
             async with app:
@@ -70,8 +68,8 @@ class Target:
 
     @property
     def typed(self) -> str:
-        """These options as they would be typed again, to be shown after a command."""
-        # A password is in the shell's history already; it need not be on the screen as well.
+        """Return these options as typed, to append to a suggested command."""
+        # A password is in the shell's history already; it is not repeated on the screen.
         url = self.url and (self.url if read_url(self.url).engine == "sqlite" else read_url(self.url).shown)
         named = (("--app", self.app), ("--url", url), ("--namespace", self.namespace), ("--schema", self.schema))
         return "".join(f" {option} {value}" for option, value in named if value is not None)
@@ -81,16 +79,16 @@ UNNAMED = Target()
 
 
 def operator() -> str:
-    """Who the audit log names for what is done here."""
+    """Return the user that the audit log records for this command."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
+    except (KeyError, OSError):  # a container user without a name
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()} (cli)"
 
 
 def typed_name() -> str:
-    """The command as it was typed, for commands to type next."""
+    """Return the command as typed, for suggestions."""
     if shutil.which("mainspring"):
         return "mainspring"
     called = Path(sys.argv[0])
@@ -107,6 +105,6 @@ def _named_url() -> str | None:
 def _check_there(url: str, *, create: bool) -> None:
     address = read_url(url)
     if address.engine == "memory":
-        raise Refused("memory:// lives inside one process: there is nothing to reach from another")
+        raise Refused("memory:// exists in one process only: give the URL of a database")
     if address.engine == "sqlite" and not create and not Path(address.target).exists():
         raise Refused(f"there is no file {address.target}: `mainspring migrate --url {url}` creates it")

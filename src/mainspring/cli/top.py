@@ -1,4 +1,4 @@
-"""``mainspring top``: what goes on, as it goes on."""
+"""``mainspring top``: a live view."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 _LEAST = timedelta(milliseconds=200)
 _MOST = timedelta(hours=1)
 _SILENT = 3.0
-"""Seconds without any answer after which it is said so, long before the database is given up."""
+"""Seconds without a reply after which the view reports it, long before the connection fails."""
 _TICK = 1.0
-"""Seconds between two frames, at the most, while the database is asked."""
+"""The maximum seconds between two frames while a read is in progress."""
 
 
 async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> int:
-    """Watch groups, workers, schedules and failures live; q quits, p lets it stand still.
+    """Watch groups, workers, schedules and failures live; q quits, p pauses the view.
 
-    Where the output is no terminal, or with --json, it is read and printed once.
+    Prints once if the output is not a terminal, or with --json.
 
     Parameters
     ----------
     every
-        How often it is read anew.
+        The interval between reads.
     """
     pause = length(every, "every", least=_LEAST, most=_MOST).total_seconds()
     from mainspring.cli.live.picture import Watcher
@@ -54,7 +54,7 @@ async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False
 
 
 class Show:
-    """The live picture, until somebody has seen enough. A database that does not answer is said so, and waited for."""
+    """The live view, until the user quits. If the database does not reply, the view reports it and waits."""
 
     def __init__(self, watcher: Watcher, pause: float) -> None:
         self._watcher = watcher
@@ -67,7 +67,7 @@ class Show:
         self._asked_at = 0.0
 
     async def run(self) -> None:
-        """Draw until it is over."""
+        """Draw until the user quits."""
         from rich.live import Live
 
         from mainspring.cli.live.keys import heard
@@ -93,25 +93,25 @@ class Show:
                 await asyncio.wait([reading])
 
     async def _first(self) -> Picture:
-        """The first picture. What is wrong from the beginning is told as by any command."""
+        """Read the first picture. An error here is reported as by any command."""
         reading = asyncio.ensure_future(self._watcher.picture())
         try:
             done, _ = await asyncio.wait([reading], timeout=_SILENT)
             if not done:
-                say(f"the database has not answered for {_SILENT:g} s; Ctrl-C ends the waiting")
+                say(f"the database has not replied for {_SILENT:g} s; press Ctrl-C to stop waiting")
             return await reading
         finally:
             reading.cancel()
 
     def _silent(self) -> float:
-        """Seconds since the database answered last, while it is asked."""
+        """Return the seconds since the database last replied, during a read."""
         return time.monotonic() - max(self._asked_at, self._watcher.heard_at)
 
     async def _read(self) -> None:
         try:
             picture = await self._watcher.picture()
         except StorageError as error:
-            self._trouble = f"the database does not answer, this is what was known: {error}"
+            self._trouble = f"the database does not reply, showing the last known state: {error}"
         else:
             self._trouble = ""
             if not self._held:
@@ -126,10 +126,10 @@ class Show:
     def _frame(self, width: int, height: int, silent: float) -> RenderableType:
         from mainspring.cli.live.view import draw
 
-        assert self._picture is not None, "it was read before anything is drawn"
+        assert self._picture is not None, "read before drawing"
         trouble = self._trouble
         if silent >= _SILENT and not trouble:
-            trouble = f"the database has not answered for {silent:.0f} s, this is what was known"
+            trouble = f"the database has not replied for {silent:.0f} s, showing the last known state"
         return draw(self._picture, width, height, held=self._held, trouble=trouble)
 
     def _key(self, key: str) -> None:
@@ -148,7 +148,7 @@ class Show:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C ends it as q does; a terminal of another size is drawn on at once."""
+        """Quit on Ctrl-C, and redraw at once when the terminal is resized."""
         loop = asyncio.get_running_loop()
         told = {signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGWINCH: self._stirred.set}
         for number, call in told.items():
@@ -161,18 +161,18 @@ class Show:
 
 
 def _print(picture: Picture) -> None:
-    """The same for files and pipes, once."""
+    """Print the picture once, for files and pipes."""
     from mainspring.cli.live.view import COLUMNS, cells, countdown, heading
 
     say(f"{'  '.join(text for text, _ in heading(picture))}  {picture.now:%Y-%m-%d %H:%M:%S} UTC")
     for reason in picture.reasons:
         say(f"{picture.health}: {reason}")
     if picture.groups:
-        # Elsewhere than on the live picture, white space in a cell counts for nothing.
+        # Unlike in the live view, white space in a cell is insignificant.
         rows = [cells(each, picture.cap) for each in picture.groups]
         print_table(COLUMNS, [[*row[:-1], row[-1].replace(" ", "·")] for row in rows])
     else:
-        say("No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP")
+        say("No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP")
     if picture.parked:
         say(f"{many(picture.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
     if picture.upcoming:

@@ -1,4 +1,4 @@
-"""Values as people read them: relative times, payloads, text that cannot play tricks on a terminal."""
+"""Values as text: relative times, payloads, text that is safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def clean(text: str) -> str:
-    """The text on one line, without control characters: a stored error must not steer anybody's terminal."""
+    """Return the text on one line, without control characters: a stored error must not control the terminal."""
     return _CONTROL.sub("", " ".join(text.split()))
 
 
 def visible(text: str) -> str:
-    """The text with its lines, without control characters."""
+    """Return the text with its lines, without control characters."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").expandtabs(4))
 
 
 def first_line(text: str | None) -> str:
-    """The first line that says something."""
+    """Return the first line that is not empty."""
     return clean(next((line for line in (text or "").splitlines() if line.strip()), ""))
 
 
 def when(instant: datetime | None, now: datetime | None = None) -> str:
-    """How far away an instant is, in its largest unit: ``in 14m``, ``3s ago``, ``now``."""
+    """Format the distance of an instant, in its largest unit: ``in 14m``, ``3s ago``, ``now``."""
     if instant is None:
         return ""
-    # In UTC: two times of one zone would be compared by their clocks, whatever those have done in between.
+    # In UTC: two times in one zone would be compared by local time, ignoring offset changes.
     seconds = (instant.astimezone(UTC) - (now or datetime.now(UTC)).astimezone(UTC)) / timedelta(seconds=1)
     if abs(seconds) < 1:
         return "now"
-    # Half a second is given back to the future, or what was delayed by 15m would be shown as 14m at once.
+    # Future times are rounded up by half a second, or a delay of 15m would at once be shown as 14m.
     distance = round(seconds + 0.49) if seconds > 0 else int(-seconds)
     unit, size = next((unit, size) for unit, size in _UNITS if distance >= size)
     return f"in {distance // size}{unit}" if seconds > 0 else f"{distance // size}{unit} ago"
 
 
 def progress_of(delivery: DeliveryView) -> str:
-    """What its handler last said, and when; nothing where it has said nothing."""
+    """Format the last progress report of its handler and its time; empty if there is none."""
     said = clean(delivery.progress or "")
     return f"{said} ({when(delivery.progress_at)})" if said else ""
 
 
 def many(count: int, one: str, more: str | None = None) -> str:
-    """A count with its noun: ``1 delivery``, ``1,204 deliveries``."""
+    """Format a count with its noun: ``1 delivery``, ``1,204 deliveries``."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def payload_of(message: MessageView) -> tuple[Any, str]:
-    """The payload as a value, and how it was read: ``json`` or ``base64``."""
+    """Return the payload as a value, and its encoding: ``json`` or ``base64``."""
     if message.content_type.partition(";")[0].strip().endswith("json"):
         try:
             return json.loads(message.payload), "json"
@@ -67,7 +67,7 @@ def payload_of(message: MessageView) -> tuple[Any, str]:
 
 
 def plain(value: Any) -> Any:
-    """A view as JSON values: ISO instants in UTC, ids as text, durations in seconds."""
+    """Convert a view to JSON values: ISO instants in UTC, ids as text, durations in seconds."""
     if isinstance(value, MessageView):
         payload, encoding = payload_of(value)
         return {**_builtins(value), "payload": payload, "payload_encoding": encoding}
@@ -91,6 +91,6 @@ def _seconds(value: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """One JSON document."""
+    """Return one JSON document."""
     values = [plain(each) for each in value] if isinstance(value, list | tuple) else plain(value)
     return json.dumps(values, ensure_ascii=False, indent=2)

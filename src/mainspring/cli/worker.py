@@ -1,4 +1,4 @@
-"""``mainspring worker``: a worker as a service."""
+"""``mainspring worker``: run a worker."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ def worker(
     probe: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
     line: Annotated[int | None, Parameter(show=False)] = None,
 ) -> int:
-    """Consume messages until told to stop.
+    """Run a worker until it is stopped.
 
-    SIGTERM or Ctrl-C lets running handlers finish; a second one stops them and hands their messages back.
+    On SIGTERM or Ctrl-C, running handlers finish; a second signal stops them and releases their messages.
 
     Parameters
     ----------
     group
-        Serve only this group; may be given several times.
+        Serve only this group; repeatable.
     dev
         Create or upgrade the tables first.
     processes
-        How many worker processes to keep running; those that die are replaced.
+        How many worker processes to run; those that die are replaced.
     log_level
-        How much to log on stderr.
+        The minimum level of log lines on stderr.
     log_format
-        Log lines for people, or a JSON object on each.
+        Text lines, or one JSON object per line.
     probe
-        Answer /health/live, /health/ready and /metrics there, as in 127.0.0.1:9000.
+        Serve /health/live, /health/ready and /metrics there, such as 127.0.0.1:9000.
     line
-        The way to the parent of several processes.
+        The connection to the parent of several processes.
     """
     if refusal := refused_count(processes):
         raise Refused(refusal)
     if probe is not None:
         read_address(probe)
         if processes > 1:
-            raise Refused("--probe tells of one process: leave out --processes, and start several workers")
+            raise Refused("--probe reports on one process: omit --processes, and start several workers")
     if processes > 1:
         log_to_stderr(log_level, log_format)
         return _keep_several(processes, [*_again(app, group, dev=dev), *_logging(log_level, log_format), "--line"])
@@ -68,7 +68,7 @@ def worker(
     log_to_stderr(log_level, log_format, loaded, name)
     working = announced(loaded, app, group, line, migrate=dev, name=name)
     if not runner.run(probed(loaded, working, probe), line):
-        raise Refused(f"the worker of {app} gave up by itself; the log says why")
+        raise Refused(f"the worker of {app} stopped after an error; see the log")
     return 0
 
 
@@ -77,10 +77,10 @@ def _logging(level: Level, form: Form) -> list[str]:
 
 
 def _again(app: str, groups: tuple[str, ...], *, dev: bool) -> list[str]:
-    """The same command for one process of several, but for how it logs and the number of its line."""
+    """Return the command of one process of several, without its log options and the number of its line."""
     chosen = [word for group in groups for word in ("--group", group)]
     switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
-    # Modules of the current directory come first for the application, not for us, if that is so here.
+    # Modules of the current directory take precedence for the application, but not for Mainspring unless they do here.
     safe = [] if sys.path[0] in ("", str(Path.cwd())) else ["-P"]
     return [*safe, "-m", "mainspring", "worker", app, *chosen, *switches]
 

@@ -1,4 +1,4 @@
-"""``mainspring workers``: who is at work, with what in hand, and draining them."""
+"""``mainspring workers``: list workers and what they have in hand, drain and resume them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.cli.words import many, plain, progress_of, when
 from mainspring.model.views import DeliveryView, WorkerView
 
-app: App = App(name="workers", help="List workers with what they have in hand, drain and resume them.")
+app: App = App(name="workers", help="List, show, drain and resume workers.")
 
-Reason = Annotated[str, Parameter(show_default=False, help="Kept in the audit log.")]
-Name = Annotated[str, Parameter(name="WORKER", help="The worker's name, as `workers list` shows it.")]
+Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
+Name = Annotated[str, Parameter(name="WORKER", help="The worker's name, as in `workers list`.")]
 
 _MOST = 200
 
 
 @app.command(name="list")
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
-    """List the workers that have reported themselves."""
+    """List the workers that have reported."""
     async with target.opened() as opened:
         roster = await opened.roster()
     if json:
         print_json([{**plain(each), "state": _state(each, roster.now)} for each in roster.workers])
         return 0
     if not roster.workers:
-        say("No worker has reported itself. To start one: mainspring worker MODULE:APP")
+        say("No workers have reported. To start one: mainspring worker MODULE:APP")
         return 0
     columns = (
         Column("worker"),
@@ -53,12 +53,12 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
 
 @app.command
 async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one worker and the deliveries that it has in hand."""
+    """Show one worker and the deliveries it has in hand."""
     async with target.opened() as opened:
         roster = await opened.roster()
         found = _of(roster.workers, name)
         held = await opened.messages.search("live", held_by=found.name, limit=_MOST)
-    # A worker of another app may be called the same; a group is of one app only.
+    # A worker of another app may have the same name; a group belongs to one app only.
     hands = [each for each in held.rows if each.group in found.groups]
     if json:
         print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in hands]})
@@ -67,7 +67,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     if found.draining_at is not None and not found.drains:
         say(_note(found), style="dim")
     if not hands:
-        say("It holds nothing now.")
+        say("Nothing in hand.")
         return 0
     columns = (
         Column("id"),
@@ -85,7 +85,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
 
 @app.command
 async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
-    """Have a worker finish what it has in hand and claim no more, until it is resumed. It does not end."""
+    """Let a worker finish what it has in hand and claim no more, until it is resumed. The process keeps running."""
     async with target.opened() as opened:
         await opened.workers.drain(name, by=operator(), reason=reason)
         view = _of(await opened.workers.list(), name)
@@ -93,9 +93,9 @@ async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
         print_json({"worker": name, "draining": True, "in_hand": view.in_hand})
     else:
         in_hand = many(view.in_hand, "delivery", "deliveries")
-        say(f"{name} is asked to drain: {in_hand} in hand, and no more are claimed when it has heard")
-        say(f"To see how far it is: mainspring workers show {name}{target.typed}", style="dim")
-        say(f"To go on: mainspring workers resume {name}{target.typed}", style="dim")
+        say(f"{name} is asked to drain: {in_hand} in hand; it claims no more once it has read the request")
+        say(f"To see its progress: mainspring workers show {name}{target.typed}", style="dim")
+        say(f"To resume: mainspring workers resume {name}{target.typed}", style="dim")
     return 0
 
 
@@ -112,14 +112,14 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
 
 
 def _of(workers: Sequence[WorkerView], name: str) -> WorkerView:
-    """The worker of a name, before which its app may stand."""
+    """Return the worker of a name, which may be prefixed by its app."""
     found = [each for each in workers if each.name == name]
     found = found or [each for each in workers if f"{each.app}/{each.name}" == name]
     if not found:
-        raise Refused(f"there is no worker {name}: `mainspring workers list` shows who there is")
+        raise Refused(f"there is no worker {name}: see `mainspring workers list`")
     if len(found) > 1:
         ways = " or ".join(sorted(f"{each.app}/{name}" for each in found))
-        raise Refused(f"there are {len(found)} workers {name}, of several apps: say which one, as {ways}")
+        raise Refused(f"there are {len(found)} workers {name}, of several apps: write {ways}")
     return found[0]
 
 
@@ -130,8 +130,8 @@ def _state(each: WorkerView, now: datetime) -> str:
 def _note(each: WorkerView) -> str:
     by = "" if each.drained_by is None else f", by {each.drained_by}"
     if each.drains:
-        return f"{each.name} drains since {when(each.draining_at)}{by}"
-    return f"{each.name} was asked to drain {when(each.draining_at)}{by}, and has not said that it heard"
+        return f"{each.name} is draining, asked {when(each.draining_at)}{by}"
+    return f"{each.name} was asked to drain {when(each.draining_at)}{by}, and has not confirmed it"
 
 
 def _row(each: WorkerView, now: datetime) -> tuple[str, ...]:

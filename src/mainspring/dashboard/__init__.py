@@ -1,4 +1,4 @@
-"""The dashboard: what an app does and how it is steered, in a browser, as an ASGI application of its own.
+"""The dashboard: observing and controlling an app in a browser, as an ASGI application.
 
 ::
 

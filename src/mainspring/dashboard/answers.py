@@ -1,4 +1,4 @@
-"""What is sent back: JSON, and problems that say what to change."""
+"""Responses: JSON, and problems with what to change."""
 
 from __future__ import annotations
 
@@ -34,53 +34,53 @@ JSON = "application/json"
 
 
 class Fault(Struct, frozen=True):
-    """What is wrong."""
+    """The code and message of a problem."""
 
     code: str
     message: str
 
 
 class Refusal(Struct, frozen=True):
-    """The body of every answer that is no success."""
+    """The body of every response that is not a success."""
 
     error: Fault
 
 
 class Problem(Exception):
-    """A request that is not fulfilled: the status, a word for programs, and a sentence that says what to change."""
+    """A rejected request: the status, a code for programs, and a message with what to change."""
 
     def __init__(
         self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None, *, quotes: bool = True
     ) -> None:
-        """Make it; a message that ``quotes`` nothing may speak of headers and tokens without being masked."""
+        """Create it; a message without ``quotes`` may mention headers and tokens without being masked."""
         super().__init__(message)
         self.status = status
         self.code = code
         self.message: str = redacted(message) if quotes else message
         self.headers: dict[str, str] = dict(headers or {})
         self.by: str | None = None
-        """The name of the sender, where it is known."""
+        """The name of the sender, if known."""
 
     def response(self, *, ending: bool = False) -> Response:
-        """As it is sent; with ``ending`` the connection ends with it, whatever of the request is still on its way."""
+        """Return the response; ``ending`` closes the connection, even if the request is not fully received."""
         body = encode(Refusal(Fault(self.code, self.message)))
         headers = {**self.headers, "Connection": "close"} if ending else self.headers
         return Response(body, self.status, headers, media_type=JSON)
 
 
 def encode(value: object) -> bytes:
-    """The value as JSON."""
+    """Encode the value as JSON."""
     return _encoder.encode(value)
 
 
 def shown(kind: type[S], view: object, **more: Any) -> S:
-    """A view as it travels: the fields that ``kind`` has, instants in UTC, durations in seconds."""
+    """Convert a view for JSON: the fields of ``kind``, instants in UTC, durations in seconds."""
     values = {name: plain(getattr(view, name)) for name in kind.__struct_fields__ if name not in more}
     return kind(**values, **more)
 
 
 def plain(value: Any) -> Any:
-    """One value as it travels."""
+    """Convert one value for JSON."""
     match value:
         case datetime():
             return value.astimezone(UTC)
@@ -93,16 +93,16 @@ def plain(value: Any) -> Any:
 
 
 def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - a line per kind of error
-    """The problem that an error of the app is to who asked. What nobody foresaw is logged, and not told."""
+    """Return the problem to report for an error of the app. An unexpected error is logged, not reported."""
     match error:
         case Problem():
             return error
         case NotOpen():
             return Problem(503, "not_open", "the application is not open: it is starting, or has been closed")
         case StorageError():
-            return Problem(503, "storage", f"the database cannot answer: {error}", {"Retry-After": "5"})
+            return Problem(503, "storage", f"the database is unavailable: {error}", {"Retry-After": "5"})
         case TimeoutError():
-            return Problem(503, "storage", "the database did not answer in time: try again", {"Retry-After": "5"})
+            return Problem(503, "storage", "the database did not reply in time: retry", {"Retry-After": "5"})
         case PayloadTooLarge():
             return Problem(413, "too_large", str(error))
         case LeaseHeld() | Conflict() | Backlogged():
@@ -111,4 +111,4 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - a line per kind 
             return Problem(422, "invalid", str(error))
         case _:
             _logger.error("a request failed: %s", redacted("".join(traceback.format_exception(error))))
-            return Problem(500, "internal", "this failed for a reason that is told in the server's log only")
+            return Problem(500, "internal", "internal error: see the server's log")

@@ -1,4 +1,4 @@
-"""The files of the browser's side, read from the package wherever it is installed."""
+"""The static files, read from the installed package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES = {
     "woff2": "font/woff2",
     "txt": "text/plain; charset=utf-8",
 }
-# No separator, nothing hidden, nothing that leads upwards: a name of a file, or there is no such file.
+# A plain file name: no separator, not hidden, nothing that leads upwards.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,100}")
 _DEEPEST = 6
 _BUILD = re.compile(r"[0-9a-f]{16}")
@@ -35,7 +35,7 @@ _ASKED = "no-cache"
 
 @functools.cache
 def build() -> str:
-    """What all the files together are known by: it is in their addresses, so that browsers ask for each once."""
+    """Return a fingerprint of all files; it is part of their URLs, so that browsers fetch each once."""
     digest = hashlib.sha256()
     for name, body in sorted(_files(_static(), "")):
         digest.update(f"{name} {len(body)} ".encode() + body)
@@ -43,7 +43,7 @@ def build() -> str:
 
 
 def asset(path: str) -> bytes | None:
-    """The file of this path; None where there is none."""
+    """Return the file of this path, or None."""
     names = path.split("/")
     if len(names) > _DEEPEST or not all(_NAME.fullmatch(name) for name in names):
         return None
@@ -54,9 +54,9 @@ def asset(path: str) -> bytes | None:
 
 
 def asset_response(request: Request, path: str) -> Response:
-    """The file as it is sent: kept by browsers for good where its address names this very build.
+    """Return the file; browsers cache it permanently if the URL names this build.
 
-    While another release is rolled out, a page of one asks the other for its files: it gets what there is, not to keep.
+    During a rollout, a page of one release requests files from the other: it gets that release's, not to be cached.
     """
     first, _, rest = path.partition("/")
     if _BUILD.fullmatch(first):
@@ -64,12 +64,12 @@ def asset_response(request: Request, path: str) -> Response:
     kind = _TYPES.get(path.rpartition(".")[2])
     body = None if kind is None else asset(path)
     if body is None or kind is None:
-        raise Problem(404, "not_found", "there is no such file")
+        raise Problem(404, "not_found", "no such file")
     return tagged(request, body, kind, _KEPT if first == build() else _ASKED)
 
 
 def tagged(request: Request, body: bytes, kind: str, keeping: str = _ASKED) -> Response:
-    """An answer with its fingerprint; nothing but that where the browser has it already."""
+    """Return a response with an ETag, or 304 if the browser has it."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": keeping}
     asked = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}

@@ -1,4 +1,4 @@
-"""Bulk actions: what is done to everything that a search finds, while the server runs, with progress to look at."""
+"""Bulk actions: one action on everything that a search finds, in the background of the server, with progress."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mainspring.dashboard.answers import Problem, problem_of
 Action = Literal["revive", "discard", "cancel", "run_now"]
 BulkState = Literal["running", "done", "stopped", "failed"]
 Work: TypeAlias = Callable[[Callable[[int], object], Callable[[], bool]], Awaitable[int]]
-"""Does it all. It is given whom to tell how many are done, and whom to ask whether it is to stop."""
+"""Does the work. Its arguments report how many are done, and return whether to stop."""
 
 MOST_RUNNING = 4
 KEPT = 50
-"""How many are remembered, those that run included."""
+"""How many are remembered, including running ones."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,11 +28,11 @@ class Bulk:
     id: UUID
     action: Action
     filter: Any
-    """The search, as it was asked."""
+    """The search, as requested."""
     by: str
     started_at: datetime
     total: int | None = None
-    """How many there were to do, where that was known."""
+    """The total, if known."""
     state: BulkState = "running"
     done: int = 0
     ended_at: datetime | None = None
@@ -42,26 +42,26 @@ class Bulk:
 
 
 class Bulks:
-    """The bulk actions of this process. Only the last ones are remembered, and all end with the server."""
+    """The bulk actions of this process. Only the latest are remembered, and all end with the server."""
 
     def __init__(self) -> None:
         self._bulks: dict[UUID, Bulk] = {}
 
     def __iter__(self) -> Any:
-        """Newest first."""
+        """Iterate, newest first."""
         return iter(sorted(self._bulks.values(), key=lambda each: each.started_at, reverse=True))
 
     def get(self, id: UUID) -> Bulk:
-        """The one of this id. Raises Problem where it is not known here."""
+        """Return the one of this id. Raises Problem if it is unknown here."""
         found = self._bulks.get(id)
         if found is None:
-            raise Problem(404, "not_found", "there is no such bulk action here: another process has it, or it is over")
+            raise Problem(404, "not_found", "no such bulk action here: another process runs it, or it has ended")
         return found
 
     def start(self, action: Action, filter: Any, by: str, work: Work, total: int | None = None) -> Bulk:
-        """Begin, and go on while the server runs. Raises Problem while too many go on already."""
+        """Start it in the background. Raises Problem if too many are running."""
         if sum(each.state == "running" for each in self._bulks.values()) >= MOST_RUNNING:
-            raise Problem(409, "busy", f"{MOST_RUNNING} bulk actions go on already: wait for one, or stop one")
+            raise Problem(409, "busy", f"{MOST_RUNNING} bulk actions are running: wait for one, or stop one")
         bulk = Bulk(uuid4(), action, filter, by, datetime.now(UTC), total)
         self._bulks[bulk.id] = bulk
         self._forget()
@@ -69,13 +69,13 @@ class Bulks:
         return bulk
 
     def stop(self, id: UUID) -> Bulk:
-        """Let it end after the batch it is at. What it has done stays done."""
+        """Stop it after its current batch. Completed batches stay."""
         bulk = self.get(id)
         bulk.stopping = bulk.state == "running"
         return bulk
 
     async def aclose(self) -> None:
-        """Stop all of them, and wait until they have."""
+        """Stop all of them, and wait until they have ended."""
         running = [each.task for each in self._bulks.values() if each.task is not None and not each.task.done()]
         for each in self._bulks.values():
             each.stopping = True
@@ -95,7 +95,7 @@ async def _run(bulk: Bulk, work: Work) -> None:
     try:
         bulk.done = await work(told, lambda: bulk.stopping)
         bulk.state = "stopped" if bulk.stopping else "done"
-    except Exception as error:  # noqa: BLE001 - whatever stopped it is told to who looks
+    except Exception as error:  # noqa: BLE001 - any error is shown with the action
         bulk.state, bulk.error = "failed", problem_of(error).message
     finally:
         bulk.ended_at = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""``Dashboard``: an app's screens and its API, as one ASGI application."""
+"""``Dashboard``: the pages and the API of an app, as one ASGI application."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from mainspring.dashboard.watching import Watchable
 from mainspring.model.errors import BadOption
 
 _NO_AUTHENTICATION = (
-    "Dashboard(app) has no authentication, and behind a proxy it would be shown to anyone: set "
+    "Dashboard(app) has no authentication, so that behind a proxy anyone could open it: set "
     f"MAINSPRING_DASHBOARD_OPERATOR_TOKEN ({MAKING}), "
     "or write Dashboard(app, tokens={'operator': '…', 'viewer': '…'}) or Dashboard(app, authenticate=…). On your own "
-    "machine, `mainspring dashboard` makes a token for each run"
+    "machine, `mainspring dashboard` generates a token for each run"
 )
 _TOKEN_REFUSALS = {"wrong_token": "log in failed", "too_many_attempts": "log in refused"}
 _WHY = {"wrong_token": "the token is wrong", "too_many_attempts": "too many wrong tokens", "not_logged_in": "no login"}
-"""What the audit says, where the answer says what to do instead."""
+"""The audit's text for responses that contain advice instead of a reason."""
 _REFUSALS = (401, 403)
 _BODILESS = ("GET", "HEAD")
 _SECRET = "MAINSPRING_DASHBOARD_SECRET"  # noqa: S105 - the name of a variable
@@ -54,9 +54,9 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Dashboard:
-    """The dashboard of one app: mount it in any ASGI application, or serve it by itself.
+    """The dashboard of one app: mount it in any ASGI application, or serve it standalone.
 
-    It needs ``tokens`` or ``authenticate``: whether a request comes from this machine cannot be told behind a proxy.
+    It needs ``tokens`` or ``authenticate``: behind a proxy, it cannot tell whether a request comes from this machine.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class Dashboard:
         secret: str | None = None,
         limits: HealthLimits | None = None,
     ) -> None:
-        """Make it; nothing is opened and nobody is asked.
+        """Create it, without opening or connecting anything.
 
         ``tokens`` are by role, "operator" and "viewer" [MAINSPRING_DASHBOARD_OPERATOR_TOKEN and …_VIEWER_TOKEN].
-        ``authenticate`` is for host applications that know who asks: it is given the request and returns an Identity,
-        or None. ``redact`` are the names of fields whose values are masked. ``hosts`` are the names under which it is
-        served, beside those of this machine. ``root_path`` is the prefix that a proxy has taken off. ``trust_proxy``
-        believes what a proxy says in X-Forwarded-Host, -Proto, -For and -Prefix. ``secret`` goes into the keys of
-        logins [MAINSPRING_DASHBOARD_SECRET]. ``limits`` are from where on the app is not well.
+        ``authenticate`` is for host applications with their own login: it takes the request and returns an Identity, or
+        None. ``redact`` are the names of fields whose values are masked. ``hosts`` are the host names to accept, beside
+        those of this machine. ``root_path`` is the prefix that a proxy strips. ``trust_proxy`` trusts X-Forwarded-Host,
+        -Proto, -For and -Prefix. ``secret`` is part of the keys of logins [MAINSPRING_DASHBOARD_SECRET]. ``limits`` are
+        the thresholds of health.
         """
         if tokens is not None and authenticate is not None:
-            raise BadOption("tokens= and authenticate= were both given: either says who asks, leave one of them out")
+            raise BadOption("tokens= and authenticate= are both given: omit one")
         if root_path is not None and root_path.rstrip("/") != checked_root(root_path):
-            raise BadOption(f"root_path={root_path!r} must be a path like '/ops'")
+            raise BadOption(f"root_path={root_path!r} must be a path such as '/ops'")
         if isinstance(hosts, str):
             raise BadOption(f"hosts={hosts!r} is one name: write a list of names, as in [{hosts!r}]")
         if authenticate is not None:
@@ -106,7 +106,7 @@ class Dashboard:
         self._router = Router(routes=[*self._paths()])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or follow the server's life where it is served by itself."""
+        """Handle one request, or the lifespan if it is served standalone."""
         if scope["type"] == "lifespan":
             self._live.begin()
             await self._opening.follow(receive, send, self.aclose)
@@ -117,11 +117,11 @@ class Dashboard:
             await self._router(placed, receive, guarded(send))
 
     async def end_streams(self) -> None:
-        """End what would keep a server from going down: the streams of browsers that look on."""
+        """End the streams of browsers, which would delay a server's shutdown."""
         await self._live.aclose()
 
     async def aclose(self) -> None:
-        """End streams and bulk actions, and close the app if it was the dashboard that opened it."""
+        """End streams and bulk actions, and close the app if the dashboard opened it."""
         await self.end_streams()
         await self._house.bulks.aclose()
         await self._access_log.aclose()
@@ -146,17 +146,17 @@ class Dashboard:
                 if not open_to_all:
                     self._gate.admit(request)
                 return await _chosen(request, methods)(request)
-            except Exception as error:  # noqa: BLE001 - every problem has an answer
+            except Exception as error:  # noqa: BLE001 - every error gets a response
                 problem = problem_of(error)
                 self._refused(request, path, problem)
-                # A body that was not read would go on coming in. Later versions of HTTP have no such header.
+                # An unread body would keep arriving. HTTP/2 and later have no such header.
                 ending = request.method not in _BODILESS and request.scope.get("http_version", "1.1") < "2"
                 return problem.response(ending=ending)
 
         return Path(path, _Endpoint(answer))
 
     def _refused(self, request: Request, path: str, problem: Problem) -> None:
-        """Write it down: tokens that were wrong or too many, and whatever was to change something and may not."""
+        """Log wrong or too many tokens, and every rejected change."""
         action = _TOKEN_REFUSALS.get(problem.code)
         if action is None and problem.status in _REFUSALS and request.method not in _BODILESS:
             action = "refused"
@@ -202,7 +202,7 @@ class Dashboard:
 
 
 class _Endpoint:
-    """An endpoint that is asked by every method: which of them there are is said by ourselves, as JSON."""
+    """An endpoint for every method, so that a 405 response is JSON."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -215,11 +215,11 @@ class _Endpoint:
 
 def _chosen(request: Request, methods: Mapping[str, Answer]) -> Answer:
     if not methods:
-        raise Problem(404, "not_found", "there is nothing at this path: GET /api/openapi.json says what there is")
+        raise Problem(404, "not_found", "no such path: see GET /api/openapi.json")
     method = "GET" if request.method == "HEAD" else request.method
     if method not in methods:
         allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
-        raise Problem(405, "method", f"this path is asked by {allowed}", {"Allow": allowed})
+        raise Problem(405, "method", f"method not allowed: use {allowed}", {"Allow": allowed})
     return methods[method]
 
 

@@ -1,4 +1,4 @@
-"""Answers that go on: the same body again whenever it has changed, as server-sent events."""
+"""Streams: a response that is sent again whenever it changes, as server-sent events."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from mainspring.dashboard.answers import Fault, Problem, Refusal, encode, proble
 from mainspring.dashboard.api.watch import WatchEvent, WatchFault
 
 EVERY = 0.7
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 PING = 15.0
-"""Seconds after which a silent stream says that it is still there."""
+"""Seconds after which a silent stream sends a keep-alive comment."""
 LONGEST = 600.0
-"""Seconds after which a stream ends, and the browser asks anew."""
+"""Seconds after which a stream ends, and the browser reconnects."""
 MOST_EACH = 16
 MOST = 256
 _GLANCE = 0.5
-"""Seconds between two glances whether the server goes down."""
+"""Seconds between two checks whether the server is shutting down."""
 _PATIENCE, _LAST_WORDS = 10.0, 1.0
-"""Seconds for a reader to take what it is sent; and where the server goes down."""
+"""Seconds for a client to read what it is sent; and during shutdown."""
 ALLOWED = 3.0
-"""Seconds between two questions to a host application whether this is still allowed."""
+"""Seconds between two checks with a host application whether access is still allowed."""
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether it asks for an answer that goes on."""
+    """Return whether the request is for a stream."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is watched. Equal keys see the same."""
+    """What is watched. Equal keys share a poll."""
 
     key: Hashable
     look: Callable[[], Awaitable[Struct]]
@@ -51,26 +51,26 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who watches, and what: one thing, or several of which every event says the number."""
+    """A client of a stream, and what it watches: one resource, or several with their index in every event."""
 
     whose: str
     watched: tuple[Watched, ...]
     allowed: Callable[[], Awaitable[None]]
-    """Raises Problem when it is not allowed any more."""
+    """Raises Problem when access is no longer allowed."""
     pause: float
-    """Seconds between two questions whether it is."""
+    """Seconds between two such checks."""
     numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a look has found: a body, or a problem."""
+    """The result of a poll: a body, or a problem."""
 
     body: bytes = b""
     problem: Problem | None = None
 
     def event(self, number: int | None) -> bytes:
-        """As it is sent; with the number of what was watched, where that is one of several."""
+        """Return it as an event, with the index of the resource if there are several."""
         if self.problem is None:
             if number is None:
                 return b"data: %b\n\n" % self.body
@@ -84,13 +84,13 @@ class _Seen:
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """One look that all who watch the same share."""
+    """One poll, shared by all clients that watch the same."""
 
     look: Callable[[], Awaitable[Struct]]
     listeners: set[asyncio.Event] = field(default_factory=set)
     seen: _Seen = field(default_factory=_Seen)
     number: int = 0
-    """Grows with every change."""
+    """Increases with every change."""
     task: asyncio.Task[None] | None = None
 
     async def go_on(self) -> None:
@@ -104,22 +104,22 @@ class _Watch:
                 for each in self.listeners:
                     each.set()
             took = time.monotonic() - began
-            # What takes long is done less often: watching is to cost a quarter of the time at the most.
+            # Slow polls are less frequent: polling may take at most a quarter of the time.
             await asyncio.sleep(max(EVERY - took, 3 * took))
 
     async def _looked(self) -> tuple[_Seen, bytes]:
-        """What was seen, and what of it counts as a change: that time has passed does not."""
+        """Return the result, and the part that counts as a change: not the time of the poll."""
         try:
             answer = await self.look()
             timeless = structs.replace(answer, now=_NO_TIME) if "now" in answer.__struct_fields__ else answer
             return _Seen(encode(answer)), encode(timeless)
-        except Exception as error:  # noqa: BLE001 - what is broken now may be well with the next look
+        except Exception as error:  # noqa: BLE001 - the next poll may succeed
             seen = _Seen(problem=problem_of(error))
             return seen, seen.event(None)
 
 
 class Live:
-    """The streams of one dashboard. Equal ones share a look, their number is bounded, and all end with the server."""
+    """The streams of one dashboard. Equal ones share a poll, their number is limited, and all end with the server."""
 
     def __init__(self) -> None:
         self._watches: dict[Hashable, _Watch] = {}
@@ -128,27 +128,27 @@ class Live:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """The number of open streams."""
         return self._streams.total()
 
     @property
     def looks(self) -> int:
-        """How many different things are watched."""
+        """The number of different polls."""
         return len(self._watches)
 
     @property
     def is_over(self) -> bool:
-        """Whether the server goes down, by what it told us or was told itself."""
+        """Whether the server is shutting down, by its own notice or by its state."""
         return self._ended or _server_exits()
 
     def response(self, audience: Audience) -> Response:
-        """The stream, not begun yet. Raises Problem when there are too many."""
+        """Return the stream, not started. Raises Problem if there are too many."""
         if self._streams[audience.whose] >= MOST_EACH or self.count >= MOST:
             raise Problem(429, "too_many_streams", "too many streams are open: close some tabs", {"Retry-After": "10"})
         return _Stream(self, audience)
 
     def begin(self) -> None:
-        """Allow streams again, where a server has begun anew."""
+        """Allow streams again after a restart of the server."""
         self._ended = False
 
     async def aclose(self) -> None:
@@ -165,7 +165,7 @@ class Live:
             await asyncio.wait(tasks)
 
     def enter(self, audience: Audience, news: asyncio.Event) -> list[_Watch]:
-        """Begin to watch. However much it is, it counts as one stream."""
+        """Start watching. Several resources count as one stream."""
         self._streams[audience.whose] += 1
         watches = []
         for watched in audience.watched:
@@ -178,14 +178,14 @@ class Live:
         return watches
 
     def leave(self, audience: Audience, news: asyncio.Event) -> None:
-        """Watch no more. Behind the last one nobody looks."""
+        """Stop watching. The last client of a poll ends it."""
         self._streams[audience.whose] -= 1
         if self._streams[audience.whose] <= 0:
             del self._streams[audience.whose]
         for watched in audience.watched:
             watch = self._watches.get(watched.key)
             if watch is None:
-                continue  # it was named twice
+                continue  # named twice
             watch.listeners.discard(news)
             if not watch.listeners:
                 del self._watches[watched.key]
@@ -221,7 +221,7 @@ class _Stream(Response):
         except TimeoutError:
             await _let_go(receive)
         except OSError:
-            pass  # the browser has gone in the middle of a word
+            pass  # the browser disconnected
         finally:
             gone.cancel()
             self._live.leave(self._audience, news)
@@ -235,7 +235,7 @@ class _Stream(Response):
                 asked = now
                 try:
                     await self._audience.allowed()
-                except Exception as error:  # noqa: BLE001 - whoever cannot say that it is allowed has not allowed it
+                except Exception as error:  # noqa: BLE001 - a failed check counts as a denial
                     seen = _Seen(problem=problem_of(error))
                     for number in range(len(watches)):
                         await self._say(send, self._event(number, seen))
@@ -252,7 +252,7 @@ class _Stream(Response):
                 await _heard(news)
 
     async def _say(self, send: Send, text: bytes, *, more: bool = True) -> None:
-        """Send it. Raises TimeoutError where nobody takes it: who does not read must not hold the server up."""
+        """Send it. Raises TimeoutError if the client does not read: it must not delay the server."""
         saying = asyncio.ensure_future(send({"type": "http.response.body", "body": text, "more_body": more}))
         began = time.monotonic()
         try:
@@ -282,7 +282,7 @@ async def _until_gone(receive: Receive, news: asyncio.Event) -> None:
 
 
 async def _let_go(receive: Receive, patience: float = 0.0) -> None:
-    """End the connection of a browser that does not read. By itself, a server waits until it has read everything."""
+    """Close the connection of a browser that does not read. Otherwise the server waits until it has read everything."""
     connection = getattr(getattr(receive, "__self__", None), "transport", None)
     if not isinstance(connection, asyncio.WriteTransport):
         return
@@ -291,10 +291,10 @@ async def _let_go(receive: Receive, patience: float = 0.0) -> None:
         await asyncio.sleep(_GLANCE / 10)
     if unread:
         connection.abort()
-        await asyncio.sleep(0)  # so that the server knows
+        await asyncio.sleep(0)  # let the server notice
 
 
 def _server_exits() -> bool:
-    # Uvicorn tells applications only when all streams have ended. Who has been told to exit is in the signal's handler.
+    # Uvicorn notifies applications only after all streams have ended. Its exit flag is reachable by the signal handler.
     handler = signal.getsignal(signal.SIGTERM)
     return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of routes: it cannot differ from what is served."""
+"""The OpenAPI document, generated from the table of routes, so that it matches what is served."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from mainspring.dashboard.security.gate import cookie_name
 _TEMPLATE = "#/components/schemas/{name}"
 _STREAM = "text/event-stream"
 _PROBLEMS = {
-    400: "The request could not be read.",
-    401: "Nobody is logged in, or the token is not known.",
-    403: "This is not allowed to who asks, or was sent by a page of another origin.",
-    404: "There is no such thing.",
-    409: "It cannot be done as things are.",
+    400: "The request is incomplete.",
+    401: "Authentication required, or the token is wrong.",
+    403: "The caller's role does not allow it, or the request comes from a page of another origin.",
+    404: "Not found.",
+    409: "The current state does not allow it.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The dashboard is not served under that host.",
-    422: "What was asked cannot be meant; the message says what to change.",
+    422: "The request is invalid; the message contains what to change.",
     429: "Too many attempts or streams.",
-    503: "The database does not answer.",
+    503: "The database is unavailable.",
 }
 
 
 def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, Any]:
-    """The document, as it is served below ``root``."""
+    """Return the document for routes below ``root``."""
     routes = list(table)
     kinds = {kind for route in routes for kind in (route.asks, route.answers) if kind is not None} | {Refusal}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
@@ -94,18 +94,18 @@ def _responses(route: Route) -> dict[str, Any]:
     success: dict[str, Any] = {"description": "Done."}
     if route.answers is not None:
         shape = {"schema": {"$ref": _TEMPLATE.format(name=route.answers.__name__)}}
-        success = {"description": "The answer.", "content": {} if route.only_streams else {JSON: shape}}
+        success = {"description": "The response.", "content": {} if route.only_streams else {JSON: shape}}
         if not route.changes:
-            # Each event's data is the same answer.
+            # The data of each event is the same response.
             success["content"][_STREAM] = {"schema": {"type": "string"}}
     refusal = {JSON: {"schema": {"$ref": _TEMPLATE.format(name=Refusal.__name__)}}}
-    told = {**_PROBLEMS, **({406: "It is a stream, and was not asked for as one."} if route.only_streams else {})}
+    told = {**_PROBLEMS, **({406: "The request does not accept a stream."} if route.only_streams else {})}
     problems = {str(status): {"description": each, "content": refusal} for status, each in told.items()}
     return {str(route.status): success, **problems}
 
 
 def _without_null(schema: Mapping[str, Any]) -> Any:
-    """What may be left out of a query is left out: there is no null in it."""
+    """Return the schema of an optional query parameter, which is omitted and never null."""
     if "anyOf" not in schema:
         return {name: value for name, value in schema.items() if name != "default" or value is not None}
     kinds = [each for each in schema["anyOf"] if each != {"type": "null"}]

@@ -1,4 +1,4 @@
-"""The app behind the dashboard: opened by whoever serves it, or by the dashboard when it is first asked."""
+"""The app of the dashboard: opened by the host application, or by the dashboard at the first request."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _logger = logging.getLogger("mainspring.dashboard")
 
 
 class Opening:
-    """Opens the app where nobody else has, and closes only what it has opened."""
+    """Opens the app if it is not open, and closes it only if this opened it."""
 
     def __init__(self, app: Mainspring) -> None:
         self._app = app
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._by_others: asyncio.AbstractEventLoop | None = None
-        """Where somebody else was found to have opened it."""
+        """The loop on which the host application had opened it."""
 
     async def open(self) -> None:
-        """Open it, once on this loop however many ask."""
+        """Open it, once on this loop for all concurrent callers."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop or self._opening is None or _failed(self._opening):
             self._loop = loop
@@ -36,11 +36,11 @@ class Opening:
         await asyncio.shield(self._opening)
 
     async def around(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do this. Where nobody has opened the app yet, it is opened first."""
+        """Run the function; open the app first if it is not open."""
         try:
             done = await work()
         except NotOpen:
-            # Whoever had opened it has closed it: that is not ours to undo.
+            # The host application had opened it and has closed it: do not reopen it.
             if self._by_others is asyncio.get_running_loop():
                 raise
             await self.open()
@@ -50,7 +50,7 @@ class Opening:
         return done
 
     async def aclose(self) -> None:
-        """Close it, if it is ours."""
+        """Close it, if this opened it."""
         if self._opening is None or self._loop is not asyncio.get_running_loop():
             return
         opening, self._opening = self._opening, None
@@ -59,7 +59,7 @@ class Opening:
             await self._app.__aexit__(None, None, None)
 
     async def follow(self, receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
-        """Open and close with the server. A database that is away keeps no dashboard from starting."""
+        """Open and close with the server. The dashboard starts even if the database is unreachable."""
         await receive()
         try:
             await self.open()

@@ -1,4 +1,4 @@
-"""The shell: the one page in which the browser draws every screen."""
+"""The HTML page in which the browser draws every screen."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mainspring.dashboard.answers import Problem
 from mainspring.dashboard.assets import asset, build, tagged
 
 PLACE = b"{{root}}"
-"""What stands in the page where the path goes under which the dashboard is mounted."""
+"""The placeholder in the page for the path of the mount."""
 BUILD = b"{{build}}"
-"""What stands in the addresses of its files where the name of this build goes."""
+"""The placeholder in the URLs of its files for the name of the build."""
 _ROOT = re.compile(r"(/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*")
 
 
 def page_response(request: Request, root: str) -> Response:
-    """The shell, for whatever page is asked for."""
+    """Return the HTML page, the same for every path."""
     body = asset("index.html")
     if body is None:
         raise Problem(404, "not_found", "the dashboard's pages are not installed")
@@ -28,6 +28,6 @@ def page_response(request: Request, root: str) -> Response:
 
 
 def checked_root(root: str) -> str:
-    """``root`` if it is a path and nothing else: it is written into the page, and may come from a header."""
+    """Return ``root`` if it is a plain path: it is written into the page, and may come from a header."""
     root = root.rstrip("/")
     return root if _ROOT.fullmatch(root) and not root.startswith("//") and len(root) <= 200 else ""  # noqa: PLR2004

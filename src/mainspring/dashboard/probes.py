@@ -1,4 +1,4 @@
-"""What machines ask: whether the process is up, whether all is well, and the numbers behind it."""
+"""Probes: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _PATIENCE = 10.0
 
 
 class Liveness(Struct, frozen=True):
-    """The process answers."""
+    """The process responds."""
 
     status: Literal["alive"] = "alive"
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at; its details only for who is logged in."""
+    """One health check; its details only for authenticated callers."""
 
     name: str
     status: Literal["healthy", "degraded", "unhealthy"]
@@ -39,30 +39,30 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 class Readiness(Struct, frozen=True):
-    """Whether all is well: the worst of what was looked at."""
+    """The health of the system: the worst of its checks."""
 
     status: Literal["healthy", "degraded", "unhealthy"]
     checks: list[Finding]
 
 
 def live_response() -> Response:
-    """That the process is up: asks nobody, so it says nothing of the database."""
+    """Report that the process is up. It does not query the database."""
     return Response(encode(Liveness()), media_type=JSON)
 
 
 async def ready_response(pulse: Pulse, *, detailed: bool) -> Response:
-    """Whether work gets done, within ten seconds: 200 while it does, if perhaps slowly, else 503."""
+    """Report readiness within ten seconds: 200 if healthy or degraded, else 503."""
     try:
         async with asyncio.timeout(_PATIENCE):
             health = await (pulse.now() if detailed else pulse.lately())
     except TimeoutError:
-        health = Health("unhealthy", (Check("storage", "unhealthy", f"no answer within {_PATIENCE:.0f} s"),))
-    except Exception as error:  # noqa: BLE001 - whatever is broken is the answer
+        health = Health("unhealthy", (Check("storage", "unhealthy", f"no reply within {_PATIENCE:.0f} s"),))
+    except Exception as error:  # noqa: BLE001 - any error is the result
         health = Health("unhealthy", (Check("storage", "unhealthy", problem_of(error).message),))
     findings = [
         Finding(each.name, each.status, redacted(each.summary), plain(each.data))
         if detailed
-        else Finding(each.name.partition(" ")[0], each.status)  # what follows names a group
+        else Finding(each.name.partition(" ")[0], each.status)  # the rest names a group
         for each in health.checks
     ]
     body = encode(Readiness(health.status, findings))
@@ -70,7 +70,7 @@ async def ready_response(pulse: Pulse, *, detailed: bool) -> Response:
 
 
 async def metrics_response(app: Mainspring) -> Response:
-    """The metrics of this process, and of the database where it is its turn to tell."""
+    """Return the metrics of this process, and those of the database if this process is to report them."""
     try:
         text = await app.metrics()
     except MissingExtra as error:
@@ -81,28 +81,28 @@ async def metrics_response(app: Mainspring) -> Response:
 class Probes:
     """An ASGI application with ``/health/live``, ``/health/ready`` and ``/metrics``, and nothing else.
 
-    It has no login: it tells names and states, never what is stored. Serve it where only machines of yours ask.
+    It has no login: it exposes names and states, never payloads. Serve it on an internal network only.
     """
 
     def __init__(self, app: Mainspring, *, limits: HealthLimits | None = None) -> None:
-        """Make it; ``limits`` are from where on the app is not well [those of ``app.health()``]."""
+        """Create it; ``limits`` are the thresholds of health [those of ``app.health()``]."""
         self._app = app
         self._pulse = Pulse(app, limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         try:
             response = await self._answer(request)
-        except Exception as error:  # noqa: BLE001 - every problem has an answer
+        except Exception as error:  # noqa: BLE001 - every error gets a response
             response = problem_of(error).response()
         await response(scope, receive, guarded(send))
 
     async def _answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
-            raise Problem(405, "method", "probes are asked by GET", {"Allow": "GET, HEAD"})
+            raise Problem(405, "method", "method not allowed: use GET", {"Allow": "GET, HEAD"})
         match path_of(request.scope):
             case "/health/live":
                 return live_response()
@@ -111,4 +111,4 @@ class Probes:
             case "/metrics":
                 return await metrics_response(self._app)
             case _:
-                raise Problem(404, "not_found", "there are /health/live, /health/ready and /metrics")
+                raise Problem(404, "not_found", "no such path: use /health/live, /health/ready or /metrics")

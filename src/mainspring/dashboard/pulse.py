@@ -1,4 +1,4 @@
-"""What several screens ask for at the same moment, read once: health, which is costly, and its like."""
+"""Shared readings: what several screens request at the same time is read once, such as health."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ T = TypeVar("T")
 _PATIENCE = 15.0
 _COMING = 8
 _AGES: Mapping[Window, float] = {"15m": 0.5, "2h": 2.0, "24h": 10.0, "7d": 20.0}
-"""Seconds for which what was read of a window is good enough."""
+"""Seconds for which a reading of a window is reused."""
 _KEPT = 64
 """How many readings of windows are kept."""
 
 
 class Remembered(Generic[T]):
-    """One value, read anew when it is older than ``seconds``; who comes meanwhile waits for the same reading."""
+    """One value, read again when it is older than ``seconds``; concurrent callers share one reading."""
 
     def __init__(self, read: Callable[[], Awaitable[T]], seconds: float) -> None:
         self._read = read
@@ -34,30 +34,30 @@ class Remembered(Generic[T]):
         self._reading: asyncio.Task[T] | None = None
 
     async def get(self) -> T:
-        """The value, fresh enough."""
+        """Return the value, fresh enough."""
         if self._value is not None and time.monotonic() - self._at < self._seconds:
             return self._value
         if self._reading is None or self._reading.done() or self._reading.get_loop() is not asyncio.get_running_loop():
             self._reading = asyncio.ensure_future(self._fetch())
             self._reading.add_done_callback(_noticed)
-        # One who gives up must not take the reading from the others.
+        # A cancelled caller must not cancel the reading of the others.
         return await asyncio.shield(self._reading)
 
     async def _fetch(self) -> T:
-        async with asyncio.timeout(_PATIENCE):  # or whoever comes next would wait for it, too
+        async with asyncio.timeout(_PATIENCE):  # or later callers would wait for it, too
             value = await self._read()
         self._value, self._at = value, time.monotonic()
         return value
 
 
 def _noticed(reading: asyncio.Task[Any]) -> None:
-    """Whoever waited has been told how it failed; where all have gone, nobody has to be."""
+    """Retrieve the exception, which callers have got by now, so that asyncio does not log it."""
     if not reading.cancelled():
         reading.exception()
 
 
 class Pulse:
-    """The readings that are shared. Health is of some seconds ago for screens, of a moment ago for who is not known."""
+    """The shared readings. Health is cached for seconds for screens, and briefly for anonymous callers."""
 
     def __init__(self, app: Mainspring, limits: HealthLimits | None = None) -> None:
         def read() -> Awaitable[Health]:
@@ -71,9 +71,9 @@ class Pulse:
         self._measures: dict[tuple[Window, str | None], Remembered[MeasuresView]] = {}
 
     def measures(self, window: Window, group: str | None = None) -> Awaitable[MeasuresView]:
-        """What ended within a window, of one group or all, as of a moment ago: the longer it is, the longer ago."""
+        """Return what ended within a window, of one group or all; longer windows are cached longer."""
         asked = (window, group)
-        # What was asked for last stands last, and who asks for names that are nobody's fills no memory.
+        # Least recently used first, so that requests with unknown names do not fill the memory.
         found = self._measures.pop(asked, None) or Remembered(partial(self._app.measures, *asked), _AGES[window])
         self._measures[asked] = found
         if len(self._measures) > _KEPT:
@@ -82,6 +82,6 @@ class Pulse:
 
 
 async def _coming(app: Mainspring) -> list[ScheduleView]:
-    """The schedules that are due next, soonest first."""
+    """Return the schedules that are due next, soonest first."""
     views = [each for each in await app.schedules.list() if each.state == "active" and each.next_at is not None]
     return sorted(views, key=lambda each: (each.next_at, each.name))[:_COMING]

@@ -1,4 +1,4 @@
-"""From a request to what it asks for: strict, bounded, and with words for what is wrong."""
+"""Parsing requests: strict, bounded, and with precise errors."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mainspring.dashboard.answers import Problem
 from mainspring.dashboard.route import Route
 
 BODY_PATIENCE = 10.0
-"""Seconds within which a whole body has to arrive."""
+"""Seconds within which a body must arrive."""
 _QUERY_LIMIT = 8192
 _DIGITS = 10
 _FIRST, _LAST = 1970, 9000
 _PLACE, _UNKNOWN = " - at `$", "unknown field "
 _NAMED, _SAID = 50, 300
-"""How much of a name, and of a sentence, is told."""
+"""The maximum lengths of a quoted name, and of a message."""
 
 NO_NUL: str = r"^[^\x00]*$"
-"""What databases do not store in text."""
+"""Characters that databases do not store in text."""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
 Topic: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255, pattern=NO_NUL)]
@@ -36,30 +36,30 @@ Reason: TypeAlias = Annotated[str, Meta(max_length=500, pattern=NO_NUL)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
 Before: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[str, Meta(min_length=1, max_length=50)]
-"""A length of time: seconds, or text like 15m."""
+"""A duration: seconds, or text such as 15m."""
 
 
 async def read(request: Request, route: Route) -> Struct:
-    """What the request asks of the route. Raises Problem, with what to change."""
+    """Parse a request for the route. Raises Problem, with what to change."""
     given: dict[str, Any] = {name: request.path_params[name] for name in route.in_path}
     if route.method == "GET":
         return asked_by(route, given, request.url.query)
     if request.url.query:
-        raise Problem(422, "invalid", "what a POST says stands in its body: leave the query out")
+        raise Problem(422, "invalid", "a POST takes no query: send the fields in the body")
     said = await _body(request, route.largest)
     if doubled := given.keys() & said.keys():
-        raise Problem(422, "invalid", f"{', '.join(sorted(doubled))} stands in the path: leave it out of the body")
+        raise Problem(422, "invalid", f"{', '.join(sorted(doubled))} is in the path: omit it from the body")
     return _converted(given | said, route, strict=True)
 
 
 def asked_by(route: Route, given: Mapping[str, Any], query: str) -> Struct:
-    """What a GET asks by its path and its query. Raises Problem."""
+    """Parse a GET by its path and its query. Raises Problem."""
     return _converted({**given, **_query(query, _lists(route.asks), given)}, route, strict=False)
 
 
 def _query(query: str, lists: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:
     if len(query) > _QUERY_LIMIT:
-        raise Problem(422, "invalid", f"the query is longer than {_QUERY_LIMIT} characters: ask for less")
+        raise Problem(422, "invalid", f"the query is longer than {_QUERY_LIMIT} characters: shorten it")
     found: dict[str, Any] = {}
     for name, value in QueryParams(query).multi_items():
         if name in lists:
@@ -67,14 +67,14 @@ def _query(query: str, lists: frozenset[str], given: Mapping[str, Any]) -> dict[
             continue
         if name in found or name in given:
             raise Problem(422, "invalid", f"{name[:50]!r} is given twice: give it once")
-        if value:  # an empty field of a form says nothing
+        if value:  # an empty form field counts as absent
             found[name] = value
     return found
 
 
 @functools.cache
 def _lists(asks: type[Struct]) -> frozenset[str]:
-    """The fields that may be given several times."""
+    """Return the fields that may be repeated."""
     fields = msgspec.inspect.type_info(asks).fields  # type: ignore[attr-defined]
     return frozenset(each.name for each in fields if isinstance(each.type, msgspec.inspect.ListType))
 
@@ -88,13 +88,13 @@ async def _body(request: Request, largest: int) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         raise Problem(422, "invalid", "the body is not JSON, or nested too deeply: send an object") from None
     if not isinstance(said, dict):
-        raise Problem(422, "invalid", "the body is JSON, but no object: send one, as in {}")
+        raise Problem(422, "invalid", "the body is JSON, but not an object: send one, such as {}")
     return said
 
 
 async def body_of(request: Request, largest: int) -> bytes:
-    """The body, if it is not too large and does not trickle in: it is read no further than that."""
-    too_large = Problem(413, "too_large", f"the body is over {largest:,} bytes: send less")
+    """Read the body, up to its maximum size and time."""
+    too_large = Problem(413, "too_large", f"the body is over {largest:,} bytes: shorten it")
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and (len(announced) > _DIGITS or int(announced) > largest):
         raise too_large
@@ -108,7 +108,7 @@ async def body_of(request: Request, largest: int) -> bytes:
     except ClientDisconnect:
         raise Problem(400, "gone", "the request ended before its body did") from None
     except TimeoutError:
-        told = f"the body did not arrive within {BODY_PATIENCE:.0f} s: send it faster, or send less"
+        told = f"the body did not arrive within {BODY_PATIENCE:.0f} s: send it faster, or shorten it"
         raise Problem(408, "slow_body", told) from None
     return bytes(parts)
 
@@ -120,12 +120,12 @@ def _converted(given: Mapping[str, Any], route: Route, *, strict: bool) -> Struc
     except msgspec.ValidationError as error:
         raise Problem(422, "invalid", _told(str(error), route)) from None
     except RecursionError:
-        raise Problem(422, "invalid", "the body is nested too deeply: send less") from None
+        raise Problem(422, "invalid", "the body is nested too deeply") from None
     return asked
 
 
 def _check_instants(asked: Struct) -> None:
-    """Refuse times that are none of this world: others reckon with them, to where no calendar reaches."""
+    """Reject times so extreme that later arithmetic would overflow."""
     for name in asked.__struct_fields__:
         match getattr(asked, name):
             case datetime() as moment if not _FIRST <= moment.year <= _LAST:
@@ -137,7 +137,7 @@ def _check_instants(asked: Struct) -> None:
 
 
 def _told(said: str, route: Route) -> str:
-    # What was sent may be quoted in it, however long it is.
+    # The error may quote input of any length.
     what, _, place = said.rpartition(_PLACE) if _PLACE in said else (said, "", "")
     what = what.replace("`", "")
     place = _cut(place.rstrip("`").removeprefix("."), _NAMED)
@@ -145,7 +145,7 @@ def _told(said: str, route: Route) -> str:
     if _UNKNOWN in what:
         before, _, name = what.partition(_UNKNOWN)
         known = ", ".join(sorted(set(route.asks.__struct_fields__) - route.in_path)) or "nothing"
-        return f"{named}{before}{_UNKNOWN}{_cut(name, _NAMED)}: this takes {known}"
+        return f"{named}{before}{_UNKNOWN}{_cut(name, _NAMED)}: use {known}"
     return f"{named}{what[:1].lower()}{_cut(what[1:], _SAID)}"
 
 
@@ -154,5 +154,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def length(given: Length) -> timedelta | str:
-    """A length of time as the app takes it: a number is seconds."""
+    """Convert a duration for the app: a number is seconds."""
     return given if isinstance(given, str) else timedelta(seconds=given)

@@ -1,4 +1,4 @@
-"""A route as a value: from one table of them come both what is served and what the OpenAPI document says."""
+"""A route as a value: one table of routes defines both what is served and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from mainspring.dashboard.security.redaction import Redaction
 
 Method = Literal["GET", "POST"]
 SMALL, LARGE = 64 * 1024, 1024 * 1024
-"""Bytes that a body may have: without a payload in it, and with one."""
+"""The maximum bytes of a body: without a payload, and with one."""
 _IN_PATH = re.compile(r"{(\w+)}")
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request that says nothing beyond its path."""
+    """A request without fields beyond its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What every route works with."""
+    """The services that every route uses."""
 
     app: Mainspring
     gate: Gate
@@ -42,44 +42,44 @@ class House:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request on its way through a route."""
+    """One request to a route."""
 
     house: House
     access: Access
     request: Request
     cookies: list[str] = field(default_factory=list)
-    """To be set with the answer."""
+    """Cookies to set with the response."""
 
     @property
     def app(self) -> Mainspring:
-        """The app that is looked at."""
+        """The app of the dashboard."""
         return self.house.app
 
     @property
     def redaction(self) -> Redaction:
-        """What is not shown."""
+        """The masking of secrets."""
         return self.house.redaction
 
     @property
     def may_search(self) -> bool:
-        """Whether payloads and errors may be searched: who finds knows, and not everybody may know what is masked."""
+        """Whether payloads and errors may be searched: matches reveal masked values, so only operators may."""
         return not self.house.redaction or self.access.role == "operator"
 
     @property
     def by(self) -> str:
-        """Who does this, for the audit log."""
+        """The caller's name for the audit log."""
         return self.access.by
 
 
 Does: TypeAlias = Callable[[Visit, Any], Awaitable[Struct | None]]
-"""Answers a visit; the second argument is what was asked, of the route's ``asks``."""
+"""Handles a request; the second argument is the parsed request, of the route's ``asks``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method on a path: who may ask, what they say, what they are answered.
+    """A method on a path: the required role, the request type and the response type.
 
-    The fields of ``asks`` that the path names travel in it; the others in the query of a GET, in the body of a POST.
+    Fields of ``asks`` that the path names are in it; the others are in the query of a GET, or the body of a POST.
     """
 
     method: Method
@@ -91,20 +91,20 @@ class Route:
     role: Role | None = "viewer"
     status: int = 200
     personal: bool = False
-    """Whether the answer depends on who asks, beyond their role."""
+    """Whether the response depends on the caller beyond the role."""
     only_streams: bool = False
-    """Whether there is no answer that ends."""
+    """Whether the route only streams."""
     largest: int = SMALL
-    """Bytes that the body may have."""
+    """The maximum bytes of the body."""
 
     @property
     def in_path(self) -> frozenset[str]:
-        """The fields that travel in the path."""
+        """The fields that are in the path."""
         return frozenset(_IN_PATH.findall(self.path))
 
     @property
     def changes(self) -> bool:
-        """Whether asking may change anything."""
+        """Whether it may change anything."""
         return self.method == "POST"
 
 
@@ -115,7 +115,7 @@ def viewing(
     answers: type[Struct],
     asks: type[Struct] = Nothing,
 ) -> Route:
-    """A route that everybody known may look at."""
+    """Return a read-only route, for viewers."""
     return Route("GET", path, does, summary, answers, asks)
 
 
@@ -127,7 +127,7 @@ def acting(
     answers: type[Struct] | None = None,
     status: int | None = None,
 ) -> Route:
-    """A route that changes something, for operators."""
+    """Return a route that changes something, for operators."""
     success = status or (204 if answers is None else 200)
     largest = LARGE if "payload" in asks.__struct_fields__ else SMALL
     return Route("POST", path, does, summary, answers, asks, "operator", success, largest=largest)

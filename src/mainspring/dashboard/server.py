@@ -1,4 +1,4 @@
-"""Serving by ourselves, where there is no host application: a dashboard of its own, or probes beside a worker."""
+"""A standalone HTTP server: for the dashboard, or for the probes of a worker."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ except ImportError as _error:
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _GRACE = 5
 HEAD_PATIENCE = 10.0
-"""Seconds within which a request has to say what it asks for."""
+"""Seconds within which the head of a request must arrive."""
 
 
 class Protocol(H11Protocol):
-    """Ends a connection on which the head of a request trickles in, or none comes at all."""
+    """Closes a connection on which the head of a request arrives too slowly, or not at all."""
 
     _due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Start the timeout of the first request."""
         super().connection_made(transport)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
-        """Wait no more where it is whole; or begin to, where another one begins."""
+        """Stop the timeout when the head is complete, or start it when another request begins."""
         super().data_received(data)
         if not self._is_waiting:
             self._forget()
@@ -44,7 +44,7 @@ class Protocol(H11Protocol):
             self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the timeout."""
         self._forget()
         super().connection_lost(exc)
 
@@ -67,7 +67,7 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """One HTTP server on one socket. It ends what goes on by itself, such as streams, before it waits for the rest."""
+    """One HTTP server on one socket. On shutdown it ends streams before it waits for other requests."""
 
     def __init__(self, app: ASGIApp, *, lifespan: bool, closing: Callable[[], Awaitable[None]] | None = None) -> None:
         super().__init__(
@@ -76,7 +76,7 @@ class Server(uvicorn.Server):
                 http=Protocol,
                 lifespan="on" if lifespan else "off",
                 ws="none",
-                proxy_headers=False,  # whom to trust is said to the dashboard, which reads them itself
+                proxy_headers=False,  # the dashboard reads them itself, if they are trusted
                 server_header=False,
                 access_log=False,
                 log_config=None,
@@ -86,11 +86,11 @@ class Server(uvicorn.Server):
         self._closing = closing
         self.listens_to_signals = True
         self.started_up: Callable[[], object] | None = None
-        """Called when it answers, and can be told to stop."""
+        """Called when it accepts requests and handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End by SIGTERM and Ctrl-C, without dying of them."""
+        """Shut down on SIGTERM and Ctrl-C, without dying of them."""
         if not self.listens_to_signals:
             yield
             return
@@ -102,26 +102,26 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Start to accept requests."""
         await super().startup(sockets)
         if self.started_up is not None:
             self.started_up()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End, streams first."""
+        """Shut down, streams first."""
         if self._closing is not None:
             await self._closing()
         await super().shutdown(sockets)
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises BadOption when that cannot be."""
+    """Return a socket that listens there. Raises BadOption if it cannot."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise BadOption(f"there is no address {host!r} to listen on: {error.strerror}") from None
+        raise BadOption(f"cannot listen on {host!r}: {error.strerror}") from None
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -130,12 +130,12 @@ def bound(host: str, port: int) -> socket.socket:
         listening.setblocking(False)  # noqa: FBT003
     except OSError as error:
         listening.close()
-        raise BadOption(f"{host}:{port} cannot be listened on: {error.strerror}. Choose another port") from None
+        raise BadOption(f"cannot listen on {host}:{port}: {error.strerror}. Choose another port") from None
     return listening
 
 
 def address_of(listening: socket.socket) -> str:
-    """Its address as a browser writes it, without the scheme."""
+    """Return its address as in a URL, without the scheme."""
     name: tuple[Any, ...] = listening.getsockname()
     host, port = str(name[0]), int(name[1])
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,4 +1,4 @@
-"""One route asked once: who asks, whether they may, what they say, what they are answered."""
+"""Handling of one request: authentication, authorisation, parsing and response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mainspring.dashboard.security.identity import NOBODY, Access
 from mainspring.dashboard.watching import Watchable
 
 _READING, _CHANGING = 20.0, 60.0
-"""Seconds for one answer: the database may be slow, but nobody waits for ever."""
+"""The maximum seconds of a response, even if the database is slow."""
 
 
 class Serving:
@@ -31,7 +31,7 @@ class Serving:
         self._watchable = watchable
 
     async def response(self, request: Request, route: Route) -> Response:
-        """The answer. Raises Problem, and whatever the app raises."""
+        """Return the response. Raises Problem, and any error of the app."""
         access = await self._allowed(request, route)
         asked = await read(request, route)
         visit = Visit(self._house, access, request)
@@ -47,19 +47,19 @@ class Serving:
         return response
 
     async def answer(self, visit: Visit, route: Route, asked: Struct) -> Struct | None:
-        """What the route says. Where nobody has opened the app yet, this does."""
+        """Call the route's function, and open the app first if it is not open."""
         patience = _CHANGING if route.changes else _READING
         try:
             async with asyncio.timeout(patience):
                 return await self._opening.around(lambda: route.does(visit, asked))
         except TimeoutError:
-            told = "look whether it was done before you try again" if route.changes else "ask for less"
-            raise Problem(503, "slow", f"there was no answer within {patience:.0f} s: {told}") from None
+            told = "check whether it was done before you retry" if route.changes else "narrow the request"
+            raise Problem(503, "slow", f"no result within {patience:.0f} s: {told}") from None
 
     async def _allowed(self, request: Request, route: Route) -> Access:
         gate = self._house.gate
         if route.role is None and route.changes:
-            # A login proves by itself who it is; the cookie of an earlier one is not asked for.
+            # A login is authenticated by its token; the cookie of an earlier login is ignored.
             gate.check_sender(request, ambient=False)
             return NOBODY
         access = await gate.access(request)
@@ -67,7 +67,7 @@ class Serving:
             gate.allow(access, route.role)
             gate.check_reader(request, access)
             if route.changes:
-                gate.check_changing(request, access)  # invariant 20: none is reached before
+                gate.check_changing(request, access)  # invariant 20: before any route is called
         except Problem as problem:
             problem.by = None if access.identity is None else access.by
             raise
@@ -84,18 +84,18 @@ class Serving:
             now = await gate.still(visit.request, visit.access)
             check(now)
             if now.role != visit.access.role:
-                raise Problem(401, "role_changed", "the role has changed: ask again")
+                raise Problem(401, "role_changed", "the role has changed: reconnect")
 
         check(visit.access)
         watched = tuple(self._watched(visit, route, asked) for route, asked in inner)
-        # What the host application knows may be costly to ask; whether a login is over is not.
+        # The hook of a host application may be costly; checking the expiry of a login is not.
         pause = ALLOWED if visit.access.way == "hook" else 0.0
         return Audience(f"{visit.access.way} {_whose(visit.access)}", watched, allowed, pause, numbered)
 
     def _watched(self, visit: Visit, route: Route, asked: Struct) -> Watched:
         async def look() -> Struct:
             answer = await self.answer(visit, route, asked)
-            assert answer is not None, "every GET has an answer"
+            assert answer is not None, "every GET has a response"
             return answer
 
         access = visit.access

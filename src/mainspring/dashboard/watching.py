@@ -1,4 +1,4 @@
-"""From what a stream is to watch to the routes that answer it."""
+"""The routes of what a stream watches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mainspring.dashboard.route import Route
 
 
 class Watchable:
-    """The routes that can be watched together: all that are read, but for the stream of streams itself."""
+    """The routes that can be watched together: all GET routes except the stream itself."""
 
     def __init__(self, table: Iterable[Route]) -> None:
         self._table = tuple((_pattern(route), route) for route in table)
 
     def found(self, of: str) -> tuple[Route, Struct]:
-        """The route and what it is asked, of a path beneath /api/ and its query. Raises Problem."""
+        """Return the route and the parsed request of a path below /api/ and its query. Raises Problem."""
         path, _, query = of.partition("?")
         by_others = False
         for pattern, route in self._table:
@@ -29,8 +29,8 @@ class Watchable:
             if route.method == "GET" and not route.only_streams:
                 return route, _asked(route, match.groupdict(), query, path)
             by_others = True
-        why = "is not to be watched" if by_others else "is no path beneath /api/"
-        told = "name what is read by GET, as in of=overview%3Fwindow%3D15m"
+        why = "cannot be watched" if by_others else "is not a path below /api/"
+        told = "give the path of a GET, such as of=overview%3Fwindow%3D15m"
         raise Problem(422, "invalid", f"of: {path[:50]!r} {why}: {told}")
 
 

@@ -1,1 +1,1 @@
-"""Doors into web frameworks and test runners. Each is imported by name, and none without its framework."""
+"""Integrations with web frameworks and test runners. Each is imported by name, and needs its framework."""

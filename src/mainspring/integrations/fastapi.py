@@ -1,4 +1,4 @@
-"""FastAPI and Starlette: opening with the application's lifespan, publishing in the transaction of a request."""
+"""FastAPI and Starlette: opening with the application's lifespan, publishing in a request's transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainspring.model.errors import BadOption, Misuse
 P = ParamSpec("P")
 R = TypeVar("R")
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
-"""What FastAPI and Starlette call a lifespan: a function of the application. Neither is needed to write one."""
+"""A lifespan function of FastAPI and Starlette. Neither is needed to write one."""
 
 
 def lifespan(
@@ -23,13 +23,13 @@ def lifespan(
     groups: Collection[str] | None = None,
     then: Lifespan | None = None,
 ) -> Lifespan:
-    """For ``FastAPI(lifespan=…)``: open while the application runs, with ``worker`` also consume, all or these groups.
+    """Return a lifespan for ``FastAPI(lifespan=…)``: open the app, and with ``worker`` consume all or these groups.
 
-    ``then`` is a lifespan of the application's own: it begins when all is open, ends before it closes, and what it
-    yields is the state of requests as ever. The app is also in ``application.state.mainspring``.
+    ``then`` is the application's own lifespan: it starts when the app is open and ends before the app closes, and what
+    it yields is the state of requests as usual. The app is also in ``application.state.mainspring``.
     """
     if groups is not None and not worker:
-        raise BadOption("lifespan(groups=…) says what to consume: write lifespan(…, worker=True, groups=…)")
+        raise BadOption("lifespan(groups=…) needs a worker: write lifespan(…, worker=True, groups=…)")
 
     @asynccontextmanager
     async def opened(application: Any) -> AsyncIterator[Any]:
@@ -42,19 +42,19 @@ def lifespan(
 
 
 def within(call: Callable[P, R], session: Any) -> Callable[..., Callable[P, R]]:
-    """A dependency of FastAPI's that gives ``call`` with the request's own session as its ``tx``.
+    """Return a FastAPI dependency that provides ``call`` with the request's own session as its ``tx``.
 
-    ``session`` is the dependency that provides a SQLAlchemy session, or whatever else ``tx=`` takes; where the routes
-    ask for it with options, it is the whole ``Depends(get_session, scope=…)``. The route gets the same session::
+    ``session`` is the dependency that provides a SQLAlchemy session, or anything else that ``tx=`` accepts; if routes
+    declare it with options, pass the whole ``Depends(get_session, scope=…)``. The route gets the same session::
 
         Publish = Annotated[Callable[..., Awaitable[Receipt]], Depends(within(spring.publish, get_session))]
 
-    A route that blocks is given ``spring.sync.publish`` in the same way.
+    For a blocking route, use ``spring.sync.publish`` in the same way.
     """
     try:
         from fastapi import Depends, params
     except ImportError as error:
-        raise Misuse("within(…) is for FastAPI, which is not installed: pip install fastapi") from error
+        raise Misuse("within(…) needs FastAPI: pip install fastapi") from error
     asked = session if isinstance(session, params.Depends) else Depends(session)
 
     def joined(tx: Any = asked) -> Callable[P, R]:

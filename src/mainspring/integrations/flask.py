@@ -1,4 +1,4 @@
-"""Flask: a Mainspring that is an extension, and ``flask mainspring worker``."""
+"""Flask: a Mainspring that is a Flask extension, and ``flask mainspring worker``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ EXTENSION = "mainspring"
 
 
 class FlaskMainspring(Mainspring):
-    """A ``Mainspring(…)`` that Flask knows: ``spring = FlaskMainspring(url)``, then ``spring.init_app(app)``.
+    """A ``Mainspring(…)`` as a Flask extension: ``spring = FlaskMainspring(url)``, then ``spring.init_app(app)``.
 
-    Every handler runs in an application context of its own, which is torn down after it in the thread it ran in: so
-    ``current_app`` is there, and sessions that Flask removes after a request are removed after a handler too.
+    Every handler runs in its own application context, which is torn down after it in the same thread: ``current_app``
+    is available, and sessions that Flask removes after a request are removed after a handler too.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class FlaskMainspring(Mainspring):
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Make it known to the application: as ``app.extensions["mainspring"]`` and by ``flask mainspring …``."""
+        """Register with the application: as ``app.extensions["mainspring"]`` and as ``flask mainspring …``."""
         app.extensions[EXTENSION] = self
         app.cli.add_command(_commands(self))
         self._context.application = app
 
 
 class FlaskContext(Middleware):
-    """An application context around every handler."""
+    """Runs every handler in an application context."""
 
     application: Flask | None = None
 
@@ -70,8 +70,8 @@ class FlaskContext(Middleware):
     def _around(self, group: str) -> AbstractContextManager[object]:
         if self.application is None:
             raise Misuse(
-                f"{group} runs where no Flask application is known: call spring.init_app(app) first, or start the "
-                "worker by `flask mainspring worker`"
+                f"{group} runs without a Flask application: call spring.init_app(app) first, or start the worker with "
+                "`flask mainspring worker`"
             )
         return self.application.app_context()
 
@@ -92,14 +92,14 @@ def _commands(spring: Mainspring) -> AppGroup:
         "groups",
         multiple=True,
         metavar="NAME",
-        help="Serve only this group; may be given several times.",
+        help="Serve only this group; repeatable.",
     )
-    @click.option("--processes", "-p", default=1, metavar="N", help="How many worker processes to keep running.")
+    @click.option("--processes", "-p", default=1, metavar="N", help="How many worker processes to run.")
     @click.option("--line", type=int, hidden=True)
     def worker(groups: tuple[str, ...], processes: int, line: int | None) -> None:
-        """Consume messages until told to stop.
+        """Run a worker until it is stopped.
 
-        SIGTERM or Ctrl-C lets running handlers finish; a second one stops them and hands their messages back.
+        On SIGTERM or Ctrl-C, running handlers finish; a second signal stops them and releases their messages.
         """
         log_to_stderr("info")
         if refusal := refused_count(processes):
@@ -114,11 +114,11 @@ def _commands(spring: Mainspring) -> AppGroup:
         except MainspringError as error:
             raise _Mistaken(str(error)) from error
         if not told:
-            raise click.ClickException("the worker gave up by itself; the log says why")
+            raise click.ClickException("the worker stopped after an error; see the log")
 
     @group.command()
     def migrate() -> None:
-        """Create the tables, or bring them up to date."""
+        """Create or upgrade the tables."""
         try:
             applied = spring.sync.migrate()
         except MainspringError as error:

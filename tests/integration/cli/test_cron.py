@@ -1,4 +1,4 @@
-"""`cron`: what an expression means, without a database."""
+"""`cron`: explain an expression, without a database."""
 
 import pytest
 
@@ -65,10 +65,10 @@ def test_the_rule_for_two_day_fields_is_said_with_the_way_to_the_other(shell: Sh
 
     assert both.out.splitlines()[2:4] == [
         "days      a day must match both day fields",
-        "          for one of them to be enough: --day-match or",
+        "          to match either: --day-match or",
     ]
     assert both.out.splitlines()[-1].startswith("Fri 2026-11-13")
-    assert "          for both to be needed: --day-match and\n" in either.out
+    assert "          to match both: --day-match and\n" in either.out
     assert either.out.splitlines()[-1].startswith("Fri 2026-11-06")
     assert as_json.json["day_rule"] == "and"
 
@@ -90,7 +90,7 @@ def test_a_mistake_is_told_in_one_line(shell: Shell) -> None:
         ("@daily", "--from", "noon"): "--from takes a time, not 'noon'",
         ("0 0 30 2 *",): "this is never due: '0 0 30 2 *' matches no date, so look at its fields of days and months",
         ("every 10",): "every='10' is not a duration",
-        ("0", "9", "*", "*", "1"): "in quotes, or the shell reads it: mainspring cron '0 9 * * mon-fri'",
+        ("0", "9", "*", "*", "1"): "quote the expression, or the shell expands it: mainspring cron '0 9 * * mon-fri'",
         ("",): "it is empty; write 5 fields",
         ("@daily", "-z", "UTC+2"): "An offset is no zone: write a name",
         ("@daily", "--from", "9999-12-31T12:00"): "'@daily' has no occurrence after 9999-12-31 12:00:00+00:00",

@@ -112,9 +112,9 @@ def test_through_a_proxy_that_adds_no_header_strangers_see_no_more_than_the_logi
     [
         (("--host", "0.0.0.0"), "set MAINSPRING_DASHBOARD_OPERATOR_TOKEN"),
         (("--host", "::", "--read-only"), "set MAINSPRING_DASHBOARD_VIEWER_TOKEN"),
-        (("--host", "0.0.0.0", "--port", "0"), "has no authentication"),
+        (("--host", "0.0.0.0", "--port", "0"), "there is no authentication"),
         (("--port", "70000"), "between 0 and 65535"),
-        (("--root-path", "ops"), "must be a path like '/ops'"),
+        (("--root-path", "ops"), "must be a path such as '/ops'"),
         (("--app", "other:app"), "two applications"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_port_that_is_taken_is_told(shell: Shell) -> None:
         complaint = shell("dashboard", "shop:app", "--port", port).complaint
 
         stop(dashboard)
-    assert complaint == f"127.0.0.1:{port} cannot be listened on: Address already in use. Choose another port"
+    assert complaint == f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another port"
 
 
 def test_a_worker_answers_probes_from_its_start_to_its_end(shell: Shell) -> None:
@@ -165,7 +165,7 @@ def test_a_worker_answers_probes_from_its_start_to_its_end(shell: Shell) -> None
     [
         (("--probe", "9000"), "must be HOST:PORT"),
         (("--probe", "127.0.0.1:99999"), "must be HOST:PORT"),
-        (("--probe", "127.0.0.1:9000", "--processes", "2"), "tells of one process"),
+        (("--probe", "127.0.0.1:9000", "--processes", "2"), "reports on one process"),
     ],
 )
 def test_a_probe_that_cannot_be_is_refused(shell: Shell, arguments: tuple[str, ...], said: str) -> None:

@@ -231,7 +231,7 @@ def test_everything_that_is_wrong_with_the_configuration_is_told_at_once(shell: 
         "mainspring.toml, line 1, column 1: there is no option 'grase'. Did you mean 'grace'?",
         "mainspring.toml, line 2, column 1: keep='some' is not one of 'all', 'failures', 'none'.",
     ]
-    assert _findings(ended, "application") == [("note", "shop:app is looked at once the configuration is right", "")]
+    assert _findings(ended, "application") == [("note", "shop:app is checked once the configuration is valid", "")]
     assert "s3cret" not in ended.out
 
 
@@ -273,7 +273,7 @@ def test_a_second_file_and_an_empty_variable_are_mentioned(shell: Shell) -> None
         ),
         ("note", "MAINSPRING_GRACE is empty, which counts as not set", "give it a value, or: unset MAINSPRING_GRACE"),
     ]
-    assert _findings(ended, "database")[0][:2] == ("note", "none is named here: only the configuration was looked at")
+    assert _findings(ended, "database")[0][:2] == ("note", "no database is given: only the configuration was checked")
 
 
 def test_an_application_that_cannot_be_imported_is_an_error(shell: Shell) -> None:
@@ -304,7 +304,7 @@ def test_people_see_two_tables_and_a_verdict(shell: Shell) -> None:
     lines = piped.out.splitlines()
     assert lines[0].split() == ["OPTION", "VALUE", "SET", "BY"]
     assert lines[1].split() == ["url", "sqlite:///shop.db", "argument"]
-    assert lines[lines.index("") + 1].split(maxsplit=2) == ["CHECK", "STATUS", "WHAT WAS FOUND"]
+    assert lines[lines.index("") + 1].split(maxsplit=2) == ["CHECK", "STATUS", "FINDING"]
     assert "note" in lines[-1]
     assert shown.code == piped.code == 0
     assert "\x1b[2mdefault" in shown.out
@@ -352,8 +352,8 @@ def test_a_django_project_without_its_settings_is_told_how_to_name_them(shell: S
     )
 
     action = (
-        "Django does not know its settings here: name them by DJANGO_SETTINGS_MODULE, as in "
-        "DJANGO_SETTINGS_MODULE=shop.settings, or go through manage.py"
+        "Django's settings are not configured: set DJANGO_SETTINGS_MODULE, as in "
+        "DJANGO_SETTINGS_MODULE=shop.settings, or use manage.py"
     )
     assert _findings(itself, "application") == [("error", action, "")]
     assert _findings(imported, "application") == [

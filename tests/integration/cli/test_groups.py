@@ -57,7 +57,7 @@ def test_a_group_is_retired_with_what_waits_for_it(stocked: Shell) -> None:
 def test_a_group_is_retired_only_when_said_so(stocked: Shell) -> None:
     ended = stocked.on_terminal("groups", "retire", "expire", typed="\n")
 
-    assert (ended.code, "Nothing was retired." in ended.out) == (1, True)
+    assert (ended.code, "Nothing retired." in ended.out) == (1, True)
     assert len(stocked("groups", "list", "--json").json) == 3
 
 

@@ -54,14 +54,14 @@ def test_messages_are_listed_for_people_and_programs(received: Shell) -> None:
     ]
     assert "mainspring inbox release ID" in lines[5]
     assert lines[2].endswith("no money")
-    assert "came with another hash" in lines[4]
+    assert "redelivered with another hash" in lines[4]
     assert [each["message_id"] for each in as_json.json] == ["evt_4", "evt_4", "evt_3", "evt_2", "evt_1"]
     assert as_json.json[2]["error"] == "no money\nat all"
     assert "unreadable" in dead.out
     assert "evt_3" not in dead.out
     assert [line.split()[0] for line in stuck.out.splitlines()[1:2]] == ["evt_1"]
     assert "2h ago" in stuck.out
-    assert "Nothing matches" in none.out
+    assert "No matches" in none.out
 
 
 def test_pages_follow_each_other_by_the_time_of_change(received: Shell) -> None:
@@ -86,14 +86,14 @@ def test_a_message_is_released_by_its_id(received: Shell) -> None:
     notes = [(each.action, each.subject, each.by.endswith("(cli)")) for each in app.sync.audit()]
     app.sync.close()
 
-    assert released.out == "evt_1 of stripe is released: it is let in when it comes again\n"
-    assert again.complaint == "'evt_1' is let in already when it comes again: its status is seen"
-    assert done.complaint.startswith("'evt_2' is done: what it did would be done twice")
+    assert released.out == "evt_1 of stripe is released: its redelivery is admitted\n"
+    assert again.complaint == "'evt_1' needs no release: its status is seen, so its redelivery is admitted"
+    assert done.complaint.startswith("'evt_2' is done: releasing it would repeat its effects")
     assert dead.json == {"id": "evt_4", "source": "paypal", "group": "shop", "released": True}
     assert several.complaint == (
-        "there are 2 messages 'evt_4': say which one by --source paypal --group shop, --source stripe --group shop"
+        "there are 2 messages 'evt_4': select one by --source paypal --group shop, --source stripe --group shop"
     )
-    assert unknown.complaint == "there is no message 'evt_9': it never came here, or was forgotten"
+    assert unknown.complaint == "there is no message 'evt_9': it was never received, or was pruned"
     assert (let_in.admitted, let_in.attempts) == (True, 2)
     assert notes == [("inbox release", "evt_4", True), ("inbox release", "evt_1", True)]
 
@@ -112,5 +112,5 @@ def test_health_names_what_is_stuck_and_purge_forgets_what_is_over(received: She
 def test_an_inbox_to_which_nothing_came_says_so(stocked: Shell) -> None:
     empty, stuck = stocked.several(("inbox", "list"), ("inbox", "list", "--stuck"))
 
-    assert empty.out == "The inbox is empty: nothing has come yet.\n"
+    assert empty.out == "The inbox is empty.\n"
     assert stuck.out == "Nothing is stuck.\n"

@@ -61,16 +61,16 @@ def test_one_is_shown_with_its_open_members(opened: tuple[Shell, list[str]]) -> 
         ("joins", "show", id, "--after", "100"),
     )
 
-    assert re.search(r"members +1 of 3 have ended, 1 of them failed\n", plain.out)
+    assert re.search(r"members +1 of 3 ended, 1 of them failed\n", plain.out)
     assert re.search(r"then +expire, on payments.timeout\n", plain.out)
     assert re.search(r"failed +send_receipt, on orders.placed\n", plain.out)
     assert re.search(r"key +order:1\ncorrelation +basket:7\n", plain.out)
-    lines = plain.out.partition("members that have not ended\n")[2].splitlines()
+    lines = plain.out.partition("unfinished members\n")[2].splitlines()
     assert [line.split()[0] for line in lines] == ["ID", second, third]
     assert [each["message_id"] for each in as_json.json["open"]] == [second, third]
     assert (as_json.json["id"], as_json.json["correlation_id"]) == (id, "basket:7")
     assert re.fullmatch(r"There may be more: add --after \d+", paged.out.splitlines()[-1])
-    assert later.out.splitlines()[-1] == "no later ones"
+    assert later.out.splitlines()[-1] == "no more"
 
 
 def test_one_is_cancelled(opened: tuple[Shell, list[str]]) -> None:
@@ -86,8 +86,8 @@ def test_one_is_cancelled(opened: tuple[Shell, list[str]]) -> None:
 
     assert done.out == "2 members cancelled\n"
     assert again.out == "nothing to cancel: all members have ended\n"
-    assert shown.out.endswith("none: the next worker that looks publishes what follows\n")
-    assert "a worker that looks" in listed.out
+    assert shown.out.endswith("none: the next look of a scheduler publishes the follow-up\n")
+    assert "the next scheduler look" in listed.out
     assert as_json.json == {"cancelled": 0, "asked": 0}
 
 
@@ -96,8 +96,8 @@ def test_where_none_is_open_it_says_so(stocked: Shell) -> None:
         ("joins", "list"), ("joins", "list", "--after", UUID(int=1)), ("joins", "list", "--json")
     )
 
-    assert listed.out == "No join is open: whatever was joined is over.\n"
-    assert later.out == "No later join is open.\n"
+    assert listed.out == "No open joins.\n"
+    assert later.out == "No more open joins.\n"
     assert as_json.json == []
 
 
@@ -112,7 +112,7 @@ def test_who_names_something_else_is_told_what_it_is(opened: tuple[Shell, list[s
         ("joins", "list", "-n", "0"),
     )
 
-    assert f"a member of the join {id}: give that id. `mainspring joins list` shows" in of_member.complaint
+    assert f"a member of the join {id}: give that id. See `mainspring joins list`" in of_member.complaint
     assert unknown.complaint == f"there is no open join {nothing}: it never was, or is over"
-    assert no_id.complaint.startswith("ID takes an id, as the lists show it, not '42'")
+    assert no_id.complaint.startswith("ID takes an id, as shown in lists, not '42'")
     assert no_limit.complaint == "--limit 0 must be 1 or more"

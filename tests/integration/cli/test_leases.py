@@ -1,4 +1,4 @@
-"""`leases`: who holds what, and releasing it for them."""
+"""`leases`: list leases, and release one for its holder."""
 
 from datetime import UTC, datetime
 
@@ -45,11 +45,11 @@ def test_leases_are_listed_for_people_page_by_page(held: Shell) -> None:
     assert row.split()[:2] == ["billing", "held"]
     assert more == "There may be more: add --after billing"
     assert second.out.splitlines()[1].split()[:2] == ["reports", "free"]
-    assert last.out == "There are no more.\n"
+    assert last.out == "No more leases.\n"
 
 
 def test_no_leases_are_no_error(shell: Shell) -> None:
-    assert shell("leases", "list", "--app", "shop:app").out == "No lease is held, or was lately.\n"
+    assert shell("leases", "list", "--app", "shop:app").out == "No leases held now or recently.\n"
 
 
 def test_a_lease_is_released_with_a_reason_when_somebody_says_so(held: Shell) -> None:
@@ -60,7 +60,7 @@ def test_a_lease_is_released_with_a_reason_when_somebody_says_so(held: Shell) ->
     )
 
     assert asked.complaint.startswith("Release billing, held by ")
-    assert released.out.startswith("billing is released, ")
+    assert released.out.startswith("billing is released; ")
     assert again.json == {"lease": "billing", "released": False, "holder": None}
     assert held("leases", "list", "--json").json[0]["state"] == "free"
 
@@ -68,18 +68,18 @@ def test_a_lease_is_released_with_a_reason_when_somebody_says_so(held: Shell) ->
 def test_a_lease_that_nobody_holds_is_left_alone(held: Shell) -> None:
     ended = held("leases", "release", "reports")
 
-    assert ended.out == "Nobody holds reports: nothing is changed\n"
+    assert ended.out == "reports is not held; nothing changed\n"
 
 
 def test_a_lease_is_released_only_when_said_so(held: Shell) -> None:
     ended = held.on_terminal("leases", "release", "billing", typed="\n")
 
-    assert (ended.code, "Nothing was released." in ended.out) == (1, True)
+    assert (ended.code, "Nothing released." in ended.out) == (1, True)
 
 
 def test_the_nearest_name_is_suggested(held: Shell) -> None:
     complaint = held("leases", "release", "biling").complaint
 
     assert complaint == (
-        "nobody has held a lease 'biling' lately. Did you mean 'billing'? `mainspring leases list` shows all"
+        "no lease 'biling' is held or was recently. Did you mean 'billing'? See `mainspring leases list`"
     )

@@ -70,9 +70,9 @@ def test_an_empty_listing_teaches(shell: Shell) -> None:
         ("--state", "live"): "Nothing is waiting or running. To publish: mainspring publish",
         ("--state", "dead"): "No dead letters.",
         ("--state", "done"): "keep='all'",
-        ("--state", "parked"): "Nothing is parked.",
-        ("--state", "retrying"): "Nothing is retrying.",
-        ("--topic", "x"): "Nothing matches.",
+        ("--state", "parked"): "No parked messages.",
+        ("--state", "retrying"): "No retrying messages.",
+        ("--topic", "x"): "No matches.",
     }
 
     answers = shell.several(*(("messages", "list", "--app", "shop:app", *narrowed) for narrowed in sayings))
@@ -113,7 +113,7 @@ def test_a_message_is_cancelled_by_topic_and_key(stocked: Shell) -> None:
     cancel = ("messages", "cancel", "--topic", "payments.timeout", "--key", "order:1")
 
     assert stocked(*cancel).out == "1 delivery cancelled\n"
-    assert stocked(*cancel).out == "nothing to cancel: no delivery of it is waiting or running\n"
+    assert stocked(*cancel).out == "nothing to cancel: no matching delivery is waiting or running\n"
     assert stocked("messages", "list", "--json").json == []
 
 

@@ -107,5 +107,5 @@ def test_a_worker_that_finds_a_schema_too_new_ends_by_itself(
         _, err = worker.communicate(timeout=PATIENCE)
 
     assert worker.returncode == 2
-    assert err.splitlines()[-1] == "error: the worker of shop:app gave up by itself; the log says why"
+    assert err.splitlines()[-1] == "error: the worker of shop:app stopped after an error; see the log"
     assert "upgrade mainspring on this node" in err

@@ -44,7 +44,7 @@ def test_a_url_in_the_wrong_place_keeps_its_password(shell: Shell) -> None:
 
 def test_a_url_instead_of_an_app_is_told_where_it_goes(shell: Shell) -> None:
     assert shell("worker", URL).complaint == (
-        "a URL names a database, not an app: write MODULE:APP, as in shop:app; the URL goes into Mainspring(…), "
+        "a URL names a database, not an app: write MODULE:APP, such as shop:app; the URL goes into Mainspring(…), "
         "MAINSPRING_URL or --url"
     )
 

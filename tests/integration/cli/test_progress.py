@@ -54,5 +54,5 @@ async def test_it_is_shown_with_its_age(tmp_path: Path, capsys: pytest.CaptureFi
     async with running(tmp_path) as (target, id):
         assert await show(id, target=target) == 0
 
-    _, said = capsys.readouterr().out.split("how far write_report is\n")
+    _, said = capsys.readouterr().out.split("progress of write_report\n")
     assert said.startswith("page 42 of [31m100 (")

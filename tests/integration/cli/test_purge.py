@@ -1,4 +1,4 @@
-"""`purge`: what is over goes when it is older than it is to be kept."""
+"""`purge`: finished records older than their retention are deleted."""
 
 from mainspring import Mainspring
 from tests.integration.cli.shell import Shell
@@ -14,7 +14,7 @@ def test_what_is_older_goes_and_is_counted(stocked: Shell) -> None:
 
     counts = {line.split(maxsplit=1)[1].split("  ")[0]: int(line.split()[0]) for line in purged.out.splitlines()[1:]}
     assert kept.json["total"] == 0
-    assert "runs that ended well after 7d, failed runs after 30d, dead letters after 0s" in asked.complaint
+    assert "successful runs after 7d, failed runs after 30d, dead letters after 0s" in asked.complaint
     assert (counts["dead letters"], counts["parked messages"]) == (2, 1)
     assert counts["runs"] >= 3
     assert "1h" in purged.out.splitlines()[1]
@@ -39,7 +39,7 @@ def test_it_goes_by_the_retention_of_the_app_and_forever_keeps(stocked: Shell) -
 def test_nothing_is_removed_by_a_no(stocked: Shell) -> None:
     ended = stocked.on_terminal("purge", "--dead", "0s", typed="n\n")
 
-    assert (ended.code, "Nothing was removed." in ended.out) == (1, True)
+    assert (ended.code, "Nothing removed." in ended.out) == (1, True)
     assert len(stocked("dead", "list", "--json").json) == 2
 
 

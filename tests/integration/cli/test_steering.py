@@ -15,7 +15,7 @@ REFUSED = [
     (["backfill", "daily_reprt", "2026-11-01", "2026-11-02"], "Did you mean 'daily_report'?"),
     (["runs", "tick", "--limit", "0"], "--limit 0 must be 1 or more"),
     (["delete", "tick"], "the schedule 'tick' is defined by code, which would declare it again"),
-    (["delete", "newsletter"], "Delete the schedule newsletter? Nobody is at the terminal to say so: pass --yes"),
+    (["delete", "newsletter"], "Delete the schedule newsletter? There is no terminal to confirm it at: pass --yes"),
     (["alter", "tick"], "nothing to alter: give --rhythm, another option or --reset FIELD"),
     (["alter", "tick", "--timezone", "Europe/Berln"], "Did you mean 'Europe/Berlin'?"),
     (["alter", "tick", "--reset", "rythm"], "--reset has no option 'rythm'. Did you mean 'rhythm'?"),
@@ -31,16 +31,16 @@ REFUSED = [
     (["backfill", "tick", "2021-01-01", "2020-01-01", "-y"], "is not after start="),
     (
         ["backfill", "tick", "2021-01-01", "2021-01-01"],
-        "a date alone is its midnight, so write the day after, or a time",
+        "a date means midnight, so write the next day, or a time",
     ),
     (["backfill", "tick", "2021-01-01"], "END is missing"),
     (["alter", "tick", "--jitter", "-5s"], "--jitter DURATION is missing"),
     (["alter", "tick", "--jitter=-5s"], "jitter='-5s' is negative"),
     (["alter", "tick", "--workdays", "xx"], "workdays='xx' is neither a weekday"),
-    (["resume", "odd"], "odd: holidays is decided by clockwork.in_even_years, which this process does not have: name"),
-    (["backfill", "daily_report", "2026-11-02", "2026-11-06"], "Run daily_report 4 times? Nobody is at the terminal"),
-    (["freeze"], "whose schedules? Give --app MODULE:APP, or --everywhere"),
-    (["thaw"], "whose schedules? Give --app MODULE:APP, or --everywhere"),
+    (["resume", "odd"], "odd: holidays is decided by clockwork.in_even_years, which this process does not have: give"),
+    (["backfill", "daily_report", "2026-11-02", "2026-11-06"], "Run daily_report 4 times? There is no terminal"),
+    (["freeze"], "no schedules selected: give --app MODULE:APP, or --everywhere"),
+    (["thaw"], "no schedules selected: give --app MODULE:APP, or --everywhere"),
     (["trigger", "tick", "--payload", "{"], "the payload is not JSON"),
 ]
 
@@ -75,7 +75,7 @@ def test_a_schedule_is_paused_with_a_reason_and_resumed(timed: Shell) -> None:
     )
 
     assert "mainspring schedules resume tick --url sqlite:///clockwork.db" in paused.out
-    assert again.out == "tick is paused already: nothing is changed\n"
+    assert again.out == "tick is already paused; nothing changed\n"
     assert (again.code, as_json.json["state"], as_json.json["pause_reason"]) == (0, "paused", "too loud")
     assert re.search(r"^tick was paused .* by .*\(cli\): too loud$", listed.out, re.MULTILINE)
     assert re.fullmatch(r"tick is resumed, due (now|in 1s), [\d:.]+\n", resumed.out)
@@ -108,7 +108,7 @@ def test_altering_shows_the_times_before_and_after_and_how_to_undo_it(timed: She
     )
     assert (before.count("09:00:00 +0"), after.count(":00:00 +00:00")) == (5, 5)
     assert "mainspring schedules alter daily_report --reset rhythm --reset timezone" in after
-    assert again == "daily_report was so already: nothing is changed\n"
+    assert again == "daily_report already has these values; nothing changed\n"
     assert (reset["schedule"]["rhythm"], reset["schedule"]["edited"]) == ("0 9 * * mon-fri", [])
     assert reset["before"][0]["at"].endswith(":00:00+00:00")
     assert "T09:00:00+0" in reset["after"][0]["at"]
@@ -151,9 +151,9 @@ def test_a_backfill_says_how_many_and_runs_them(timed: Shell) -> None:
         while len(runs := timed("schedules", "runs", "daily_report", "--json").json) < 5:
             pass
 
-    assert (no.code, "Run daily_report 5 times? [y/N]" in no.out, "Nothing was run." in no.out) == (1, True, True)
-    assert "and 3 more times between them" in yes.out
-    assert yes.out.endswith("5 runs of daily_report on the way: mainspring schedules runs daily_report\n")
+    assert (no.code, "Run daily_report 5 times? [y/N]" in no.out, "Nothing run." in no.out) == (1, True, True)
+    assert "and 3 more times in between" in yes.out
+    assert yes.out.endswith("5 runs of daily_report published: mainspring schedules runs daily_report\n")
     assert nothing.out.startswith("daily_report was not due from 2026-11-07")
     assert sorted(each["scheduled_for"] for each in runs) == [f"2026-11-0{day}T08:00:00Z" for day in range(2, 7)]
     assert {each["source"] for each in runs} == {"manual"}
@@ -165,7 +165,7 @@ def test_a_schedule_made_at_run_time_is_deleted_only_when_said_so(timed: Shell) 
         ("schedules", "delete", "newsletter", "--yes"), ("schedules", "delete", "newsletter", "--yes")
     )
 
-    assert (kept.code, "Nothing was deleted." in kept.out) == (1, True)
+    assert (kept.code, "Nothing deleted." in kept.out) == (1, True)
     assert deleted.out.startswith("newsletter is deleted; its runs stay")
     assert "there is no schedule 'newsletter'" in gone.complaint
 
@@ -181,12 +181,12 @@ def test_a_freeze_stops_all_of_an_app_until_it_is_thawed(timed: Shell) -> None:
         ("schedules", "list", "--json"),
     )
 
-    assert frozen.out.endswith("are frozen. To go on: mainspring schedules thaw --app clockwork:app\n")
+    assert frozen.out.endswith("are frozen. To thaw them: mainspring schedules thaw --app clockwork:app\n")
     assert again.json == {"app": "clockwork", "frozen": True}
     assert re.search(r"^The schedules of clockwork were frozen .*\(cli\): we still move$", listed.out, re.MULTILINE)
     assert {each["state"] for each in states.json} == {"frozen"}
     assert thawed.out == "The schedules of clockwork are thawed\n"
-    assert (twice.code, twice.out) == (0, "The schedules of clockwork were not frozen: nothing is changed\n")
+    assert (twice.code, twice.out) == (0, "The schedules of clockwork were not frozen; nothing changed\n")
     assert {each["state"] for each in after.json} == {"active"}
 
 
@@ -204,7 +204,7 @@ def test_what_is_frozen_twice_says_what_is_left_to_thaw(timed: Shell) -> None:
 
     assert "still frozen: mainspring schedules thaw --everywhere" in own.out
     assert everywhere.out == "The schedules of every app are thawed\n"
-    assert "Still frozen by themselves: clockwork." in first.out
+    assert "Still frozen individually: clockwork." in first.out
     assert second.json == {"app": "clockwork", "thawed": True, "still_frozen": []}
 
 

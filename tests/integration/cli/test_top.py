@@ -81,7 +81,7 @@ def test_a_wide_terminal_shows_all_there_is() -> None:
     assert "in 3m 12s" in text
     assert "12 ready for longer than 5m" in text
     assert "3s ago" in text
-    assert lines[-1] == " q quit   p stand still"
+    assert lines[-1] == " q quit   p pause"
 
 
 def test_nothing_that_is_stored_steers_the_terminal() -> None:
@@ -148,17 +148,17 @@ def test_what_is_not_there_is_said_in_words() -> None:
 
     text = "\n".join(seen(empty, 120, 20))
 
-    assert "No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP" in text
-    assert "nothing recurs, or all of it is paused" in text
-    assert "nothing that is kept has failed" in text
+    assert "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP" in text
+    assert "no active schedules" in text
+    assert "no failed runs kept" in text
     assert "0 workers" in text
 
 
 def test_a_picture_that_stands_still_or_is_not_of_now_says_so() -> None:
-    lines = seen(PICTURE, 100, 20, held=True, trouble="the database does not answer")
+    lines = seen(PICTURE, 100, 20, held=True, trouble="the database does not reply")
 
-    assert lines[1] == " the database does not answer"
-    assert lines[-1] == "  standing still   q quit   p go on"
+    assert lines[1] == " the database does not reply"
+    assert lines[-1] == "  paused   q quit   p continue"
 
 
 @pytest.mark.parametrize(
@@ -234,10 +234,10 @@ def test_on_a_terminal_it_is_drawn_until_q_is_pressed(stocked: Shell) -> None:
 
 
 def test_p_lets_it_stand_still_and_ctrl_c_ends_it(stocked: Shell) -> None:
-    ended = stocked.on_terminal("top", *APP, "--every", "200ms", typed="p", interrupt_at="standing still")
+    ended = stocked.on_terminal("top", *APP, "--every", "200ms", typed="p", interrupt_at="continue")
 
     assert ended.code == 0
-    assert "standing still" in ended.out
+    assert "paused" in ended.out
     assert "Traceback" not in ended.out
 
 
@@ -263,9 +263,9 @@ def test_a_database_that_goes_away_is_said_so_until_it_is_back(shell: Shell, tmp
         with terminal(shell, "top", *APP, "--every", "200ms") as screen:
             until(screen, "send_receipt")
             server.stop()
-            until(screen, "the database does not answer, this is what was known")
+            until(screen, "the database does not reply, showing the last known state")
             server.start()
-            until(screen, "groups", without="does not answer")
+            until(screen, "groups", without="does not reply")
             os.write(screen, b"q")
             until(screen, "[?1049l")
 
@@ -277,8 +277,8 @@ def test_a_database_that_stands_still_is_said_so_long_before_it_is_given_up(shel
         with terminal(shell, "top", *APP, "--every", "200ms") as screen:
             until(screen, "send_receipt")
             with frozen(server):
-                until(screen, "the database has not answered for 3 s, this is what was known")
-            until(screen, "groups", without="answer")
+                until(screen, "the database has not replied for 3 s, showing the last known state")
+            until(screen, "groups", without="replied")
             os.write(screen, b"q")
             until(screen, "[?1049l")
 

@@ -110,7 +110,7 @@ def test_days_off_stand_beside_the_words_as_people_write_them(capsys: pytest.Cap
 
     print_schedule(view(holidays=days, workdays=("mon-fri",)), [], [], "")
 
-    facts, table = capsys.readouterr().out.split("who set what\n")
+    facts, table = capsys.readouterr().out.split("sources\n")
     assert "\nin words  Every hour\nonly on   mon-fri\nnot on    DE-BY, 2026-12-24, shop.is_stocktaking\n" in facts
     assert re.search(r"^holidays +DE-BY, 2026-12-24, shop\.is_stocktaking +default$", table, re.MULTILINE)
     assert re.search(r"^start +none +default$", table, re.MULTILINE)
@@ -122,7 +122,7 @@ def test_many_days_off_are_continued_on_the_next_line(capsys: pytest.CaptureFixt
 
     print_schedule(view(holidays=days), [], [], "")
 
-    table = plain(capsys.readouterr().out).split("who set what\n")[1]
+    table = plain(capsys.readouterr().out).split("sources\n")[1]
     assert all(day in table for day in days)
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
 

@@ -123,7 +123,7 @@ async def test_books_and_ledger_that_differ_are_reported(
     assert not account.right
     said = capsys.readouterr().out
     assert "✗ 3 published = 0 handled + 0 cancelled + 0 dead + 0 waiting, but that is 0" in said
-    assert "The numbers do not add up" in said
+    assert "The numbers do not agree" in said
 
 
 ROW = ("01a1e133-d1d0-7fb5-a994-d6eb39649038", "scheduled", "payments.timeout.of.some.kind", "in 14m", "spare")

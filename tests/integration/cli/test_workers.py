@@ -43,16 +43,16 @@ def test_workers_are_listed_drained_and_resumed(shell: Shell) -> None:
     assert (before["state"], before["draining_at"], before["in_hand"]) == ("active", None, 0)
     assert (
         drained.out.splitlines()[0]
-        == f"{name} is asked to drain: 0 deliveries in hand, and no more are claimed when it has heard"
+        == f"{name} is asked to drain: 0 deliveries in hand; it claims no more once it has read the request"
     )
     assert f"mainspring workers resume {name} --url sqlite:///shop.db" in drained.out
     header, line, note = listed.out.splitlines()
     assert header.split()[:3] == ["WORKER", "STATE", "APP"]
     assert line.split()[:2] == [name, "drained"]
-    assert note.startswith(f"{name} drains since ")
+    assert note.startswith(f"{name} is draining, asked ")
     assert note.endswith("(cli)")
     assert as_json.json[0]["drained_by"].endswith("(cli)")
-    assert shown.out.splitlines() == [f"{name} is drained, 0 deliveries in hand", "It holds nothing now."]
+    assert shown.out.splitlines() == [f"{name} is drained, 0 deliveries in hand", "Nothing in hand."]
     assert resumed.json == {"worker": name, "draining": False}
     assert after.json[0]["draining_at"] is None
 
@@ -78,7 +78,7 @@ def test_what_a_worker_has_in_hand_is_shown(stocked: Shell) -> None:
     _, line, note = listed.out.splitlines()
     assert line.split()[:3] == ["node-1", "drain", "asked"]
     assert note.startswith("node-1 was asked to drain")
-    assert note.endswith("has not said that it heard")
+    assert note.endswith("has not confirmed it")
 
 
 def test_nobody_at_work_teaches_how_to_start_one(stocked: Shell) -> None:
@@ -86,6 +86,6 @@ def test_nobody_at_work_teaches_how_to_start_one(stocked: Shell) -> None:
         ("workers", "list"), ("workers", "show", "nobody"), ("workers", "drain", "nobody")
     )
 
-    assert listed.out.startswith("No worker has reported itself. To start one: mainspring worker")
-    assert shown.complaint == "there is no worker nobody: `mainspring workers list` shows who there is"
+    assert listed.out.startswith("No workers have reported. To start one: mainspring worker")
+    assert shown.complaint == "there is no worker nobody: see `mainspring workers list`"
     assert drained.complaint == "there is no worker 'nobody'. There are: none"

@@ -161,6 +161,6 @@ def test_flask_lists_the_commands_in_a_sentence_each(spring: FlaskMainspring) ->
     listed = runner.invoke(args=["mainspring", "--help"]).output
     helped = runner.invoke(args=["mainspring", "worker", "--help"]).output
 
-    assert "worker   Consume messages until told to stop.\n" in listed
-    assert "Serve only this group; may be given several times." in helped
-    assert "a second one stops them" in " ".join(helped.split())
+    assert "worker   Run a worker until it is stopped.\n" in listed
+    assert "Serve only this group; repeatable." in helped
+    assert "a second signal stops them" in " ".join(helped.split())

@@ -81,12 +81,12 @@ def test_a_fixture_of_ones_own_gives_the_transaction(project: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        ("", "the fixture mainspring does not know your app"),
+        ("", "the fixture mainspring needs an app"),
         ("mainspring_app = bakery", "is of type module, not an app"),
         ("mainspring_app = bakery:carrier", "is of type dict, not an app"),
-        ("mainspring_app = bakery:ap", "names nothing"),
-        ("mainspring_app = bakry:app", "names no module"),
-        ("mainspring_app = bakery-app", "names nothing"),
+        ("mainspring_app = bakery:ap", "does not exist"),
+        ("mainspring_app = bakry:app", "is not a module"),
+        ("mainspring_app = bakery-app", "does not exist"),
         ("mainspring_app = broken:app", "No module named 'nowhere'"),
     ],
 )

@@ -1,1 +1,1 @@
-"""``mainspring demo``: a small shop on a temporary SQLite file, at work before your eyes."""
+"""``mainspring demo``: a small shop on a temporary SQLite file."""

@@ -1,4 +1,4 @@
-"""What the demo saw with its own eyes, to be held against what the library says."""
+"""What the demo's own code observed, to compare with the library's records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened; ``group`` is empty for what customers do."""
+    """One event; ``group`` is empty for actions of customers."""
 
     at: float
     kind: Kind
@@ -23,7 +23,7 @@ class Event:
 
 
 class Journal:
-    """Counts and recent events. Written by handlers, threads and customers alike, read by the view."""
+    """Counts and recent events. Written by handlers, threads and customers, read by the view."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Journal:
         self.retried: Counter[str] = Counter()
 
     def note(self, kind: Kind, group: str, text: str, order: int | None = None) -> None:
-        """Write down that something happened, to which order."""
+        """Record an event, and the order it concerns."""
         with self._lock:
             self.counts[kind] += 1
             if kind in ("handled", "expired", "report"):
@@ -47,12 +47,12 @@ class Journal:
             self._recent.append(Event(time.time(), kind, group, text))
 
     def recent(self, count: int) -> list[Event]:
-        """The last events, newest first."""
+        """Return the last events, newest first."""
         with self._lock:
             return list(self._recent)[: -count - 1 : -1]
 
     @property
     def ghosts(self) -> int:
-        """Rolled-back orders that reached a handler all the same. There must never be one."""
+        """The number of rolled-back orders that reached a handler. It must be 0."""
         with self._lock:
             return len(self._undone & self._reached)

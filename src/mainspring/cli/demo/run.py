@@ -1,4 +1,4 @@
-"""Running the demo: open the shop, let customers in, show what happens, close, and add it all up."""
+"""Running the demo: start the shop and its customers, show what happens, stop, and print a summary."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from mainspring.model.views import Tally
 
 _ELSEWHERE = 15.0
 _PAUSE = 0.18
-"""Seconds between customers, about."""
+"""Average seconds between customers."""
 _FRAME, _LINE = 0.125, 3.0
 _TOPICS = {"send_receipt": "orders.placed", "analytics": "orders.placed", "expire_unpaid": "payments.timeout"}
 
 
 async def run(seconds: float | None, file: Path | None) -> int:
-    """The whole demo. 0: everything adds up; 1: it does not, which would be a bug worth reporting."""
+    """Run the demo. Return 0 if all numbers agree, or 1, which is a bug to report."""
     console = stdout()
     drawn = console.is_terminal and not console.is_dumb_terminal
     limit = seconds if drawn else seconds or _ELSEWHERE
     path = (file or Path(tempfile.mkdtemp(prefix="mainspring-demo-")) / "shop.db").absolute()
-    # Retries are part of the show; what is logged about them would only tear the picture.
+    # Retries are part of the demo; log lines about them would break the live view.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     journal = Journal()
     app = build(f"sqlite:///{path}", journal)
@@ -64,7 +64,7 @@ async def run(seconds: float | None, file: Path | None) -> int:
 
 
 class Show:
-    """What is seen while the shop is open."""
+    """The live view while the shop is open."""
 
     def __init__(self, app: Mainspring, journal: Journal, limit: float | None, shown: Shown) -> None:
         self._app = app
@@ -78,7 +78,7 @@ class Show:
         self._buried = 0
 
     async def draw(self, console: Console, interrupted: asyncio.Event) -> None:
-        """A live picture, until the time is up or somebody has seen enough."""
+        """Draw the live view until the time is up or it is interrupted."""
         from rich.live import Live
 
         with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -86,7 +86,7 @@ class Show:
                 live.update(draw(await self._scene(), console.width, console.height), refresh=True)
 
     async def tell(self, path: Path, interrupted: asyncio.Event) -> None:
-        """A line now and then, for files and pipes."""
+        """Print a line at intervals, for files and pipes."""
         limit = self._limit or _ELSEWHERE
         say(f"a small shop on one SQLite file, for {limit:g} s: {path}")
         say(f"dashboard: {self._shown.address or self._shown.missing}")
@@ -153,13 +153,13 @@ class Show:
         buried = sum(each.dead for each in tally.groups)
         if buried > self._buried:
             for each in await self._app.dead.list(limit=buried - self._buried):
-                self._journal.note("dead", each.group, f"given up after {each.attempt} attempts: {each.error}")
+                self._journal.note("dead", each.group, f"dead after {each.attempt} attempts: {each.error}")
         self._buried = buried
 
 
 @contextlib.contextmanager
 def _interrupted() -> Iterator[asyncio.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; the next Ctrl-C, while adding up, is the usual one."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts the summary."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 
     def told() -> None:

@@ -1,4 +1,4 @@
-"""The demo's application: a shop that takes orders, as a user of the library would write it."""
+"""The demo's application: a shop that takes orders, written as a user of the library would."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from mainspring.cli.demo.warehouse import furnish, parcel
 PAYMENT_TIME = "4s"
 """How long a customer has to pay; hours in a real shop."""
 REPORT, ZONE = "sales_report", "Asia/Tokyo"
-"""The report is due on the clocks of this zone."""
+"""The time zone of the report's schedule."""
 GROUPS = ("send_receipt", "analytics", "expire_unpaid")
 _GARBLED = 3
-"""Which order in every 120 comes from a program with a bug."""
+"""Which order in every 120 comes from a buggy program."""
 _REGRETS, _PAYS = 0.12, 0.7
-"""How many change their minds, and how many pay in time."""
+"""The shares of customers that roll back, and that pay in time."""
 _CUSTOMERS = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Katherine", "Margaret", "Radia", "Tony", "Whitfield")
 
 
 @dataclass
 class OrderPlaced:
-    """Somebody has bought something."""
+    """A customer has placed an order."""
 
     order_id: int
     customer: str
@@ -40,11 +40,11 @@ class OrderPlaced:
 
 
 class MailServerBusy(Exception):
-    """The mail server is somebody else's, and sometimes it is busy."""
+    """The external mail server is busy."""
 
 
 def build(url: str, journal: Journal) -> Mainspring:
-    """The application: one message type, three consumers, a report on a rhythm, and what goes on behind the shop."""
+    """Build the application: one message type, three consumers, a scheduled report, and the warehouse."""
     app = Mainspring(url, name="shop", preset="development", grace="2s")
     app.message("orders.placed")(OrderPlaced)
 
@@ -78,7 +78,7 @@ def build(url: str, journal: Journal) -> Mainspring:
 
 
 class Customers:
-    """People who order, change their minds, and mostly pay. Blocking code on the shop's own connection."""
+    """Customers that order, roll back some orders, and pay for most. Blocking code on the shop's own connection."""
 
     def __init__(self, app: Mainspring, path: Path, journal: Journal) -> None:
         self._app = app
@@ -121,7 +121,7 @@ class Customers:
             self._waiting_to_pay.append((time.monotonic() + random.uniform(0.3, 3), number))
 
     def _place_garbled(self, connection: sqlite3.Connection, number: int) -> None:
-        """An order from a program with a bug: its total is no number, which send_receipt cannot read."""
+        """Place an order of a buggy program: its total is not a number, which send_receipt cannot decode."""
         with connection:
             self._store(connection, number, "Mallory", 0)
             garbled = {"order_id": number, "customer": "Mallory", "total": "a tenner"}
@@ -151,6 +151,6 @@ class _ChangedMind(Exception):
 
 @contextmanager
 def books(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to the shop's own tables, as any blocking code would have."""
+    """Open a connection to the shop's own tables, as any blocking code would."""
     with closing(sqlite3.connect(path, timeout=10)) as connection:
         yield connection

@@ -1,4 +1,4 @@
-"""The end of the demo: the library's ledger held against the shop's own books, and what to type next."""
+"""The end of the demo: the library's ledger compared with the shop's own tables, and what to type next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked."""
+    """One comparison, and whether it holds."""
 
     right: bool
     text: str
@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Everything added up. ``published`` is what the shop's own tables say, the rest is the library's ledger."""
+    """All numbers of the run. ``published`` comes from the shop's own tables, the rest from the library's ledger."""
 
     groups: Sequence[GroupLine]
     findings: Sequence[Finding]
@@ -39,12 +39,12 @@ class Account:
 
     @property
     def right(self) -> bool:
-        """Whether it all adds up."""
+        """Whether all comparisons hold."""
         return all(each.right for each in self.findings)
 
 
 async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
-    """Read the ledger and the shop's books after the worker has ended, and compare."""
+    """Read the ledger and the shop's tables after the worker has ended, and compare them."""
     with books(path) as connection:
         (orders,) = connection.execute("SELECT count(*) FROM orders").fetchone()
     tally = await app.tally()
@@ -63,7 +63,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
         ),
         Finding(
             all(each.handled == journal.handled[each.name] for each in groups),
-            f"the ledger's {total.handled} handled are the handlers' own {noted}",
+            f"the ledger has {total.handled} handled, the handlers counted {noted}",
         ),
         Finding(
             total.cancelled == journal.counts["paid"] and orders == journal.counts["placed"],
@@ -75,8 +75,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
         ),
         Finding(
             fired == made + unmade,
-            f"{fired} reports were due by the clocks of {ZONE}, {made} were made"
-            + (f", {unmade} wait" if unmade else ""),
+            f"{fired} reports were due in {ZONE}, {made} were made" + (f", {unmade} wait" if unmade else ""),
         ),
     ]
     return Account(groups, findings, await app.dead.list())
@@ -96,7 +95,7 @@ def _line(name: str, published: int, counts: Counts, cancelled: int) -> GroupLin
 
 
 def print_summary(account: Account, path: Path) -> None:
-    """The table, what was checked, and commands that work on the file that was left."""
+    """Print the table, the comparisons, and commands that work on the remaining file."""
     _print_numbers(account)
     console = stdout()
     console.print()
@@ -104,7 +103,7 @@ def print_summary(account: Account, path: Path) -> None:
         mark = Text(" ✓ ", style="bold green") if each.right else Text(" ✗ ", style="bold red")
         console.print(mark.append(each.text, style="default"), soft_wrap=True)
     if not account.right:
-        say("\nThe numbers do not add up, which is a bug: please report it with the file below.", style="bold red")
+        say("\nThe numbers do not agree. This is a bug: please report it with the file below.", style="bold red")
     _print_next(account, path)
 
 
@@ -131,24 +130,24 @@ def _print_numbers(account: Account) -> None:
 def _print_next(account: Account, path: Path) -> None:
     name = typed_name()
     commands = [
-        (f"{name} groups list", "every group and what waits for it"),
-        (f"{name} schedules list", "the report, and when it is due"),
-        (f"{name} messages list", "the payment timeouts still to come"),
-        (f"{name} dead list", "what was given up, and why"),
+        (f"{name} groups list", "every group and its backlog"),
+        (f"{name} schedules list", "the report, and its next time"),
+        (f"{name} messages list", "the pending payment timeouts"),
+        (f"{name} dead list", "dead letters and their errors"),
     ]
     if account.dead:
         first = account.dead[-1].message_id
         fixed = """'{"order_id": 3, "customer": "Mallory", "total": 10}'"""
         commands += [(f"{name} dead show {first}", ""), (f"{name} dead revive {first} --payload {fixed}", "")]
-    say("\nThe shop's database is still there. What to type next:\n", style="bold")
+    say("\nThe shop's database is kept. What to type next:\n", style="bold")
     say(f"  export {VARIABLE}=sqlite:///{path}", style="cyan")
     width = max(len(command) for command, note in commands if note)
     for command, note in commands:
         say_both(f"  {command:<{width}}", f"  # {note}" if note else "")
     made_here = path.parent.name.startswith("mainspring-demo-")
-    say(f"\nIt can be deleted: rm -r {path.parent if made_here else path}", style="dim")
+    say(f"\nTo delete it: rm -r {path.parent if made_here else path}", style="dim")
 
 
 def say_both(command: str, note: str) -> None:
-    """A command and, dimmed, what it is for."""
+    """Print a command and, dimmed, its purpose."""
     stdout().print(Text.assemble((command, "cyan"), (note, "dim")), soft_wrap=True)

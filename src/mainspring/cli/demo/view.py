@@ -1,4 +1,4 @@
-"""The demo as it is drawn: tiles, one line per group, and what just happened."""
+"""Drawing the demo: tiles, one line per group, and recent events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _GROUP_COLOURS = ("sky_blue2", "sea_green2", "plum2")
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """One group in numbers."""
+    """The counts of one group."""
 
     name: str
     topic: str
@@ -48,24 +48,24 @@ class GroupLine:
     cancelled: int
     dead: int
     waiting: int
-    """Everything not settled yet: ready, running, to be retried or scheduled."""
+    """Everything not settled: ready, running, retrying or scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that one frame shows."""
+    """The contents of one frame."""
 
     elapsed: float
     limit: float | None
-    """None: until somebody has seen enough."""
+    """None: until interrupted."""
     dashboard: str
-    """Its address, or why there is none."""
+    """The dashboard's address, or why there is none."""
     placed: int
     undone: int
     paid: int
     expired: int
     pace: Sequence[int]
-    """Deliveries handled in each of the last seconds."""
+    """Deliveries handled per second, over the last seconds."""
     groups: Sequence[GroupLine]
     schedule: ScheduleView | None
     """None before the worker has declared it."""
@@ -74,19 +74,19 @@ class Scene:
 
     @property
     def totals(self) -> GroupLine:
-        """All groups together."""
+        """The sums over all groups."""
         return total_of(self.groups)
 
 
 def total_of(groups: Sequence[GroupLine]) -> GroupLine:
-    """All groups together."""
+    """Return the sums over all groups."""
     numbers = ("published", "handled", "retried", "cancelled", "dead", "waiting")
     sums = {name: sum(getattr(each, name) for each in groups) for name in numbers}
     return GroupLine("all", "", **sums)
 
 
 def draw(scene: Scene, width: int, height: int) -> RenderableType:
-    """One frame, made to fit."""
+    """Draw one frame for this size of terminal."""
     tiles, groups, schedule, legend = 5, len(scene.groups) + 3, 3, 1
     room = height - 2 - tiles - groups - schedule - legend - 2
     layout = Layout()
@@ -168,7 +168,7 @@ def _groups(scene: Scene, *, wide: bool) -> RenderableType:
 def _schedule(scene: Scene) -> RenderableType:
     view, line = scene.schedule, Table.grid(expand=True, padding=(0, 2, 0, 0))
     if view is None:
-        return _panel(Text("to be declared", style="dim"), title="on a rhythm")
+        return _panel(Text("not declared yet", style="dim"), title="schedule")
     zone = ZoneInfo(view.timezone)
     upcoming, last = "", "never ran"
     if view.next_at is not None:
@@ -179,7 +179,7 @@ def _schedule(scene: Scene) -> RenderableType:
         line.add_column(no_wrap=True)
     line.add_column(no_wrap=True, ratio=1, justify="right")
     line.add_row(Text(view.name, style="sky_blue2"), upcoming, last, f"{view.fired} fired, {view.missed} missed")
-    return _panel(line, title=f"on a rhythm: {view.description.lower()}, by the clocks of {view.timezone}")
+    return _panel(line, title=f"schedule: {view.description.lower()}, in {view.timezone}")
 
 
 def _panel(body: RenderableType, *, title: str | None = None, padding: int = 1) -> Panel:
@@ -191,7 +191,7 @@ def _number(count: int, style: str) -> Text:
 
 
 class _Bar:
-    """The share of every outcome, as wide as there is room; each that occurs has at least one cell."""
+    """A bar with the share of each outcome; each that occurs has at least one cell."""
 
     def __init__(self, line: GroupLine) -> None:
         self._line = line
@@ -223,7 +223,7 @@ def _log(events: Sequence[Event], groups: Sequence[GroupLine]) -> RenderableType
         clock = f"{time.strftime('%H:%M:%S', time.localtime(event.at))}.{int(event.at * 10) % 10}"
         group = Text(event.group or "customer", style=colours.get(event.group, "default"))
         table.add_row(clock, Text(word, style=style), group, event.text)
-    return _panel(table, title="what just happened")
+    return _panel(table, title="recent events")
 
 
 def _legend() -> RenderableType:

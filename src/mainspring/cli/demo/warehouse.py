@@ -1,4 +1,4 @@
-"""Behind the shop: parcels, prices, a catalogue and warehouses, so that there is something to explore."""
+"""The shop's back office: parcels, prices, a catalogue and warehouses, to explore in the dashboard."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _PAGES = 24
 
 
 class UnknownAddress(Exception):
-    """No carrier can find it, however often it is asked."""
+    """No carrier can find the address; retrying does not help."""
 
 
 class CarrierBusy(Exception):
-    """Another time, perhaps."""
+    """The carrier is overloaded; a retry may help."""
 
 
 def furnish(app: Mainspring) -> None:
-    """Register what happens behind the shop."""
+    """Register the consumers and schedules of the back office."""
     _parcels(app)
     _prices(app)
     _rhythms(app)
 
 
 def parcel(order_id: int, customer: str) -> dict[str, Any]:
-    """What is sent for an order."""
+    """Return the payload of the parcel of an order."""
     items = random.sample(_ITEMS, k=random.randint(1, 3))
     address = {
         "city": random.choice(CITIES),
@@ -52,7 +52,7 @@ def _parcels(app: Mainspring) -> None:
         if luck < _UNKNOWN_STREET:
             raise UnknownAddress(f"no carrier knows {', '.join(parcel['address'].values())!r}")
         if luck < _TOO_HEAVY:
-            raise ValueError(f"parcel {parcel['parcel']} weighs {31 + 100 * luck:.1f} kg, and 30 kg is the most")
+            raise ValueError(f"parcel {parcel['parcel']} weighs {31 + 100 * luck:.1f} kg; the limit is 30 kg")
         if random.random() < _CARRIER_BUSY:
             raise CarrierBusy(f"503 from the carrier after {random.uniform(0.2, 2):.1f} s")
         await ctx.publish("parcels.shipped", {"parcel": parcel["parcel"], "city": parcel["address"]["city"]})
@@ -109,12 +109,12 @@ def _rhythms(app: Mainspring) -> None:
     async def count_shelves(shelf: Slice, ctx: Context) -> Done:
         await asyncio.sleep(random.uniform(0.2, 0.8))
         if shelf.shard == "Oulu" and ctx.attempt == 1:
-            raise TimeoutError("the warehouse of Oulu does not answer")
+            raise TimeoutError("the warehouse in Oulu does not respond")
         return Done(f"{random.randint(100, 900)} items in {shelf.shard}")
 
 
 async def feed_prices(app: Mainspring) -> None:
-    """New prices, from whoever holds the lease: one process at a time, however many there are."""
+    """Publish new prices while holding the lease: one process at a time."""
     with contextlib.suppress(LeaseLost):
         async with app.leases.hold("price-feed", timedelta(seconds=10)):
             while True:

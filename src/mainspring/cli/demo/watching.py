@@ -1,4 +1,4 @@
-"""The demo's dashboard: on this machine only, for as long as the shop is open."""
+"""The demo's dashboard: on this machine only, while the shop is open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Where the dashboard is, or why it is nowhere."""
+    """The dashboard's address, or why there is none."""
 
     address: str
     missing: str = ""
@@ -25,7 +25,7 @@ class Shown:
 
 @asynccontextmanager
 async def dashboard(app: Mainspring) -> AsyncIterator[Shown]:
-    """Serve it, with a token of its own in the address. Without the extra ``web`` there is the rest of the demo."""
+    """Serve the dashboard, with a token in its address. Without the ``web`` extra the demo runs without it."""
     try:
         from mainspring.dashboard import Dashboard
         from mainspring.dashboard.server import Server, address_of, bound
@@ -34,7 +34,7 @@ async def dashboard(app: Mainspring) -> AsyncIterator[Shown]:
         return
     try:
         listening = bound(_LOOPBACK, PORT)
-    except BadOption:  # another demo, or somebody's own: any free port will do
+    except BadOption:  # the usual port is taken: use any free one
         listening = bound(_LOOPBACK, 0)
     token = secrets.token_urlsafe(24)
     board = Dashboard(app, tokens={"operator": token}, hosts=())

@@ -1,1 +1,1 @@
-"""``mainspring top``: what is read, how it is drawn, and the keys that are heard meanwhile."""
+"""``mainspring top``: reading, drawing, and keyboard input."""

@@ -1,4 +1,4 @@
-"""Numbers in few letters: rates, lengths of time, and a line of bars."""
+"""Compact numbers: rates, durations, and a sparkline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 
 def rate(per_second: float) -> str:
-    """How many in a second, in few digits."""
+    """Format a rate per second in few digits."""
     if per_second <= 0:
         return "·"
     if per_second >= 10_000:  # noqa: PLR2004
@@ -18,7 +18,7 @@ def rate(per_second: float) -> str:
 
 
 def span(length: timedelta) -> str:
-    """A length of time in few letters: ``3 ms``, ``1.2 s``, ``4m 05s``, ``3h 12m``, ``2d 4h``."""
+    """Format a duration briefly: ``3 ms``, ``1.2 s``, ``4m 05s``, ``3h 12m``, ``2d 4h``."""
     seconds = length.total_seconds()
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else f"{seconds * 1000:.1f} ms"  # noqa: PLR2004
@@ -37,7 +37,7 @@ def span(length: timedelta) -> str:
 
 
 def sparkline(values: Sequence[int]) -> str:
-    """A bar for each value, as high as it is beside the highest; what is not nothing is seen."""
+    """Draw a bar for each value, relative to the highest; every value above 0 is visible."""
     top = max(values, default=0)
     if not top:
         return ""

@@ -1,4 +1,4 @@
-"""Keys that are heard one by one while something is drawn, and the terminal as it was before."""
+"""Reading single keys while a live view is drawn, and restoring the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 64
 
 @contextlib.contextmanager
 def heard(told: Callable[[str], None]) -> Iterator[None]:
-    """Tell of each key that is pressed. Where nobody can press one, as behind a pipe, nothing happens."""
+    """Call back with each key that is pressed. Without a terminal, as behind a pipe, do nothing."""
     try:
         import termios
         import tty
@@ -28,14 +28,14 @@ def heard(told: Callable[[str], None]) -> Iterator[None]:
         return
 
     def read() -> None:
-        # An arrow is three characters, of which none is one of ours: what begins with an escape is passed over.
+        # An arrow key is three characters, none of them a command: skip whatever begins with an escape.
         keys = os.read(source, _MOST).decode(errors="replace")
         if not keys.startswith("\x1b"):
             for key in keys:
                 told(key)
 
     loop = asyncio.get_running_loop()
-    tty.setcbreak(source, termios.TCSANOW)  # what was typed ahead counts
+    tty.setcbreak(source, termios.TCSANOW)  # keep what was typed ahead
     loop.add_reader(source, read)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What ``mainspring top`` shows: read from the database, each part as often as it changes."""
+"""The contents of ``mainspring top``: read from the database, each part as often as it changes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from mainspring.model.views import Counts, GroupView, Roster, Tally
 T = TypeVar("T")
 
 GroupState = Literal["served", "paused", "tripped", "unserved"]
-"""Tripped: a breaker is open in some worker. Unserved: no worker that is alive has its consumer."""
+"""Tripped: the breaker is open in some worker. Unserved: no live worker has its consumer."""
 
 SILENT = timedelta(minutes=1)
-"""A worker that has not reported itself for so long does not count."""
+"""A worker whose last report is older does not count."""
 PACE = 30
-"""How many spans of ten seconds a group's pace goes back."""
+"""How many spans of ten seconds a group's throughput shows."""
 _CAP = 100_000
 _OVER = timedelta(seconds=50)
-"""How far rates look back, besides the ten seconds that are not over."""
+"""The window of rates, besides the current ten seconds."""
 _SELDOM = 5.0
-"""Seconds between two looks at what changes seldom."""
+"""Seconds between two reads of what changes seldom."""
 _PACED = 24
-"""Groups whose pace is read; each costs a query."""
+"""The number of groups whose throughput is read; each costs a query."""
 _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """One group in numbers."""
+    """The counts and rates of one group."""
 
     name: str
     state: GroupState
@@ -47,22 +47,22 @@ class GroupLine:
     running: int
     dead: int
     oldest: timedelta | None
-    """How long the oldest has been due."""
+    """How long the oldest delivery has been due."""
     rate: float
-    """Deliveries done in a second, over the last minute."""
+    """Deliveries done per second, over the last minute."""
     failing: float
-    """Attempts that failed in a second."""
+    """Failed attempts per second."""
     p95: float | None
-    """Seconds within which 95 of 100 attempts of the last minute have ended."""
+    """The 95th percentile of the duration of attempts in the last minute, in seconds."""
     pace: tuple[int, ...] = ()
-    """Deliveries done in each of the last spans of ten seconds that are over, the latest last."""
+    """Deliveries done in each of the last complete spans of ten seconds, the latest last."""
     lapsed: int = 0
-    """How many its holders died with, that wait to be taken over."""
+    """Deliveries whose claims lapsed and that wait to be taken over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """A schedule and when it comes next."""
+    """A schedule and its next time."""
 
     name: str
     next_at: datetime
@@ -71,7 +71,7 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """An attempt that failed."""
+    """A failed attempt."""
 
     at: datetime
     group: str
@@ -83,45 +83,45 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Everything that one frame shows."""
+    """The contents of one frame."""
 
     app: str
     database: str
     now: datetime
-    """By the database's clock."""
+    """In the database's time."""
     health: Status
     reasons: tuple[str, ...]
-    """Why it is not healthy."""
+    """Why the status is not healthy."""
     workers: int
     in_hand: int
     draining: int
-    """Workers that finish what they have, and claim no more."""
+    """Workers that are draining."""
     parked: int
     cap: int
-    """From where on it was not counted."""
+    """Counts from here on are lower bounds."""
     groups: tuple[GroupLine, ...]
     upcoming: tuple[Upcoming, ...]
     failures: tuple[Failing, ...]
 
 
 class Watcher:
-    """Reads one picture after another. What changes seldom is read seldom."""
+    """Reads one picture after another; what changes seldom is read seldom."""
 
     def __init__(self, app: Mainspring) -> None:
         self._app = app
         self._database = values(app.options, app)[0].value
         self._kept: dict[str, tuple[float, object]] = {}
         self.heard_at: float = time.monotonic()
-        """When the database last answered."""
+        """When the database last replied."""
 
     async def picture(self) -> Picture:
-        """What there is to see now."""
+        """Read the current picture."""
         app = self._app
         tally, roster = await self._heard(app.tally(_CAP)), await self._heard(app.roster())
         paces = await self._heard(app.paces(_OVER))
         health = await self._seldom("health", app.health)
         upcoming = await self._seldom("schedules", self._upcoming)
-        if upcoming and upcoming[0].next_at <= tally.now:  # it has gone on by now
+        if upcoming and upcoming[0].next_at <= tally.now:  # it has been fired since
             del self._kept["schedules"]
             upcoming = await self._seldom("schedules", self._upcoming)
         failures = await self._seldom("failures", self._failures)
@@ -170,7 +170,7 @@ class Watcher:
 
     def _pace_of(self, group: str) -> Callable[[], Awaitable[tuple[int, ...]]]:
         async def read() -> tuple[int, ...]:
-            # The last one is not over, and would look as if everything had come to a halt.
+            # The last span is incomplete, and would look like a halt.
             *over, _ = (await self._app.measures("15m", group)).buckets
             return tuple(bucket.done for bucket in over[-PACE:])
 

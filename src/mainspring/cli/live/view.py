@@ -1,4 +1,4 @@
-"""``mainspring top`` as it is drawn: made to fit whatever terminal there is."""
+"""Drawing ``mainspring top`` for terminals of any size."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mainspring.cli.words import clean, many, when
 
 _FRAME = "grey37"
 _BESIDE = 110
-"""How wide a terminal is on which schedules and failures stand beside each other."""
+"""From this width on, schedules and failures are side by side."""
 _NARROW = 50
-"""How wide a terminal is on which of schedules and failures only the most important is said."""
+"""Below this width, only the most important columns of schedules and failures are shown."""
 _FEW = 3
 _LEFT_OUT = ((), ("done/s",), ("done/s", "state"), ("done/s", "state", "ready"))
-"""What is left out of a table for which there is no room, first nothing, then more."""
-# Shades that can be read on dark and on light.
+"""The columns to drop from a table that is too wide, step by step."""
+# Shades that are legible on dark and on light backgrounds.
 _NAME, _GOOD, _BAD, _WAITING = "dodger_blue1", "green3", "red1", "gold3"
 _WORDS = {
     "healthy": f"bold {_GOOD}",
@@ -64,7 +64,7 @@ COLUMNS = (
 
 
 def draw(picture: Picture, width: int, height: int, *, held: bool = False, trouble: str = "") -> RenderableType:
-    """One frame; ``held`` says that it stands still, ``trouble`` why it is not of now."""
+    """Draw one frame; ``held``: the view is paused; ``trouble``: why the data is stale."""
     below = _below(picture, width, height)
     room = height - 2 - bool(trouble) - below - 3
     shown, hidden = _chosen(picture.groups, max(room, 1))
@@ -85,7 +85,7 @@ def draw(picture: Picture, width: int, height: int, *, held: bool = False, troub
 
 
 def cells(line: GroupLine, cap: int) -> list[str]:
-    """A group as a row of ``COLUMNS``."""
+    """Return a group as a row of ``COLUMNS``."""
     return [
         clean(line.name),
         "" if line.state == "served" else line.state,
@@ -102,13 +102,13 @@ def cells(line: GroupLine, cap: int) -> list[str]:
 
 
 def countdown(upcoming: Upcoming, picture: Picture) -> str:
-    """How long until it comes."""
+    """Format the time until it is due."""
     left = upcoming.next_at - picture.now
     return "now" if left <= timedelta(seconds=1) else f"in {span(timedelta(seconds=round(left.total_seconds())))}"
 
 
 def heading(picture: Picture) -> list[tuple[str, str]]:
-    """What stands above all, each part with its style."""
+    """Return the parts of the heading, each with its style."""
     draining = f", {picture.draining} draining" if picture.draining else ""
     return [
         (clean(picture.app), "bold"),
@@ -123,7 +123,7 @@ def _heading(picture: Picture, width: int) -> RenderableType:
     clock = f"{picture.now.astimezone(UTC):%H:%M:%S} UTC "
     name, database, *rest = heading(picture)
     line = Text.assemble((" mainspring top ", "bold black on sky_blue2"), "  ", name, no_wrap=True)
-    if width < _NARROW:  # how it is counts for more than who it is
+    if width < _NARROW:  # the status matters more than the name
         health, *rest = rest
         line = Text.assemble(("mainspring", "bold black on sky_blue2"), " ", health, "  ", name, no_wrap=True)
     tail = Text("  ").join(Text(text, style=style) for text, style in rest)
@@ -142,10 +142,10 @@ def _heading(picture: Picture, width: int) -> RenderableType:
 def _groups(picture: Picture, shown: Sequence[GroupLine], hidden: int, width: int) -> RenderableType:
     title = "groups" if not hidden else f"groups ({hidden:,} quieter not shown)"
     if not picture.groups:
-        words = "No group is declared. A worker declares its own when it starts, or: mainspring declare MODULE:APP"
+        words = "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP"
         return _panel(Text(words, style="dim"), title=title)
     rows = [cells(each, picture.cap) for each in shown]
-    # Where every group is served, no column need say so.
+    # The column is omitted while every group is served.
     kept = [index for index, column in enumerate(COLUMNS) if column.title != "state" or any(row[index] for row in rows)]
     widths, gap = _fitting(kept, rows, width - 4)
     table = Table(box=None, expand=True, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
@@ -164,11 +164,11 @@ def _groups(picture: Picture, shown: Sequence[GroupLine], hidden: int, width: in
 
 
 def _fitting(kept: list[int], rows: Sequence[Sequence[str]], room: int) -> tuple[list[int], int]:
-    """The columns that fit beside each other; where not even the necessary ones do, the group and what is ready do."""
+    """Return the columns that fit; if not even the necessary ones do, the group and its ready count."""
     for left_out in _LEFT_OUT:
         shown = [index for index in kept if COLUMNS[index].title not in left_out]
         fitting, gap = fit([COLUMNS[index] for index in shown], [[row[index] for index in shown] for row in rows], room)
-        # The group gives way to what is left beside it, as long as one can tell it by its beginning.
+        # The group's column shrinks to the remaining width, as long as its beginning is recognisable.
         given = fitting[0] - _FEW if left_out else 0
         if sum(fitting.values()) - given + gap * (len(fitting) - 1) <= room:
             break
@@ -188,7 +188,7 @@ def _parked(picture: Picture) -> str:
 
 
 def _chosen(groups: Sequence[GroupLine], room: int) -> tuple[list[GroupLine], int]:
-    """Those there is room for, in the order of their names: of too many, the busiest."""
+    """Return the groups that fit, by name: of too many, the busiest."""
     if len(groups) <= room:
         return list(groups), 0
     busiest = sorted(groups, key=lambda each: (each.ready, each.rate + each.failing, each.running), reverse=True)[:room]
@@ -196,7 +196,7 @@ def _chosen(groups: Sequence[GroupLine], room: int) -> tuple[list[GroupLine], in
 
 
 def _below(picture: Picture, width: int, height: int) -> int:
-    """How many lines schedules and failures have together; none on a terminal of a few lines."""
+    """Return the number of lines for schedules and failures together; none on a very low terminal."""
     left = height - 2 - min(len(picture.groups), max(height // 2 - 5, _FEW)) - 3
     if left < _FEW + 2:
         return 0
@@ -230,7 +230,7 @@ def _foot(picture: Picture, width: int, height: int) -> Layout:
 
 def _schedules(picture: Picture, room: int, width: int) -> RenderableType:
     if not picture.upcoming:
-        return _panel(Text("nothing recurs, or all of it is paused", style="dim"), title="next")
+        return _panel(Text("no active schedules", style="dim"), title="next")
     table = Table.grid(expand=True, padding=(0, 1))
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=2)
     table.add_column(no_wrap=True, justify="right")
@@ -248,7 +248,7 @@ def _failures(picture: Picture, room: int, width: int) -> RenderableType:
         for reason in picture.reasons[:_FEW]
     ][: max(room, 1)]
     if not picture.failures and not lines:
-        return _panel(Text("nothing that is kept has failed", style=_GOOD), title="failures")
+        return _panel(Text("no failed runs kept", style=_GOOD), title="failures")
     table = Table.grid(expand=True, padding=(0, 1))
     if width >= _NARROW:
         table.add_column(no_wrap=True, justify="right", style="grey62")
@@ -268,8 +268,8 @@ def _failed(each: Failing, picture: Picture) -> tuple[str, Text, Text, str]:
 def _keys(*, held: bool) -> RenderableType:
     line = Text(" ", no_wrap=True, overflow="ellipsis")
     if held:
-        line.append(" standing still ", style="bold black on yellow").append("  ")
-    for key, word in (("q", "quit"), ("p", "go on" if held else "stand still")):
+        line.append(" paused ", style="bold black on yellow").append("  ")
+    for key, word in (("q", "quit"), ("p", "continue" if held else "pause")):
         line.append(key, style="bold").append(f" {word}   ", style="dim")
     return line
 

@@ -1,1 +1,1 @@
-"""What the dashboard answers, a file per screen: each declares its routes as values."""
+"""The dashboard's API, a file per screen: each declares its routes as values."""

@@ -1,4 +1,4 @@
-"""What operators do to single messages: publish, cancel, retry, replace, discard."""
+"""Operators' actions on single messages: publish, cancel, retry, replace, discard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HeaderText = Annotated[str, Meta(max_length=2000)]
 
 
 class Publish(Struct, frozen=True, forbid_unknown_fields=True):
-    """A message to publish: a new one, or a copy of another, of which it has what it does not say itself."""
+    """A message to publish: a new one, or a copy of another, with these fields replaced."""
 
     topic: Topic
     payload: Any | UnsetType = UNSET
@@ -27,19 +27,19 @@ class Publish(Struct, frozen=True, forbid_unknown_fields=True):
     priority: Literal["urgent", "high", "normal", "low"] | Annotated[int, Meta(ge=0, le=3)] | None = None
     delay: Length | None = None
     group: Name | None = None
-    """The one group that is to receive it; those that subscribe to its topic where none is named."""
+    """The only group to receive it; without it, all groups that subscribe to its topic."""
     copy_of: UUID | None = None
 
 
 class Receipt(Struct, frozen=True):
-    """The message that was stored."""
+    """The stored message."""
 
     id: UUID
     status: Literal["stored", "duplicate", "conflict", "replaced"]
 
 
 class Cancel(Struct, frozen=True, forbid_unknown_fields=True):
-    """The deliveries of a message, or that of one group, that are to be cancelled."""
+    """The deliveries of a message, or that of one group, to cancel."""
 
     id: UUID
     group: Name | None = None
@@ -47,7 +47,7 @@ class Cancel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CancelledShown(Struct, frozen=True):
-    """How many never will start, and how many running ones were asked to stop."""
+    """How many were cancelled before they started, and how many running ones were asked to stop."""
 
     cancelled: int
     asked: int
@@ -61,14 +61,14 @@ class ForGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retried(Struct, frozen=True):
-    """How many dead letters live again, and how many scheduled deliveries are due now."""
+    """How many dead letters were revived, and how many scheduled deliveries are due now."""
 
     revived: int
     hastened: int
 
 
 class Replace(Struct, frozen=True, forbid_unknown_fields=True):
-    """A dead letter to live again with another payload: as a value, or as the text of one."""
+    """A dead letter to revive with another payload: as a value, or as JSON text."""
 
     id: UUID
     group: Name | None = None
@@ -77,13 +77,13 @@ class Replace(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Replaced(Struct, frozen=True):
-    """How many were replaced: one, or none where there is no such dead letter any more."""
+    """How many were replaced: one, or none if the dead letter no longer exists."""
 
     replaced: int
 
 
 class Discarded(Struct, frozen=True):
-    """How many dead letters are gone."""
+    """How many dead letters were discarded."""
 
     discarded: int
 
@@ -116,7 +116,7 @@ async def cancel(visit: Visit, asked: Cancel) -> CancelledShown:
 
 
 async def retry(visit: Visit, asked: ForGroup) -> Retried:
-    """Give dead letters of a message a fresh life, and let scheduled deliveries of it be due now."""
+    """Revive dead letters of a message, and make its scheduled deliveries due now."""
     view = await _found(visit, asked.id)
     meant = _meant(view, asked.group)
     hastened = revived = 0
@@ -128,16 +128,16 @@ async def retry(visit: Visit, asked: ForGroup) -> Retried:
 
 
 async def replace(visit: Visit, asked: Replace) -> Replaced:
-    """Let a dead letter live again with another payload."""
+    """Revive a dead letter with another payload."""
     given = edited(asked.payload, asked.payload_text)
     if not given:
-        raise Problem(422, "invalid", "payload is missing: give the payload that is to stand in its place")
+        raise Problem(422, "invalid", "payload is missing: send the new payload")
     await _found(visit, asked.id)
     return Replaced(await visit.app.dead.revive(asked.id, group=asked.group, by=visit.by, **given))
 
 
 async def discard(visit: Visit, asked: ForGroup) -> Discarded:
-    """Remove dead letters of a message for good."""
+    """Permanently delete dead letters of a message."""
     await _found(visit, asked.id)
     return Discarded(await visit.app.dead.discard(asked.id, group=asked.group, by=visit.by))
 
@@ -145,7 +145,7 @@ async def discard(visit: Visit, asked: ForGroup) -> Discarded:
 async def _found(visit: Visit, id: UUID) -> MessageView:
     view = await visit.app.messages.show(id)
     if view is None:
-        raise Problem(404, "not_found", "there is no such message: it never was, or is over and gone")
+        raise Problem(404, "not_found", "no such message: it was never stored, or was pruned")
     return view
 
 
@@ -156,7 +156,7 @@ def _meant(view: MessageView, group: str | None) -> list[DeliveryView]:
 ROUTES = (
     acting("/api/messages", publish, "Publish a message, or a copy of one", Publish, Receipt, 201),
     acting("/api/messages/{id}/cancel", cancel, "Cancel the deliveries of a message", Cancel, CancelledShown),
-    acting("/api/messages/{id}/retry", retry, "Run it again, or now instead of later", ForGroup, Retried),
+    acting("/api/messages/{id}/retry", retry, "Revive dead letters, run scheduled deliveries now", ForGroup, Retried),
     acting("/api/messages/{id}/replace", replace, "Revive a dead letter with another payload", Replace, Replaced),
-    acting("/api/messages/{id}/discard", discard, "Remove dead letters of a message for good", ForGroup, Discarded),
+    acting("/api/messages/{id}/discard", discard, "Permanently delete dead letters of a message", ForGroup, Discarded),
 )

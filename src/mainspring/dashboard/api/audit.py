@@ -1,4 +1,4 @@
-"""What operators did."""
+"""The audit log."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mainspring.dashboard.route import Visit, viewing
 from mainspring.model.views import AuditView
 
 _SCANNED, _AT_ONCE = 2_000, 500
-"""How many lines are looked at for one page, and how many are read at once."""
+"""How many entries are scanned for one page, and how many are read at a time."""
 
 
 class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page: ``before`` is where the page before ended."""
+    """The page to read: ``before`` is the end of the previous page."""
 
     find: Text | None = None
-    """Text in who did it, what, on what, or its detail, in either case."""
+    """Text in the operator, action, subject or detail, case-insensitive."""
     before: Before | None = None
     limit: Limit = 50
 
 
 class AuditLine(Struct, frozen=True):
-    """One thing an operator did."""
+    """One entry of the audit log."""
 
     id: int
     at: datetime
@@ -36,26 +36,26 @@ class AuditLine(Struct, frozen=True):
 
 
 class AuditPage(Struct, frozen=True):
-    """What operators did, newest first. A page may be short, or even empty, and yet not the last one."""
+    """Entries, newest first. A short or even empty page is not necessarily the last."""
 
     rows: list[AuditLine]
     before: int | None
-    """Where the next page begins; null: all was looked at."""
+    """Where the next page begins; null: there is none."""
     scanned: int
 
 
 async def audit(visit: Visit, asked: AuditQuery) -> AuditPage:
-    """One page of the audit log."""
+    """Return one page of the audit log."""
     found: list[AuditLine] = []
     before, scanned, wanted = asked.before, 0, (asked.find or "").casefold()
-    # One more than is shown tells whether there is another page.
+    # One more than is shown, to know whether there is another page.
     many = _AT_ONCE if wanted else asked.limit + 1
     while scanned < _SCANNED:
         lines = await visit.app.audit(before=before, limit=many)
         for line in lines:
             scanned, before = scanned + 1, line.id
             told = _line(line, visit)
-            # What is looked for is what is shown: who may not see it cannot find it either.
+            # The masked text is searched: a search must not reveal what is masked.
             if wanted in f"{told.by}\n{told.action}\n{told.subject}\n{told.detail}".casefold():
                 if len(found) == asked.limit:
                     return AuditPage(found, found[-1].id, scanned)
@@ -70,4 +70,4 @@ def _line(line: AuditView, visit: Visit) -> AuditLine:
     return shown(AuditLine, line, subject=text(line.subject), detail=text(line.detail))
 
 
-ROUTES = (viewing("/api/audit", audit, "What operators did, newest first", AuditPage, AuditQuery),)
+ROUTES = (viewing("/api/audit", audit, "The audit log, newest first", AuditPage, AuditQuery),)

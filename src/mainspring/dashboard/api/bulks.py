@@ -1,4 +1,4 @@
-"""Actions on everything that a search finds."""
+"""Bulk actions: one action on everything that a search finds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _STATES: dict[Action, tuple[str, ...]] = {
     "cancel": ("live", "scheduled", "ready", "running", "lapsed", "retrying", "parked"),
     "run_now": ("live", "scheduled", "retrying"),
 }
-"""The states in which there is something to do."""
+"""The states on which each action has an effect."""
 
 
 class BulkWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be done to everything that a search finds."""
+    """A bulk action to start."""
 
     action: Literal["revive", "discard", "cancel", "run_now"]
     filter: Search
@@ -40,7 +40,7 @@ class BulkKey(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BulkShown(Struct, frozen=True):
-    """A bulk action and how far it has come."""
+    """A bulk action and its progress."""
 
     id: UUID
     action: Literal["revive", "discard", "cancel", "run_now"]
@@ -61,11 +61,11 @@ class BulkList(Struct, frozen=True):
 
 
 async def start(visit: Visit, asked: BulkWish) -> BulkShown:
-    """Begin to do something to everything that a search finds."""
+    """Start a bulk action."""
     check_search(visit, asked.filter)
     if asked.filter.state not in _STATES[asked.action]:
         states = " or ".join(_STATES[asked.action])
-        told = f"{asked.action} does nothing to what is {asked.filter.state}: let filter.state be {states}"
+        told = f"{asked.action} has no effect on state {asked.filter.state!r}: set filter.state to {states}"
         raise Problem(422, "invalid", told)
     app, by, filter = visit.app, visit.by, checked(_filter(asked.filter))
 
@@ -76,17 +76,17 @@ async def start(visit: Visit, asked: BulkWish) -> BulkShown:
 
 
 async def bulks(visit: Visit, _asked: Nothing) -> BulkList:
-    """The bulk actions of this process."""
+    """Return the bulk actions of this process."""
     return BulkList([_shown(each, visit) for each in visit.house.bulks])
 
 
 async def bulk(visit: Visit, asked: BulkKey) -> BulkShown:
-    """One bulk action."""
+    """Return one bulk action."""
     return _shown(visit.house.bulks.get(asked.id), visit)
 
 
 async def stop(visit: Visit, asked: BulkKey) -> BulkShown:
-    """Let a bulk action end after the batch it is at."""
+    """Stop a bulk action after its current batch."""
     return _shown(visit.house.bulks.stop(asked.id), visit)
 
 
@@ -108,15 +108,15 @@ def _filter(asked: Search) -> Filter:
 def _shown(found: Bulk, visit: Visit) -> BulkShown:
     asked: Search = found.filter
     if not visit.may_search:
-        # What somebody has searched for may be what is masked.
+        # The search text may itself be a value that is masked.
         searched = {name: MASK for name in ("text", "error") if getattr(asked, name) is not None}
         asked = structs.replace(asked, **searched)
     return shown(BulkShown, found, filter=asked)
 
 
 ROUTES = (
-    acting("/api/bulk", start, "Do something to everything that a search finds", BulkWish, BulkShown, 202),
+    acting("/api/bulk", start, "Start a bulk action", BulkWish, BulkShown, 202),
     viewing("/api/bulk", bulks, "The bulk actions of this process, newest first", BulkList),
-    viewing("/api/bulk/{id}", bulk, "One bulk action and how far it has come", BulkShown, BulkKey),
-    acting("/api/bulk/{id}/stop", stop, "Let a bulk action end after the batch it is at", BulkKey, BulkShown),
+    viewing("/api/bulk/{id}", bulk, "One bulk action and its progress", BulkShown, BulkKey),
+    acting("/api/bulk/{id}/stop", stop, "Stop a bulk action after its current batch", BulkKey, BulkShown),
 )

@@ -1,4 +1,4 @@
-"""One consumer: how it does over time, what it fails of, and how it is set up."""
+"""One consumer: its measures over time, its failures, and its options."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from mainspring.model.views import RunView
 
 _CAUSES, _FAILURES = 5, 8
 _LOOKED_AT = 50
-"""Among so many of its kept runs, and as many failures of all, its own are looked for."""
+"""Its failures are searched among this many of its kept runs, and as many failures of all consumers."""
 
 
 class ConsumerQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which consumer, and how far back its measures go."""
+    """The consumer, and the window of its measures."""
 
     group: Name
     window: Window = "15m"
 
 
 class ConsumerDetails(Struct, frozen=True):
-    """A consumer, what ended of it by time, and what it failed of. Its states are counted up to ``cap``."""
+    """A consumer, its ended deliveries by time, and its failures. Its states are counted up to ``cap``."""
 
     now: datetime
     window: Window
@@ -38,17 +38,17 @@ class ConsumerDetails(Struct, frozen=True):
     consumer: Consumer
     measures: MeasuresShown
     causes: list[Cause]
-    """What its dead letters died of, the most frequent first."""
+    """The causes of its dead letters, most frequent first."""
     more_causes: bool
     failures: list[Run]
-    """Its newest failed attempts, the last to end first."""
+    """Its latest failed attempts, newest first."""
 
 
 async def consumer(visit: Visit, asked: ConsumerQuery) -> ConsumerDetails:
-    """One consumer with its measures and failures."""
+    """Return one consumer with its measures and failures."""
     found = await declared(visit, asked.group)
     if not found:
-        raise Problem(404, "not_found", f"no code declares a consumer {asked.group!r}, or not any more")
+        raise Problem(404, "not_found", f"no consumer {asked.group!r} is declared")
     causes = await visit.app.dead.causes(group=asked.group, limit=_CAUSES)
     return ConsumerDetails(
         datetime.now(UTC),
@@ -63,7 +63,7 @@ async def consumer(visit: Visit, asked: ConsumerQuery) -> ConsumerDetails:
 
 
 async def _failures(visit: Visit, group: str) -> list[RunView]:
-    """Its newest failures: where it keeps its successes, too, they are among those of all consumers."""
+    """Return its latest failures; if it also keeps successes, search the failures of all consumers too."""
     kept = await visit.app.messages.runs(group, limit=_LOOKED_AT)
     failed = await visit.app.messages.failures(limit=_LOOKED_AT)
     own = {each.id: each for each in (*kept, *failed) if each.group == group and each.status in ("failed", "dead")}
@@ -71,7 +71,5 @@ async def _failures(visit: Visit, group: str) -> list[RunView]:
 
 
 ROUTES = (
-    viewing(
-        "/api/consumer", consumer, "One consumer, how it does and what it fails of", ConsumerDetails, ConsumerQuery
-    ),
+    viewing("/api/consumer", consumer, "One consumer, its measures and failures", ConsumerDetails, ConsumerQuery),
 )

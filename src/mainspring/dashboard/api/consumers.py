@@ -1,4 +1,4 @@
-"""Consumers: their groups, how they do, and stopping them for a while."""
+"""Consumers: their groups and load, and pausing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mainspring.model.views import Counts
 
 
 class Consumer(Struct, frozen=True):
-    """A declared group and how it does."""
+    """A declared group and its load."""
 
     group: str
     app: str
@@ -41,9 +41,9 @@ class Consumer(Struct, frozen=True):
     run: Percentiles
     wait: Percentiles
     workers: list[str]
-    """Those alive that serve it."""
+    """The live workers that serve it."""
     tripped: bool
-    """Whether its breaker is open in one of them."""
+    """Whether its breaker is open in at least one worker."""
 
 
 class ConsumerList(Struct, frozen=True):
@@ -53,25 +53,25 @@ class ConsumerList(Struct, frozen=True):
 
 
 class PauseGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """A group to be stopped for a while."""
+    """A group to pause."""
 
     group: Name
     reason: Reason = ""
 
 
 class ResumeGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """A group to go on."""
+    """A group to resume."""
 
     group: Name
 
 
 async def consumers(visit: Visit, _asked: Nothing) -> ConsumerList:
-    """The declared groups, by name."""
+    """Return the declared groups, by name."""
     return ConsumerList(await declared(visit))
 
 
 async def declared(visit: Visit, only: str | None = None) -> list[Consumer]:
-    """The declared groups, by name, or the one of this name."""
+    """Return the declared groups, by name, or the one of this name."""
     roster, tally, pace = await visit.app.roster(), await visit.app.tally(CAP), await paces(visit.app)
     counts = {each.group: each for each in tally.groups}
     alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
@@ -101,17 +101,17 @@ async def declared(visit: Visit, only: str | None = None) -> list[Consumer]:
 
 
 async def pause(visit: Visit, asked: PauseGroup) -> None:
-    """Stop handing out a group's deliveries."""
+    """Stop claiming a group's deliveries."""
     await visit.app.groups.pause(asked.group, by=visit.by, reason=asked.reason)
 
 
 async def resume(visit: Visit, asked: ResumeGroup) -> None:
-    """Hand out a group's deliveries again."""
+    """Claim a group's deliveries again."""
     await visit.app.groups.resume(asked.group, by=visit.by)
 
 
 ROUTES = (
-    viewing("/api/consumers", consumers, "The declared groups and how they do", ConsumerList),
-    acting("/api/consumers/pause", pause, "Stop handing out a group's deliveries", PauseGroup),
-    acting("/api/consumers/resume", resume, "Hand out a group's deliveries again", ResumeGroup),
+    viewing("/api/consumers", consumers, "The declared groups and their load", ConsumerList),
+    acting("/api/consumers/pause", pause, "Stop claiming a group's deliveries", PauseGroup),
+    acting("/api/consumers/resume", resume, "Claim a group's deliveries again", ResumeGroup),
 )

@@ -16,42 +16,42 @@ _MOST = 100
 
 
 class CauseQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which group; of all where none is named."""
+    """The group; all groups if none is given."""
 
     group: Name | None = None
 
 
 class Cause(Struct, frozen=True):
-    """Dead letters of one group that died of the same."""
+    """Dead letters of one group with the same cause."""
 
     group: str
     fingerprint: str
-    """``-`` for those that were buried before causes were told apart."""
+    """``-`` for dead letters buried by versions without causes."""
     kind: str
     error: str
     count: int
     more: bool
-    """Whether the counting stopped there, so that there may be more of them."""
+    """Whether the count is a lower bound."""
     first_at: datetime
     last_at: datetime
 
 
 class CauseList(Struct, frozen=True):
-    """Causes of death."""
+    """Causes of dead letters."""
 
     rows: list[Cause]
     more: bool
-    """Whether there are others, less frequent or not looked at."""
+    """Whether there are others, less frequent or not scanned."""
 
 
 async def causes(visit: Visit, asked: CauseQuery) -> CauseList:
-    """Dead letters by cause."""
+    """Return dead letters by cause."""
     found = await visit.app.dead.causes(group=asked.group, limit=_MOST)
     return CauseList([cause(each, visit) for each in found.rows], found.more)
 
 
 def cause(found: CauseView, visit: Visit) -> Cause:
-    """A cause as it travels."""
+    """Convert a cause for JSON."""
     error = visit.redaction.text(found.error)
     return shown(Cause, found, error=error, fingerprint=found.fingerprint or NO_CAUSE)
 

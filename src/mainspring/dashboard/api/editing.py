@@ -1,4 +1,4 @@
-"""Payloads that come back from a browser: as values, or as the text of one, and never with a mask in them."""
+"""Payloads sent by a browser: as values or as JSON text, and rejected if they contain a mask."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mainspring.dashboard.answers import Problem
 from mainspring.dashboard.security.redaction import MASK, masked_at
 
 PayloadText: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024 * 1024)]
-"""JSON as text: browsers cannot hold every number that JSON can write."""
+"""JSON as text: browsers cannot represent every JSON number."""
 
 
 def edited(payload: Any, text: str | None) -> dict[str, Any]:
-    """The payload that was given, as ``payload=…``; nothing where none was. Raises Problem."""
+    """Return the given payload as ``payload=…``, or nothing if there is none. Raises Problem."""
     if text is not None and payload is not UNSET:
-        raise Problem(422, "invalid", "payload and payload_text were both given: leave one of them out")
+        raise Problem(422, "invalid", "payload and payload_text are both given: omit one")
     if text is not None:
         payload = _read(text)
     if payload is UNSET:
@@ -28,15 +28,15 @@ def edited(payload: Any, text: str | None) -> dict[str, Any]:
 
 
 def refuse_masks(value: Any, what: str) -> None:
-    """Raise Problem where a value still holds what was shown in place of a secret."""
+    """Raise Problem if a value still contains the mask of a secret."""
     if (where := masked_at(value, what)) is not None:
         raise Problem(
-            422, "masked", f"{where[:200]} still holds the mask {MASK}: write its value, or leave the field out"
+            422, "masked", f"{where[:200]} still contains the mask {MASK}: write its value, or omit the field"
         )
 
 
 def refuse_masked_headers(headers: Mapping[str, str] | None) -> None:
-    """The same for headers."""
+    """Raise Problem if a header still contains the mask of a secret."""
     if headers is not None:
         refuse_masks(dict(headers), "headers")
 
@@ -48,8 +48,8 @@ def _read(text: str) -> Any:
         place = f"line {error.lineno}, column {error.colno}"
         raise Problem(422, "invalid", f"payload_text is not JSON: {error.msg} at {place}") from None
     except (RecursionError, ValueError):
-        raise Problem(422, "invalid", "payload_text is nested too deeply, or has a number too long") from None
+        raise Problem(422, "invalid", "payload_text is nested too deeply, or has too long a number") from None
 
 
 def _no_number(name: str) -> NoReturn:
-    raise Problem(422, "invalid", f"payload_text is not JSON: {name} is JavaScript's, write null or a number")
+    raise Problem(422, "invalid", f"payload_text is not JSON: {name} is not allowed, write null or a number")

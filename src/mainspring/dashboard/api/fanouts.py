@@ -1,4 +1,4 @@
-"""Fan-outs: how far every shard has come."""
+"""Fan-outs: the progress of every shard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mainspring.dashboard.route import Nothing, Visit, acting, viewing
 
 
 class Fanout(Struct, frozen=True):
-    """A work of a fan-out. Times between windows and jitter in seconds."""
+    """A work of a fan-out. Intervals and jitter in seconds."""
 
     topic: str
     work: str | None
@@ -38,7 +38,7 @@ class FanoutList(Struct, frozen=True):
 
 
 class CursorQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page of which work; ``after`` is the shard of the last row of the page before."""
+    """The page of a work's cursors to read; ``after`` is the last shard of the previous page."""
 
     topic: Topic
     work: Name
@@ -48,7 +48,7 @@ class CursorQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cursor(Struct, frozen=True):
-    """How far one shard has come."""
+    """The progress of one shard."""
 
     topic: str
     work: str
@@ -67,7 +67,7 @@ class CursorPage(Struct, frozen=True):
 
 
 class EditFanout(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a work, or one shard of it, is planned from the next window on."""
+    """The planning policy of a work, or of one shard of it, from the next window on."""
 
     topic: Topic
     work: Name
@@ -78,7 +78,7 @@ class EditFanout(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResetFanout(Struct, frozen=True, forbid_unknown_fields=True):
-    """A work, or one shard of it, that is to be planned as the code says."""
+    """A work, or one shard of it, whose policy to remove."""
 
     topic: Topic
     work: Name
@@ -86,7 +86,7 @@ class ResetFanout(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunFanout(Struct, frozen=True, forbid_unknown_fields=True):
-    """A work, or one shard of it, to be planned now."""
+    """A work, or one shard of it, to plan now."""
 
     topic: Topic
     work: Name | None = None
@@ -94,7 +94,7 @@ class RunFanout(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PolicySet(Struct, frozen=True):
-    """What is set at run time now; null leaves it to the work, or to the code."""
+    """The policy set at run time; null: that of the work, or of the code, applies."""
 
     enabled: bool | None
     every: float | None
@@ -102,13 +102,13 @@ class PolicySet(Struct, frozen=True):
 
 
 class PolicyReset(Struct, frozen=True):
-    """Whether there was something to reset."""
+    """Whether there was a policy to remove."""
 
     reset: bool
 
 
 class Planned(Struct, frozen=True):
-    """How many slices were published, and how many shards were skipped, and why."""
+    """How many slices were published, and how many shards were skipped, by reason."""
 
     window: datetime
     published: int
@@ -116,12 +116,12 @@ class Planned(Struct, frozen=True):
 
 
 async def fanouts(visit: Visit, _asked: Nothing) -> FanoutList:
-    """Every work of every fan-out."""
+    """Return every work of every fan-out."""
     return FanoutList([shown(Fanout, each) for each in await visit.app.fanouts.list()])
 
 
 async def cursors(visit: Visit, asked: CursorQuery) -> CursorPage:
-    """How far the shards of a work have come."""
+    """Return the progress of the shards of a work."""
     found = await visit.app.fanouts.cursors(
         asked.topic, asked.work, behind=asked.behind, after=asked.after, limit=asked.limit
     )
@@ -129,7 +129,7 @@ async def cursors(visit: Visit, asked: CursorQuery) -> CursorPage:
 
 
 async def edit(visit: Visit, asked: EditFanout) -> PolicySet:
-    """Set how a work or a shard is planned."""
+    """Set the planning policy of a work or a shard."""
     policy = await visit.app.fanouts.edit(
         asked.topic,
         asked.work,
@@ -143,7 +143,7 @@ async def edit(visit: Visit, asked: EditFanout) -> PolicySet:
 
 
 async def reset(visit: Visit, asked: ResetFanout) -> PolicyReset:
-    """Remove what was set."""
+    """Remove the planning policy of a work or a shard."""
     return PolicyReset(await visit.app.fanouts.reset(asked.topic, asked.work, asked.shard, by=visit.by))
 
 
@@ -161,8 +161,8 @@ def _optional(given: Length | None) -> timedelta | str | None:
 
 ROUTES = (
     viewing("/api/fanouts", fanouts, "Every work of every fan-out", FanoutList),
-    viewing("/api/fanouts/cursors", cursors, "How far the shards of a work have come", CursorPage, CursorQuery),
-    acting("/api/fanouts/edit", edit, "Set how a work or a shard is planned", EditFanout, PolicySet),
-    acting("/api/fanouts/reset", reset, "Plan a work or a shard as the code says", ResetFanout, PolicyReset),
+    viewing("/api/fanouts/cursors", cursors, "The progress of a work's shards", CursorPage, CursorQuery),
+    acting("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard", EditFanout, PolicySet),
+    acting("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard", ResetFanout, PolicyReset),
     acting("/api/fanouts/run", run, "Plan a work or a shard now", RunFanout, Planned),
 )

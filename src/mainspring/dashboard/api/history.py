@@ -1,4 +1,4 @@
-"""What was done to everything that a search found: by the audit, and so also what other processes did."""
+"""Past bulk actions of all processes, from the audit log."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from mainspring.model.browsing import GOES_ON
 from mainspring.model.views import AuditView
 
 _SCANNED, _AT_ONCE = 2_000, 500
-"""How many lines of the audit are looked at for one page, and how many are read at once."""
+"""How many audit entries are scanned for one page, and how many are read at a time."""
 _ACTIONS: dict[str, Action] = {"revive": "revive", "discard": "discard", "cancel": "cancel", "hasten": "run_now"}
 _SUBJECT = re.compile(r"state \w+")
-"""What only those lines begin with that tell of a search."""
+"""The beginning of the subject of a bulk action's entry."""
 _DETAIL = re.compile(r"(\d+) [a-z ]+(?:; (.+))?")
 
 
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page: ``before`` is where the page before ended."""
+    """The page to read: ``before`` is the end of the previous page."""
 
     before: Before | None = None
     limit: Limit = 20
 
 
 class BulkPast(Struct, frozen=True):
-    """A bulk action by its line in the audit, which is brought up to date with every batch."""
+    """A bulk action by its audit entry, which is updated with every batch."""
 
     id: int
     at: datetime
-    """When it began."""
+    """When it started."""
     by: str
     action: Literal["revive", "discard", "cancel", "run_now"]
     subject: str
     """The search in words."""
     done: int
     state: BulkState
-    """``running`` is also what was cut off with its process: the line stays at what was done last."""
+    """Also ``running`` if its process died: the entry stays at the last batch."""
     error: str | None
     here: bool
-    """Whether it goes on in the process that was asked, which alone can stop it."""
+    """Whether it is running in this process, which alone can stop it."""
 
 
 class BulkHistory(Struct, frozen=True):
-    """Bulk actions of every process, newest first. A page may be short, or even empty, and yet not the last one."""
+    """Bulk actions of all processes, newest first. A short or even empty page is not necessarily the last."""
 
     rows: list[BulkPast]
     before: int | None
-    """Where the next page begins; null: all was looked at."""
+    """Where the next page begins; null: there is none."""
     scanned: int
 
 
 async def history(visit: Visit, asked: HistoryQuery) -> BulkHistory:
-    """One page of what was done to everything that matched."""
+    """Return one page of bulk actions."""
     going = [each for each in visit.house.bulks if each.state == "running"]
     found: list[BulkPast] = []
     before, scanned = asked.before, 0
@@ -83,7 +83,7 @@ def _past(line: AuditView, going: list[Bulk], visit: Visit) -> BulkPast | None:
     state, error = _standing(said[2] or "")
     own = _own(line, action, going) if state == "running" else None
     if own is not None:
-        going.remove(own)  # no other line is about it
+        going.remove(own)  # one entry per action
     text = visit.redaction.text
     told = (text(line.subject), int(said[1]), state, error if error is None else text(error))
     return BulkPast(line.id, plain(line.at), line.by, action, *told, here=own is not None)
@@ -101,7 +101,7 @@ def _standing(told: str) -> tuple[BulkState, str | None]:
 
 
 def _own(line: AuditView, action: Action, going: Iterable[Bulk]) -> Bulk | None:
-    """Which of those that go on here the line is about. Both are newest first."""
+    """Return the running action of this process that the entry describes. Both are newest first."""
     for each in going:
         named = {f"{name} {getattr(each.filter, name)}" for name in ("state", "group") if getattr(each.filter, name)}
         if (each.by, each.action) == (line.by, action) and named <= set(line.subject.split(", ")):
@@ -109,4 +109,4 @@ def _own(line: AuditView, action: Action, going: Iterable[Bulk]) -> Bulk | None:
     return None
 
 
-ROUTES = (viewing("/api/bulk/history", history, "What was done to everything that matched", BulkHistory, HistoryQuery),)
+ROUTES = (viewing("/api/bulk/history", history, "Bulk actions of all processes", BulkHistory, HistoryQuery),)

@@ -1,4 +1,4 @@
-"""Instants of a schedule as people read them: on the clocks of its zone, with what daylight saving does to them."""
+"""Instants of a schedule in its zone, with notes on daylight saving."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _SECOND = timedelta(seconds=1)
 
 
 class Instant(Struct, frozen=True):
-    """One instant: in UTC, and as clocks of the zone show it."""
+    """One instant: in UTC, and in local time of the zone."""
 
     at: datetime
     local: str
-    """As in 2026-11-16T09:00:00, without an offset."""
+    """Such as 2026-11-16T09:00:00, without an offset."""
     offset: str
-    """As in +01:00."""
+    """Such as +01:00."""
     note: str | None
-    """What daylight saving does to it; null: nothing."""
+    """The effect of daylight saving on it; null: none."""
 
 
 def instants(times: Sequence[datetime], since: datetime) -> list[Instant]:
-    """These instants, each in its zone; ``since`` is what the first is compared with."""
+    """Convert these instants, each in its zone; the first is compared with ``since``."""
     found = []
     before = since
     for each in times:
@@ -46,12 +46,12 @@ def _note(before: datetime, each: datetime) -> str | None:
         day = "" if turned.date() == each.date() else f" on {turned.date()}"
         said.append(f"clocks go {way} {spell(abs(ahead))}{day} at {turned:%H:%M}")
     if _offset(each.replace(fold=0)) > _offset(each.replace(fold=1)):
-        said.append(f"{each:%H:%M} comes twice: this is the {'second' if each.fold else 'first'}")
+        said.append(f"{each:%H:%M} occurs twice: this is the {'second' if each.fold else 'first'}")
     return "; ".join(said) or None
 
 
 def _turned(low: datetime, high: datetime) -> datetime:
-    """What clocks showed when they were turned: the last change between two instants of one zone."""
+    """Return the local time of the last offset change between two instants of one zone."""
     zone, early, late = high.tzinfo, low.astimezone(UTC), high.astimezone(UTC)
     after = _offset(high)
     while late - early > _SECOND:

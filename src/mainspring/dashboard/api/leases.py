@@ -1,4 +1,4 @@
-"""Leases: who holds what."""
+"""Leases and their holders."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mainspring.dashboard.route import Visit, acting, viewing
 from mainspring.model.lease import LeaseState
 
 _SCANNED, _AT_ONCE = 5_000, 500
-"""How many leases are looked at for one page, and how many are read at once."""
+"""How many leases are scanned for one page, and how many are read at a time."""
 
 
 class LeaseQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page: ``after`` is where the page before ended."""
+    """The page to read: ``after`` is the end of the previous page."""
 
     find: Text | None = None
-    """Text in the name or the holder, in either case."""
+    """Text in the name or the holder, case-insensitive."""
     after: Name | None = None
     limit: Limit = 50
 
@@ -37,32 +37,32 @@ class LeaseRow(Struct, frozen=True):
 
 
 class LeasePage(Struct, frozen=True):
-    """Leases, by name. A page may be short, or even empty, and yet not the last one."""
+    """Leases, by name. A short or even empty page is not necessarily the last."""
 
     rows: list[LeaseRow]
     after: str | None
-    """Where the next page begins; null: all was looked at."""
+    """Where the next page begins; null: there is none."""
     scanned: int
 
 
 class Release(Struct, frozen=True, forbid_unknown_fields=True):
-    """A lease to be taken from its holder."""
+    """A lease to release for its holder."""
 
     name: Name
     reason: Reason = ""
 
 
 class Released(Struct, frozen=True):
-    """Whether somebody held it."""
+    """Whether it was held."""
 
     released: bool
 
 
 async def leases(visit: Visit, asked: LeaseQuery) -> LeasePage:
-    """One page of leases."""
+    """Return one page of leases."""
     found: list[LeaseRow] = []
     after, scanned, wanted = asked.after, 0, (asked.find or "").casefold()
-    # One more than is shown tells whether there is another page.
+    # One more than is shown, to know whether there is another page.
     many = _AT_ONCE if wanted else asked.limit + 1
     while scanned < _SCANNED:
         rows = await visit.app.leases.list(after=after, limit=many)
@@ -78,11 +78,11 @@ async def leases(visit: Visit, asked: LeaseQuery) -> LeasePage:
 
 
 async def release(visit: Visit, asked: Release) -> Released:
-    """Release a lease on its holder's behalf."""
+    """Release a lease for its holder."""
     return Released(await visit.app.leases.release(asked.name, by=visit.by, reason=asked.reason))
 
 
 ROUTES = (
     viewing("/api/leases", leases, "Leases, by name", LeasePage, LeaseQuery),
-    acting("/api/leases/release", release, "Release a lease on its holder's behalf", Release, Released),
+    acting("/api/leases/release", release, "Release a lease for its holder", Release, Released),
 )

@@ -1,4 +1,4 @@
-"""Measures as they travel: counts by time, and the percentiles of waiting and running."""
+"""Measures for JSON: counts by time, and percentiles of waiting and running times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView
 
 
 class BucketShown(Struct, frozen=True):
-    """What ended within one span of time."""
+    """The deliveries that ended within one span of time."""
 
     at: datetime
     done: int
@@ -24,14 +24,14 @@ class BucketShown(Struct, frozen=True):
 
 
 class MeasuresShown(Struct, frozen=True):
-    """What ended, by time: ``span`` seconds each, without gaps."""
+    """Ended deliveries by time, in spans of ``span`` seconds, without gaps."""
 
     span: float
     buckets: list[BucketShown]
 
 
 def measures(view: MeasuresView) -> MeasuresShown:
-    """What ended within a window."""
+    """Convert the measures of a window."""
     return MeasuresShown(view.span.total_seconds(), [_bucket(each) for each in view.buckets])
 
 
@@ -40,10 +40,10 @@ def _bucket(each: Bucket) -> BucketShown:
 
 
 async def paces(app: Mainspring) -> PacesView:
-    """What ended within the last minute, by group."""
+    """Return the deliveries that ended within the last minute, by group."""
     return await app.paces("1m")
 
 
 def percentiles(times: Histogram) -> Percentiles:
-    """Three of them; none where nothing was measured."""
+    """Return three percentiles; null without any values."""
     return Percentiles(times.quantile(0.5), times.quantile(0.95), times.quantile(0.99))

@@ -1,4 +1,4 @@
-"""Messages: what is stored, under way and kept."""
+"""Messages: searching, counting and showing them."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ from mainspring.model.views import State
 
 Aware = Annotated[datetime, Meta(tz=True)]
 NO_CAUSE = "-"
-"""The fingerprint of dead letters that have none."""
+"""The fingerprint of dead letters without a cause."""
 _LARGE = 16 * 1024
-"""Bytes of a payload that take long to show."""
+"""Size in bytes from which a payload is slow to show."""
 _COUNTED, _SCANNED, _AT_ONCE = 10_000, 100_000, 1_000
-"""How many are counted, how many rows are looked at for that before it ends, and how many are read at once."""
+"""The maximum count, the maximum rows scanned for it, and the rows read at a time."""
 _PAGES = 20
-"""How many pages: of large payloads each one searches only a few."""
+"""The maximum number of pages: with large payloads, each scans few rows."""
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which deliveries: every field given must match."""
+    """A search for deliveries: every given field must match."""
 
     state: State | Literal["live", "retrying"] = "live"
-    """``live`` is scheduled, ready, running and lapsed together, ``retrying`` what has failed and is tried again."""
+    """``live``: scheduled, ready, running or lapsed; ``retrying``: failed, and waiting for its next attempt."""
     group: Name | None = None
     topic: Topic | None = None
     key: Name | None = None
     text: Text | None = None
     error: Text | None = None
     fingerprint: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None
-    """The cause of death; ``-`` for those that were buried before causes were told apart."""
+    """The cause; ``-`` for dead letters buried by versions without causes."""
     since: Aware | None = None
     until: Aware | None = None
     worker: Name | None = None
 
 
 class MessageQuery(Search, frozen=True, forbid_unknown_fields=True):
-    """One page of deliveries: ``before`` is where the page before ended."""
+    """One page of deliveries: ``before`` is the end of the previous page."""
 
     before: Before | None = None
     limit: Limit = 50
 
 
 class CountQuery(Search, frozen=True, forbid_unknown_fields=True):
-    """Which deliveries to count."""
+    """A search for deliveries to count."""
 
 
 class MessageCount(Struct, frozen=True):
-    """How many deliveries match, as far as they were counted."""
+    """The number of matching deliveries, as far as they were counted."""
 
     count: int
     more: bool
-    """Whether not all was looked at, so that there may be more."""
+    """Whether the count is a lower bound."""
 
 
 class MessagePage(Struct, frozen=True):
-    """Deliveries, newest first. A page may be short, or even empty, and yet not the last one."""
+    """Deliveries, newest first. A short or even empty page is not necessarily the last."""
 
     rows: list[Delivery]
     before: int | None
-    """Where the next page begins; null: all was looked at."""
+    """Where the next page begins; null: there is none."""
     scanned: int
 
 
@@ -80,7 +80,7 @@ class MessageKey(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Link(Struct, frozen=True):
-    """A message in a chain of causes."""
+    """A message in a chain of causation."""
 
     id: UUID
     topic: str
@@ -91,7 +91,7 @@ class Link(Struct, frozen=True):
 
 
 class Chain(Struct, frozen=True):
-    """What caused a message, oldest first, and what it caused."""
+    """The messages that caused a message, oldest first, and those it caused."""
 
     causes: list[Link]
     caused: list[Link]
@@ -99,7 +99,7 @@ class Chain(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """A message, its deliveries that are not yet done, and the runs that were kept, oldest first."""
+    """A message, its unfinished deliveries, and its kept runs, oldest first."""
 
     id: UUID
     topic: str
@@ -118,14 +118,14 @@ class Message(Struct, frozen=True):
 
 
 async def messages(visit: Visit, asked: MessageQuery) -> MessagePage:
-    """One page of deliveries."""
+    """Return one page of deliveries."""
     check_search(visit, asked)
     found = await _found(visit, asked, asked.before, asked.limit)
     return MessagePage([delivery(each, visit.redaction) for each in found.rows], found.before, found.scanned)
 
 
 async def count(visit: Visit, asked: CountQuery) -> MessageCount:
-    """How many match, counted while that takes no longer than somebody waits for it."""
+    """Count the matching deliveries, within a limited time."""
     check_search(visit, asked)
     counted = scanned = 0
     before: int | None = None
@@ -157,13 +157,13 @@ async def _found(visit: Visit, asked: Search, before: int | None, limit: int) ->
 
 
 async def message(visit: Visit, asked: MessageKey) -> Message:
-    """One message with all that is known of it."""
+    """Return one message in full."""
     view = await visit.app.messages.show(asked.id)
     if view is None:
-        raise Problem(404, "not_found", "there is no such message: it never was, or is over and gone")
+        raise Problem(404, "not_found", "no such message: it was never stored, or was pruned")
     chain = await visit.app.messages.chain(asked.id)
     told = (view.payload, view.content_type, visit.redaction)
-    # Others are answered meanwhile.
+    # In a thread, so that other requests are not delayed.
     payload = await asyncio.to_thread(payload_of, *told) if len(view.payload) > _LARGE else payload_of(*told)
     return Message(
         view.id,
@@ -184,22 +184,22 @@ async def message(visit: Visit, asked: MessageKey) -> Message:
 
 
 def cause_meant(fingerprint: str | None) -> str | None:
-    """A fingerprint as the app knows it: that of no cause is empty, which a query cannot say."""
+    """Convert a fingerprint: that of no cause is empty in the app, which a query cannot express."""
     return "" if fingerprint == NO_CAUSE else fingerprint
 
 
 def check_search(visit: Visit, asked: Search) -> None:
-    """Raise Problem for a search that would tell more than the answer shows."""
+    """Raise Problem for a search that would reveal more than the response shows."""
     if (asked.text or asked.error) is not None and not visit.may_search:
         raise Problem(
             403,
             "not_allowed",
-            "searching in payloads and errors needs the role 'operator': what it finds would tell what is masked",
+            "searching payloads and errors requires role 'operator', because matches reveal masked values",
         )
 
 
 ROUTES = (
     viewing("/api/messages", messages, "Deliveries, newest first", MessagePage, MessageQuery),
     viewing("/api/messages/count", count, "How many deliveries match", MessageCount, CountQuery),
-    viewing("/api/messages/{id}", message, "One message with all that is known of it", Message, MessageKey),
+    viewing("/api/messages/{id}", message, "One message in full", Message, MessageKey),
 )

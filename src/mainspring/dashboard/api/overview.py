@@ -1,4 +1,4 @@
-"""The first screen: all of it in numbers."""
+"""The overview screen."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from mainspring.model.views import Counts, Roster, Tally
 from mainspring.timing.duration import duration
 
 CAP = 10_000
-"""Up to so many are counted of each state: it is done more than once a second."""
+"""The maximum count per state: it is read more than once a second."""
 SILENT_AFTER = duration("1m")
-"""A worker that has not reported itself for so long counts as silent, as in ``app.health()``."""
+"""A worker whose last report is older counts as silent, as in ``app.health()``."""
 _FAILURES = 8
 
 
 class OverviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How far back the measures go."""
+    """The window of the measures."""
 
     window: Literal["15m", "2h", "24h", "7d"] = "15m"
 
 
 class CheckShown(Struct, frozen=True):
-    """One thing that was looked at."""
+    """One health check."""
 
     name: str
     status: Literal["healthy", "degraded", "unhealthy"]
@@ -38,14 +38,14 @@ class CheckShown(Struct, frozen=True):
 
 
 class HealthShown(Struct, frozen=True):
-    """Whether all is well."""
+    """The health of the system."""
 
     status: Literal["healthy", "degraded", "unhealthy"]
     checks: list[CheckShown]
 
 
 class Totals(Struct, frozen=True):
-    """All groups together."""
+    """The sums over all groups."""
 
     scheduled: int
     ready: int
@@ -56,7 +56,7 @@ class Totals(Struct, frozen=True):
 
 
 class GroupShown(Struct, frozen=True):
-    """One group in numbers."""
+    """The counts and rates of one group."""
 
     group: str
     scheduled: int
@@ -71,11 +71,11 @@ class GroupShown(Struct, frozen=True):
     rate: float
     """Done per second over the last minute."""
     failing: float
-    """Failed per second over the last minute, tried again or not."""
+    """Failed per second over the last minute, whether retried or not."""
 
 
 class WorkersShown(Struct, frozen=True):
-    """Workers in numbers."""
+    """The numbers of workers by state."""
 
     alive: int
     silent: int
@@ -93,7 +93,7 @@ class NextShown(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """All of it in numbers. States are counted up to ``cap`` for each group."""
+    """The overview. States are counted up to ``cap`` for each group."""
 
     now: datetime
     window: str
@@ -109,7 +109,7 @@ class Overview(Struct, frozen=True):
 
 
 async def overview(visit: Visit, asked: OverviewQuery) -> Overview:
-    """All of it in numbers."""
+    """Return the overview."""
     app = visit.app
     tally, roster = await app.tally(CAP), await app.roster()
     health = await visit.house.pulse.shown()
@@ -160,4 +160,4 @@ def _workers(roster: Roster) -> WorkersShown:
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 
-ROUTES = (viewing("/api/overview", overview, "All of it in numbers", Overview, OverviewQuery),)
+ROUTES = (viewing("/api/overview", overview, "Counts, rates and health", Overview, OverviewQuery),)

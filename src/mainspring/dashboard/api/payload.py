@@ -1,4 +1,4 @@
-"""A payload as it is shown: decoded, masked, and cut where it is long."""
+"""A payload for display: decoded, masked, and truncated if it is long."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _HEX = 4 * 1024
 
 
 class Payload(Struct, frozen=True):
-    """A payload. As ``json`` it has its value, and as ``text`` the same as it can be edited, digit by digit."""
+    """A payload. A ``json`` one has its value, and in ``text`` its exact digits for editing."""
 
     kind: Literal["json", "text", "binary"]
     value: Any
-    """What was decoded; text; or the first bytes in hexadecimal, two digits each."""
+    """The decoded value; text; or the first bytes in hexadecimal, two digits each."""
     text: str | None
-    """The JSON, indented; null where it is none or was cut."""
+    """The JSON, indented; null if it is not JSON or was truncated."""
     truncated: bool
 
 
 def payload_of(raw: bytes, content_type: str, redaction: Redaction) -> Payload:
-    """The payload as it is shown."""
+    """Convert the payload for display."""
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind.endswith("msgpack"):
@@ -34,8 +34,8 @@ def payload_of(raw: bytes, content_type: str, redaction: Redaction) -> Payload:
         if kind.endswith("json"):
             return _decoded(msgspec.json.decode(raw), redaction)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        pass  # it says that it is what it is not: shown as whatever it is
-    # What calls itself text is masked as text, also where a byte of it is none: in hexadecimal a secret can be read.
+        pass  # not of its content type: shown as what it is
+    # A payload of a text type is masked as text, even with invalid bytes: hexadecimal would reveal a secret.
     return _undecoded(raw, redaction, named_text=kind.endswith("json") or kind.startswith("text/"))
 
 
@@ -44,7 +44,7 @@ def _decoded(value: Any, redaction: Redaction) -> Payload:
     try:
         encoded = msgspec.json.encode(masked)
     except TypeError:
-        # MessagePack has keys and values that JSON has not. What is masked stays so.
+        # MessagePack has keys and values that JSON lacks. Masked values stay masked.
         return _binary(msgspec.msgpack.encode(masked))
     text = msgspec.json.format(encoded, indent=2).decode()
     if len(text) > LONGEST:
@@ -61,7 +61,7 @@ def _undecoded(raw: bytes, redaction: Redaction, *, named_text: bool) -> Payload
         if not named_text:
             return _binary(raw)
         text = text.replace("\x00", "\ufffd")
-    # Masked with what comes next: what a cut has torn apart is not known as a secret any more.
+    # Masked before it is truncated: a truncated secret would not be recognised.
     return Payload("text", redaction.text(text[: LONGEST + _BEYOND])[:LONGEST], None, truncated=len(text) > LONGEST)
 
 

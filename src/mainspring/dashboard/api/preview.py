@@ -1,4 +1,4 @@
-"""What a rhythm means, before any schedule has it."""
+"""A preview of a rhythm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mainspring.timing.cron import CronError
 
 
 class PreviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rhythm: a cron expression, or an interval as in ``every 90s``."""
+    """A rhythm: a cron expression, or an interval such as ``every 90s``."""
 
     rhythm: Annotated[str, Meta(min_length=1, max_length=200)]
     timezone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
@@ -24,7 +24,7 @@ class PreviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Preview(Struct, frozen=True):
-    """The rhythm in words and its next times; or what is wrong with it."""
+    """The rhythm in words and its next times, or what is wrong with it."""
 
     description: str
     next: list[Instant]
@@ -32,7 +32,7 @@ class Preview(Struct, frozen=True):
 
 
 async def preview(_visit: Visit, asked: PreviewQuery) -> Preview:
-    """What a rhythm means. That it cannot be read is an answer, too: people type it letter by letter."""
+    """Preview a rhythm. A parse error is a normal response, because it is requested while the user types."""
     try:
         seen = previewed(
             asked.rhythm, asked.count, timezone=asked.timezone, day_match=asked.day_match, on_gap=asked.on_gap
@@ -42,4 +42,4 @@ async def preview(_visit: Visit, asked: PreviewQuery) -> Preview:
     return Preview(seen.rhythm.describe(), instants(seen.times, seen.after), None)
 
 
-ROUTES = (viewing("/api/preview", preview, "What a rhythm means, and when it is due next", Preview, PreviewQuery),)
+ROUTES = (viewing("/api/preview", preview, "A rhythm in words, and its next times", Preview, PreviewQuery),)

@@ -1,4 +1,4 @@
-"""Schedules: what runs on a rhythm, and how it went."""
+"""Schedules and their runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNS = 50
 
 
 class Schedule(Struct, frozen=True):
-    """A schedule: what it follows, where it stands, and how its last run ended. Lengths of time in seconds."""
+    """A schedule: its rhythm, its state, and the result of its last run. Durations in seconds."""
 
     name: str
     app: str
@@ -70,7 +70,7 @@ class Schedule(Struct, frozen=True):
 
 
 class RecentRun(Struct, frozen=True):
-    """How one run went."""
+    """The result of one run."""
 
     id: int
     message_id: UUID
@@ -93,7 +93,7 @@ class ScheduleList(Struct, frozen=True):
 
 
 class ScheduleQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which schedule."""
+    """The schedule to read."""
 
     name: Topic
 
@@ -106,11 +106,11 @@ class ScheduleDetails(Struct, frozen=True):
     next: list[Instant]
     runs: list[Run]
     before: int | None
-    """Where earlier runs go on; null: there are none."""
+    """Where earlier runs begin; null: there are none."""
 
 
 class RunsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page of whose runs."""
+    """The page of a schedule's runs to read."""
 
     name: Topic
     before: Before | None = None
@@ -125,7 +125,7 @@ class RunPage(Struct, frozen=True):
 
 
 async def schedules(visit: Visit, _asked: Nothing) -> ScheduleList:
-    """Every schedule with its latest runs."""
+    """Return every schedule with its latest runs."""
     recent = await visit.app.schedules.recent(_RECENT)
     rows = [
         _shown(ScheduleRow, each, visit, recent=[shown(RecentRun, run) for run in recent.get(each.name, ())])
@@ -135,10 +135,10 @@ async def schedules(visit: Visit, _asked: Nothing) -> ScheduleList:
 
 
 async def schedule(visit: Visit, asked: ScheduleQuery) -> ScheduleDetails:
-    """One schedule with its next times and its latest runs."""
+    """Return one schedule with its next times and its latest runs."""
     view = await visit.app.schedules.get(asked.name)
     if view is None:
-        raise Problem(404, "not_found", "there is no such schedule")
+        raise Problem(404, "not_found", "no such schedule")
     page = await runs(visit, RunsQuery(asked.name))
     return ScheduleDetails(
         datetime.now(UTC), _shown(Schedule, view, visit), await _next(visit, asked.name), page.rows, page.before
@@ -146,7 +146,7 @@ async def schedule(visit: Visit, asked: ScheduleQuery) -> ScheduleDetails:
 
 
 async def runs(visit: Visit, asked: RunsQuery) -> RunPage:
-    """One page of a schedule's runs."""
+    """Return one page of a schedule's runs."""
     rows = await visit.app.schedules.runs(asked.name, before=asked.before, limit=asked.limit)
     return RunPage([run(each, visit.redaction) for each in rows], rows[-1].id if len(rows) == asked.limit else None)
 
@@ -154,7 +154,7 @@ async def runs(visit: Visit, asked: RunsQuery) -> RunPage:
 async def _next(visit: Visit, name: str) -> list[Instant]:
     try:
         return instants(await visit.app.schedules.next(name, _NEXT), datetime.now(UTC))
-    except Misuse:  # it cannot be followed here, or was deleted meanwhile: the schedule itself says why
+    except Misuse:  # not computable here (see its `problem`), or deleted since
         return []
 
 

@@ -1,4 +1,4 @@
-"""Logging in and out, and who one is."""
+"""Login, logout, and the current identity."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from mainspring.dashboard.security.identity import Role
 
 
 class SessionView(Struct, frozen=True):
-    """Who asks, what they may do, and where they are."""
+    """The identity and role of the caller, and the app."""
 
     user: str | None
     role: Role | None
     csrf: str | None
-    """To be sent as X-Mainspring-Csrf with whatever changes something."""
+    """To be sent as X-Mainspring-Csrf with every change."""
     app: str
     version: str
-    """Empty for who is not known."""
+    """Empty for an anonymous caller."""
     login: bool
-    """Whether there is a login."""
+    """Whether the dashboard has a login page."""
     search: bool
-    """Whether payloads and errors may be searched: where something is masked, only operators may."""
+    """Whether payloads and errors may be searched: if anything is masked, only operators may."""
     now: datetime
 
 
 class Login(Struct, frozen=True, forbid_unknown_fields=True):
-    """A token that gives a role."""
+    """A token of a role."""
 
     token: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 async def session(visit: Visit, _asked: Nothing) -> SessionView:
-    """Who asks; for a page of a host application that says who they are, this also gives the token for changes."""
+    """Return the caller's identity; behind a host application's authentication, also set the CSRF cookie."""
     access, house = visit.access, visit.house
     csrf = access.csrf
-    # A stream sets no cookies, and would tell another token with every look.
+    # A stream cannot set cookies, and would return a new token at every poll.
     asked_once = access.role == "operator" and not wants_stream(visit.request)
     if asked_once and (made := house.gate.csrf_cookie(visit.request, access)) is not None:
         cookie, csrf = made
@@ -58,7 +58,7 @@ async def session(visit: Visit, _asked: Nothing) -> SessionView:
 
 
 async def login(visit: Visit, asked: Login) -> None:
-    """Log in: the cookie that comes with the answer is good for twelve hours."""
+    """Log in: the cookie in the response is valid for twelve hours."""
     gate = visit.house.gate
     role, cookie = await gate.login(visit.request, asked.token)
     await visit.house.access_log.logged_in(role, gate.peer(visit.request))
@@ -74,15 +74,15 @@ async def logout(visit: Visit, _asked: Nothing) -> None:
 
 
 def installed_version() -> str:
-    """The release that runs here."""
+    """Return the installed version."""
     try:
         return version("mainspring")
-    except PackageNotFoundError:  # run from a checkout that was never installed
+    except PackageNotFoundError:  # a checkout that is not installed
         return "unknown"
 
 
 ROUTES = (
-    Route("GET", "/api/session", session, "Who asks, and what they may do", SessionView, role=None, personal=True),
-    Route("POST", "/api/login", login, "Log in by a token", None, Login, None, 204, largest=4096),
+    Route("GET", "/api/session", session, "The caller's identity and role", SessionView, role=None, personal=True),
+    Route("POST", "/api/login", login, "Log in with a token", None, Login, None, 204, largest=4096),
     Route("POST", "/api/logout", logout, "Log out", None, Nothing, "viewer", 204),
 )

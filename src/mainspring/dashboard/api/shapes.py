@@ -1,4 +1,4 @@
-"""What several screens show: deliveries, runs, percentiles."""
+"""Types that several screens share: deliveries, runs, percentiles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Run(Struct, frozen=True):
 
 
 class Percentiles(Struct, frozen=True):
-    """Seconds that half, 95 and 99 of a hundred took at most; null where there were none."""
+    """The 50th, 95th and 99th percentiles in seconds; null without any values."""
 
     p50: float | None
     p95: float | None
@@ -68,12 +68,12 @@ NO_PERCENTILES = Percentiles(None, None, None)
 
 
 def delivery(view: DeliveryView, redaction: Redaction) -> Delivery:
-    """A delivery as it travels."""
+    """Convert a delivery for JSON."""
     error, progress = redaction.optional(view.error), redaction.optional(view.progress)
     return shown(Delivery, view, error=error, progress=progress)
 
 
 def run(view: RunView, redaction: Redaction) -> Run:
-    """A run as it travels."""
+    """Convert a run for JSON."""
     said = {name: redaction.optional(getattr(view, name)) for name in ("error", "traceback", "output")}
     return shown(Run, view, **said)

@@ -1,4 +1,4 @@
-"""Steering schedules while everything runs."""
+"""Operators' actions on schedules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rhythm = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class PauseSchedule(Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule that is to stand still."""
+    """A schedule to pause."""
 
     name: Topic
     reason: Reason = ""
@@ -32,7 +32,7 @@ class NamedSchedule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule to run now, with its own payload or another: as a value, or as the text of one."""
+    """A schedule to run now, with its own payload or another: as a value, or as JSON text."""
 
     name: Topic
     payload: Any | UnsetType = UNSET
@@ -40,13 +40,13 @@ class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Triggered(Struct, frozen=True):
-    """The message that runs it."""
+    """The published message."""
 
     id: UUID
 
 
 class Alter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Fields to set at run time, and fields to leave to code and configuration again."""
+    """Fields to set at run time, and fields whose edits to drop."""
 
     name: Topic
     rhythm: Rhythm | None = None
@@ -58,7 +58,7 @@ class Alter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Backfill(Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule to run for every occurrence of a span of time."""
+    """A schedule to run for every occurrence in a span of time."""
 
     name: Topic
     start: Aware
@@ -66,34 +66,34 @@ class Backfill(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Counted(Struct, frozen=True):
-    """How many."""
+    """A number of occurrences."""
 
     count: int
 
 
 class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
-    """That all schedules of the app are to stand still."""
+    """A request to freeze all schedules of the app."""
 
     reason: Reason = ""
 
 
 class Thaw(Struct, frozen=True, forbid_unknown_fields=True):
-    """That all schedules of the app are to go on."""
+    """A request to thaw all schedules of the app."""
 
 
 class Thawed(Struct, frozen=True):
-    """Whether they stood still."""
+    """Whether they were frozen."""
 
     thawed: bool
 
 
 async def pause(visit: Visit, asked: PauseSchedule) -> None:
-    """Let a schedule stand still."""
+    """Pause a schedule."""
     await visit.app.schedules.pause(asked.name, reason=asked.reason, by=visit.by)
 
 
 async def resume(visit: Visit, asked: NamedSchedule) -> None:
-    """Let a schedule go on."""
+    """Resume a schedule."""
     await visit.app.schedules.resume(asked.name, by=visit.by)
 
 
@@ -116,32 +116,32 @@ async def alter(visit: Visit, asked: Alter) -> None:
 
 
 async def backfill(visit: Visit, asked: Backfill) -> Counted:
-    """Run a schedule for every occurrence of a span of time."""
+    """Run a schedule for every occurrence in a span of time."""
     return Counted(len(await visit.app.schedules.backfill(asked.name, asked.start, asked.end, by=visit.by)))
 
 
 async def delete(visit: Visit, asked: NamedSchedule) -> None:
-    """Remove a schedule that was made at run time."""
+    """Delete a schedule that was created at run time."""
     await visit.app.schedules.delete(asked.name, by=visit.by)
 
 
 async def freeze(visit: Visit, asked: Freeze) -> None:
-    """Let all schedules of the app stand still."""
+    """Freeze all schedules of the app."""
     await visit.app.schedules.freeze(reason=asked.reason, by=visit.by)
 
 
 async def thaw(visit: Visit, _asked: Thaw) -> Thawed:
-    """Let all schedules of the app go on."""
+    """Thaw all schedules of the app."""
     return Thawed(await visit.app.schedules.thaw(by=visit.by))
 
 
 ROUTES = (
-    acting("/api/schedules/pause", pause, "Let a schedule stand still", PauseSchedule),
-    acting("/api/schedules/resume", resume, "Let a schedule go on", NamedSchedule),
+    acting("/api/schedules/pause", pause, "Pause a schedule", PauseSchedule),
+    acting("/api/schedules/resume", resume, "Resume a schedule", NamedSchedule),
     acting("/api/schedules/trigger", trigger, "Run a schedule now", Trigger, Triggered),
     acting("/api/schedules/alter", alter, "Set fields of a schedule at run time", Alter),
     acting("/api/schedules/backfill", backfill, "Run a schedule for a span of time", Backfill, Counted),
-    acting("/api/schedules/delete", delete, "Remove a schedule that was made at run time", NamedSchedule),
-    acting("/api/schedules/freeze", freeze, "Let all schedules of the app stand still", Freeze),
-    acting("/api/schedules/thaw", thaw, "Let all schedules of the app go on", Thaw, Thawed),
+    acting("/api/schedules/delete", delete, "Delete a schedule that was created at run time", NamedSchedule),
+    acting("/api/schedules/freeze", freeze, "Freeze all schedules of the app", Freeze),
+    acting("/api/schedules/thaw", thaw, "Thaw all schedules of the app", Thaw, Thawed),
 )

@@ -1,4 +1,4 @@
-"""Watching several things by one stream: a browser has few connections, and a page looks at more than one thing."""
+"""Watching several resources over one stream, because browsers limit connections."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MOST = 8
 
 
 class WatchQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to watch: each is the path of a GET beneath /api/ and its query, as in ``overview?window=15m``."""
+    """The resources: each is the path of a GET below /api/ and its query, such as ``overview?window=15m``."""
 
     of: Annotated[list[Annotated[str, Meta(min_length=1, max_length=4000)]], Meta(min_length=1, max_length=MOST)]
 
 
 class WatchFault(Struct, frozen=True):
-    """What is wrong with one of them."""
+    """The problem of one of them."""
 
     code: str
     message: str
@@ -27,7 +27,7 @@ class WatchFault(Struct, frozen=True):
 
 
 class WatchEvent(Struct, frozen=True):
-    """The data of an event: which of those that were asked for, from 0, and its answer or what is wrong with it."""
+    """The data of an event: the index of the resource in the request, from 0, and its response or problem."""
 
     of: int
     body: Any | UnsetType = UNSET
@@ -35,8 +35,8 @@ class WatchEvent(Struct, frozen=True):
 
 
 async def watch(_visit: Visit, _asked: WatchQuery) -> NoReturn:
-    """Refuse an answer that ends: there is none."""
-    raise Problem(406, "not_acceptable", "this is a stream and nothing else: ask with `Accept: text/event-stream`")
+    """Reject a request for anything but a stream."""
+    raise Problem(406, "not_acceptable", "this path only streams: send `Accept: text/event-stream`")
 
 
 ROUTES = (
@@ -44,10 +44,10 @@ ROUTES = (
         "GET",
         "/api/watch",
         watch,
-        "Several answers that go on, by one stream",
+        "Several resources over one stream",
         WatchEvent,
         WatchQuery,
-        # Each of what is asked for has its own.
+        # Each watched resource has its own.
         role=None,
         only_streams=True,
     ),

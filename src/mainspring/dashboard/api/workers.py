@@ -1,4 +1,4 @@
-"""Workers: who is there, and what they have in hand."""
+"""Workers, and what they have in hand."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Seat: TypeAlias = Annotated[str, Meta(min_length=1, max_length=401, pattern=NO_N
 _HANDS = 50
 _AT_ONCE = 500
 _ASKED = 20
-"""How many workers are asked for one by one, so that a look ends in time."""
+"""The maximum number of workers that are queried one by one, to limit the time."""
 
 
 class Worker(Struct, frozen=True):
-    """A worker process as it last reported itself."""
+    """A worker process by its last report."""
 
     name: str
     app: str
@@ -41,36 +41,36 @@ class Worker(Struct, frozen=True):
     draining_at: datetime | None
     drained_by: str | None
     drains: bool
-    """Whether it has said that it claims no more."""
+    """Whether it has confirmed that it claims no more."""
     condition: Condition
-    """``drain asked`` until it has said that it heard."""
+    """``drain asked`` until it has confirmed."""
     alive: bool
     hands: list[Delivery]
     """What it has in hand, at most fifty, newest first."""
 
 
 class WorkerList(Struct, frozen=True):
-    """The workers that reported themselves lately, by name."""
+    """The workers that reported recently, by name."""
 
     now: datetime
     rows: list[Worker]
 
 
 class Drain(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker that is to claim no more. Before its name its app may stand, as in shop/node-1."""
+    """A worker to drain. Its name may be prefixed by its app, as in shop/node-1."""
 
     name: Seat
     reason: Reason = ""
 
 
 class ResumeWorker(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker that is to claim again, named in the same way."""
+    """A worker to resume, named in the same way."""
 
     name: Seat
 
 
 async def workers(visit: Visit, _asked: Nothing) -> WorkerList:
-    """The workers, and what they have in hand."""
+    """Return the workers, and what they have in hand."""
     roster = await visit.app.roster()
     rows = sorted(roster.workers, key=lambda worker: (worker.name, worker.app))
     alive = [each for each in rows if roster.now - each.beat_at <= SILENT_AFTER]
@@ -92,7 +92,7 @@ async def workers(visit: Visit, _asked: Nothing) -> WorkerList:
 
 
 async def _hands(visit: Visit, alive: Sequence[WorkerView]) -> dict[str, list[DeliveryView]]:
-    """What each of them has in hand: by one look where there is not much, else worker by worker."""
+    """Return what each has in hand: by one query if there is little, else worker by worker."""
     found: dict[str, list[DeliveryView]] = defaultdict(list)
     pages = [await visit.app.messages.search(each, limit=_AT_ONCE) for each in ("running", "lapsed")]
     for page in pages:
@@ -106,12 +106,12 @@ async def _hands(visit: Visit, alive: Sequence[WorkerView]) -> dict[str, list[De
 
 
 def _held(worker: WorkerView, rows: Sequence[DeliveryView]) -> list[DeliveryView]:
-    """A worker of another app may be called the same; a group is of one app only."""
+    """Filter by group: a worker of another app may have the same name, but a group belongs to one app."""
     return [row for row in rows if row.group in worker.groups]
 
 
 async def drain(visit: Visit, asked: Drain) -> None:
-    """Let a worker finish what it has and claim no more."""
+    """Let a worker finish what it has in hand and claim no more."""
     await visit.app.workers.drain(asked.name, by=visit.by, reason=asked.reason)
 
 
@@ -122,6 +122,6 @@ async def resume(visit: Visit, asked: ResumeWorker) -> None:
 
 ROUTES = (
     viewing("/api/workers", workers, "The workers, and what they have in hand", WorkerList),
-    acting("/api/workers/drain", drain, "Let a worker finish what it has and claim no more", Drain),
+    acting("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more", Drain),
     acting("/api/workers/resume", resume, "Let a drained worker claim again", ResumeWorker),
 )

@@ -1,1 +1,1 @@
-"""Who may see and do what: identities, tokens, sessions, origins, and what is never shown."""
+"""Access control: identities, tokens, sessions, origins, and masking."""

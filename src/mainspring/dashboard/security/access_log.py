@@ -1,4 +1,4 @@
-"""Who logged in and out, and who was refused: in the log and in the audit."""
+"""Logins, logouts and rejected requests, in the log and in the audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from mainspring.model.redaction import redacted
 
 Note: TypeAlias = Callable[[str, str, str, str], Awaitable[object]]
-"""Writes a line of the audit: what, on what, by whom, and its detail."""
+"""Writes an audit entry: action, subject, name and detail."""
 
 UNKNOWN = "unknown"
 OTHERS = "other addresses"
@@ -20,28 +20,28 @@ _SUBJECT = "dashboard"
 _FIRST, _LONGEST = 60.0, 3600.0
 _ADDRESSES = 16
 _HOUR, _LINES = 3600.0, 60
-"""Lines about unknown senders that are written in an hour, beside one that counts all others."""
+"""The maximum lines per hour about unknown senders, besides one that counts the rest."""
 _PATIENCE = 3.0
 
 _logger = logging.getLogger("mainspring.dashboard")
 
 
 class Timer(Protocol):
-    """What ends a pause."""
+    """A pending call."""
 
     def cancel(self) -> object:
-        """Do not."""
+        """Cancel the call."""
         ...
 
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 _Key: TypeAlias = tuple[str, str, str]
-"""What, by whom, and from where."""
+"""The kind, the name and the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One request that was refused."""
+    """One rejected request."""
 
     action: str
     by: str
@@ -52,7 +52,7 @@ class Refused:
 
 @dataclass(slots=True)
 class _Run:
-    """What goes on of one kind, by one sender."""
+    """Rejections of one kind by one sender."""
 
     last: Refused
     pause: float
@@ -62,7 +62,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Hour:
-    """What was written of unknown senders since its first line, and what was not."""
+    """The lines about unknown senders since the first one, and the count of those not written."""
 
     began: float = 0.0
     lines: int = 0
@@ -72,11 +72,11 @@ class _Hour:
 
 
 class AccessLog:
-    """Logs every login, logout and refusal, and notes it in the audit.
+    """Logs every login, logout and rejection, and records it in the audit.
 
-    Strangers cannot fill either: of one kind by one sender the first is written at once, and those that follow as a
-    count at the end of a pause, which doubles from a minute to an hour while it goes on. Beyond 16 addresses of
-    unknown senders, the others share a line, and beyond 60 lines about unknown senders in an hour, all others are one
+    Unknown senders cannot flood either: of one kind by one sender the first is written at once, and the next ones as a
+    count at the end of a pause, which doubles from a minute to an hour while they continue. Beyond 16 addresses of
+    unknown senders, the others share a line, and beyond 60 lines about unknown senders in an hour, the rest is one
     count at its end. No token is written.
     """
 
@@ -90,17 +90,17 @@ class AccessLog:
         self._writing: set[asyncio.Task[None]] = set()
 
     async def logged_in(self, name: str, peer: str) -> None:
-        """Write down a login. A database that is away does not prevent it."""
+        """Record a login. An unreachable database does not prevent the login."""
         _logger.info("log in: %s, from %s", name, peer)
         await self._noted("log in", _SUBJECT, f"{name} (dashboard)", f"from {peer}")
 
     async def logged_out(self, name: str, peer: str) -> None:
-        """Write down a logout."""
+        """Record a logout."""
         _logger.info("log out: %s, from %s", name, peer)
         await self._noted("log out", _SUBJECT, f"{name} (dashboard)", f"from {peer}")
 
     def refused(self, what: Refused) -> None:
-        """Write that a request was refused; or count it, where the like of it was written a moment ago."""
+        """Record a rejection, or only count it if a similar one was written recently."""
         self._follow()
         key = (what.action, what.by, what.peer)
         if key not in self._runs and sum(by == what.by for _, by, _ in self._runs) >= _ADDRESSES:
@@ -113,7 +113,7 @@ class AccessLog:
         self._write(what, f"{what.why}, from {key[2]}")
 
     async def aclose(self) -> None:
-        """Write what was only counted so far."""
+        """Write the pending counts."""
         self._follow()
         self._tell_all()
         self._hour_over()
@@ -121,7 +121,7 @@ class AccessLog:
             await asyncio.wait(self._writing)
 
     def _follow(self) -> None:
-        """Start again in another loop than before: what an earlier one was to do later, it does not do any more."""
+        """Start over on a new loop: pending calls of the previous one are dropped."""
         loop = asyncio.get_running_loop()
         if loop is self._loop:
             return
@@ -182,8 +182,9 @@ class AccessLog:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._note(action, subject, by, detail)
-        except Exception as error:  # noqa: BLE001 - it is in the log, and a database that is away prevents no login
-            _logger.warning("%s is not in the audit: %s", action, redacted(str(error)) or type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - it is logged; an unreachable database prevents no login
+            why = redacted(str(error)) or type(error).__name__
+            _logger.warning("%s was not recorded in the audit: %s", action, why)
 
 
 def _counted(more: int, seconds: float, whence: str, last: Refused) -> str:

@@ -1,4 +1,4 @@
-"""How fast wrong tokens are answered."""
+"""Throttling of responses to wrong tokens."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 HELD = 16
-"""Answers that are held back at a time, of all senders together."""
+"""The maximum number of delayed responses at a time, for all senders."""
 SECONDS = 1.0
-"""How long each of them is."""
+"""The delay of each."""
 
 
 class Attempts:
-    """Holds back the answers to wrong tokens, and never one to a right token.
+    """Delays the responses to wrong tokens, and never one to a right token.
 
-    What keeps tokens from being guessed is their strength (``Tokens``), at whatever speed. So a right one needs no turn
-    that strangers could use up, at its own address or elsewhere: it is checked first and let in at once. Wrong ones
-    are answered slowly, and where too many of those answers are held back already, by 429.
+    The strength of tokens (``Tokens``) prevents guessing, at any speed. So a right token needs no slot that unknown
+    senders could exhaust, at its own address or elsewhere: it is checked first and admitted at once. Responses to wrong
+    ones are delayed, and rejected with 429 if too many are delayed already.
     """
 
     def __init__(self, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
@@ -24,7 +24,7 @@ class Attempts:
         self._held = 0
 
     async def hold(self) -> bool:
-        """Wait before a token is called wrong; False, at once, where too many wait already."""
+        """Wait before a token is rejected; return False at once if too many are waiting."""
         if self._held >= HELD:
             return False
         self._held += 1

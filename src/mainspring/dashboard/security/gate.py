@@ -1,4 +1,4 @@
-"""The gate: who a request is from, and whether it may do what it asks for."""
+"""Authentication and authorisation of requests."""
 
 from __future__ import annotations
 
@@ -26,42 +26,40 @@ from mainspring.dashboard.security.tokens import Tokens
 
 CSRF_HEADER = "x-mainspring-csrf"
 ROOT = "mainspring.root"
-"""Where a request's scope has the prefix under which the browser finds the dashboard."""
+"""The key in a request's scope of the dashboard's prefix as the browser sees it."""
 _SECURE = "__Host-"
 _AMBIENT = ("cookie", "hook")
-"""What browsers send along by themselves, whichever page asks."""
-_FOREIGN = "this was sent by a page of another origin: only the dashboard's own pages may do that"
+"""Credentials that browsers send automatically, whichever page makes the request."""
+_FOREIGN = "cross-origin request: only the dashboard's own pages may send it"
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Decides about every request: there are tokens, or a hook of the host application, and nothing else lets in."""
+    """Checks every request: by tokens, or by a hook of the host application."""
 
     tokens: Tokens
     sessions: Sessions
     attempts: Attempts
     authenticate: Authenticate | None = None
     hosts: Collection[str] | None = None
-    """The hosts that may be asked for, beside this machine; None: any."""
+    """The hosts to accept, besides this machine; None: any."""
     trust_proxy: bool = False
 
     @property
     def has_login(self) -> bool:
-        """Whether there is a page to log in."""
+        """Whether the dashboard has a login page."""
         return self.authenticate is None
 
-    # --- who it is -----------------------------------------------------------------------------------------
+    # --- authentication ------------------------------------------------------------------------------------
 
     def admit(self, request: Request) -> None:
-        """Refuse requests for a host that is none of ours: a name that was bent to this machine."""
+        """Reject requests for an unknown host: protection against DNS rebinding."""
         host = host_of(request.headers, trust_proxy=self.trust_proxy)
         if self.hosts is not None and not is_host_of(host, self.hosts):
-            raise Problem(
-                421, "unknown_host", "this dashboard is not served under that host: name it by Dashboard(hosts=[…])"
-            )
+            raise Problem(421, "unknown_host", "unknown host: add it with Dashboard(hosts=[…])")
 
     async def access(self, request: Request, *, held: bool = True) -> Access:
-        """Who sends this. Raises Problem for a token that is wrong; not ``held``: at once."""
+        """Identify the sender. Raises Problem for a wrong token, without delay unless ``held``."""
         if self.authenticate is not None:
             return await self._by_hook(request, self.authenticate)
         if (token := bearer(request)) is not None:
@@ -74,21 +72,21 @@ class Gate:
         return NOBODY
 
     async def still(self, request: Request, access: Access) -> Access:
-        """Who sends this by now: a login may be over. A token that was right is right while the process runs."""
+        """Identify the sender again: a login may have expired. A token stays valid while the process runs."""
         return access if access.way == "bearer" and self.authenticate is None else await self.access(request)
 
     async def checked(self, token: str, *, held: bool = True) -> Role:
-        """The role that a token gives, at once. Raises Problem for a wrong one, after a while where it is ``held``."""
-        role = self.tokens.role(token)  # invariant 29: before anything that strangers could use up
+        """Return the role of a token, at once. Raises Problem for a wrong one, after a delay if ``held``."""
+        role = self.tokens.role(token)  # invariant 29: before anything that unknown senders could exhaust
         if role is not None:
             return role
         if held and not await self.attempts.hold():
-            told = f"wrong token, and many others are tried just now: wait {SECONDS:.0f} s before the next"
+            told = f"wrong token, and too many attempts: wait {SECONDS:.0f} s"
             raise Problem(429, "too_many_attempts", told, {"Retry-After": f"{SECONDS:.0f}"})
         raise Problem(401, "wrong_token", "wrong token: ask the operators of this dashboard for one")
 
     def peer(self, request: Request) -> str:
-        """The address that a request comes from, as far as it is known."""
+        """Return the sender's address, as far as it is known."""
         return client_of(request, trust_proxy=self.trust_proxy)
 
     async def _by_hook(self, request: Request, authenticate: Authenticate) -> Access:
@@ -105,39 +103,39 @@ class Gate:
     def _of_session(self, session: Session) -> Access:
         return Access(Identity(session.role, session.role), "cookie", self.sessions.csrf(session), session.id)
 
-    # --- what it may do ------------------------------------------------------------------------------------
+    # --- authorisation -------------------------------------------------------------------------------------
 
     def allow(self, access: Access, role: Role | None) -> None:
-        """Raise Problem unless this much is allowed to who is known so."""
+        """Raise Problem unless the caller has this role."""
         if access.may(role):
             return
         if access.identity is None:
             how = "log in, or send a token as `Authorization: Bearer …`"
             if self.authenticate is not None:
-                how = "log in to the application that serves this dashboard: it has no login of its own"
+                how = "log in to the application that serves this dashboard"
             challenge = {"WWW-Authenticate": "Bearer"} if self.tokens else {}
             raise Problem(401, "not_logged_in", f"authentication required: {how}", challenge, quotes=False)
         known = access.identity
         raise Problem(403, "not_allowed", f"requires role {role!r}; {known.name} has role {known.role!r}")
 
     def check_reader(self, request: Request, access: Access) -> None:
-        """Raise Problem for a page of another origin: it cannot read the answer, but measure how long it takes."""
+        """Raise Problem for a page of another origin: it could not read the response, but measure its duration."""
         if access.way in _AMBIENT and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             raise Problem(403, "cross_origin", _FOREIGN)
 
     def check_changing(self, request: Request, access: Access) -> None:
-        """Raise Problem unless a request that changes something was meant by who sends it."""
+        """Raise Problem unless the sender intended the change (CSRF protection)."""
         self.check_sender(request, ambient=access.way in _AMBIENT)
         if access.way not in _AMBIENT:
             return
         sent = request.headers.get(CSRF_HEADER, "")
         if access.csrf is None or not hmac.compare_digest(sent.encode(), access.csrf.encode()):
             raise Problem(
-                403, "csrf", "the header X-Mainspring-Csrf is missing or old: send what GET /api/session says"
+                403, "csrf", "the header X-Mainspring-Csrf is missing or outdated: send the value from GET /api/session"
             )
 
     def check_sender(self, request: Request, *, ambient: bool) -> None:
-        """Raise Problem unless it is JSON, from a page of ours or from no page at all."""
+        """Raise Problem unless it is JSON, from a page of the dashboard or from no page at all."""
         if not is_same_origin(request, trust_proxy=self.trust_proxy, needed=ambient):
             raise Problem(403, "cross_origin", _FOREIGN)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
@@ -146,20 +144,20 @@ class Gate:
     # --- cookies -------------------------------------------------------------------------------------------
 
     async def login(self, request: Request, token: str) -> tuple[Role, str]:
-        """The role and the cookie of a new login. Raises Problem."""
+        """Return the role and the cookie of a new login. Raises Problem."""
         if self.authenticate is not None:
-            raise Problem(404, "no_login", "the application that serves this dashboard says who you are: log in there")
+            raise Problem(404, "no_login", "this dashboard has no login: log in to the application that serves it")
         role = await self.checked(token)
         return role, self._cookie(request, self.sessions.signed(self.sessions.begin(role)))
 
     def logout(self, request: Request, access: Access) -> list[str]:
-        """The cookies that make the browser forget the login."""
+        """Return the cookies that delete the login in the browser."""
         if access.session is not None:
             self.sessions.end(access.session)
         return [_written(name, "", secure=name.startswith(_SECURE), age=0) for name in self._names(request)]
 
     def csrf_cookie(self, request: Request, access: Access) -> tuple[str, str] | None:
-        """Where the host application says who it is, the cookie that a token is bound to, and the token."""
+        """Return the CSRF cookie and its token, if the host application authenticates."""
         if access.way != "hook" or access.csrf is not None:
             return None
         fresh = secrets.token_urlsafe(24)
@@ -170,19 +168,19 @@ class Gate:
         return _written(self._names(request)[0 if secure else 1], value, secure=secure, age=LASTS)
 
     def _names(self, request: Request) -> tuple[str, str]:
-        # Browsers keep the cookies of all ports of a host together, and a developer may have several dashboards.
+        # Browsers share cookies between all ports of a host, and a developer may run several dashboards.
         port = split_host(request.headers.get("host", ""))[1]
         name = cookie_name(request.scope[ROOT])
         return f"{_SECURE}{name}", f"{name}-{port or 80}"
 
 
 def cookie_name(root: str) -> str:
-    """The name of a login's cookie: one host may have several dashboards, each below a prefix of its own."""
+    """Return the name of a login's cookie: one host may have several dashboards, each with its own prefix."""
     return f"mainspring-{hashlib.sha256(root.encode()).hexdigest()[:8]}" if root else "mainspring"
 
 
 def bearer(request: Request) -> str | None:
-    """The token that is sent along: browsers never do that by themselves."""
+    """Return the token in the header, which browsers never send automatically."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 

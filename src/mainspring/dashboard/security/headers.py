@@ -1,4 +1,4 @@
-"""The headers that every answer carries."""
+"""The headers of every response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_STORE = (b"cache-control", b"no-store")
 
 
 def guarded(send: Send) -> Send:
-    """The same ``send``, with these headers on every answer; what says nothing of caching is not to be kept."""
+    """Wrap ``send`` to add these headers to every response; without its own caching header it is not cached."""
 
     async def guarding(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Who asks, what they may do, and by which way they are known."""
+"""The caller's identity, its role, and how it was authenticated."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from typing import Literal, TypeAlias
 from starlette.requests import Request
 
 Role = Literal["viewer", "operator"]
-"""A viewer looks, an operator also acts."""
+"""A viewer reads, an operator also acts."""
 
 Way = Literal["nobody", "cookie", "bearer", "hook"]
-"""How the sender is known: not at all, by the cookie of a login, by a token sent along, or by the host application."""
+"""How the sender is authenticated: not at all, by a login cookie, by a token, or by the host application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person or program, as the audit log shall name it, and what it may do."""
+    """A person or program, by its name in the audit log, and its role."""
 
     name: str
     role: Role
     ambient: bool = True
-    """Whether browsers send by themselves what proves it, as they do with cookies: changes then need our token, too."""
+    """Whether browsers send its credentials automatically, as with cookies: changes then also need a CSRF token."""
 
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Identity | None]]
-"""A hook of the host application: who sends this request; None for nobody it knows."""
+"""A hook of the host application: return the identity of the sender, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One request's right to be answered."""
+    """The access rights of one request."""
 
     identity: Identity | None
     way: Way
     csrf: str | None = None
-    """What a changing request must send along; None where nothing travels by itself."""
+    """The CSRF token that a change must send; None if no credentials are sent automatically."""
     session: str | None = None
-    """The id of the login, where there is one."""
+    """The id of the login, if there is one."""
 
     @property
     def role(self) -> Role | None:
-        """What it may do; None: nothing."""
+        """The role; None: none."""
         return None if self.identity is None else self.identity.role
 
     @property
     def by(self) -> str:
-        """The name under which the audit log knows what is done."""
-        assert self.identity is not None, "who is not known does nothing"
+        """The name in the audit log."""
+        assert self.identity is not None, "anonymous callers change nothing"
         return f"{self.identity.name} (dashboard)"
 
     def may(self, role: Role | None) -> bool:
-        """Whether this much is allowed; None is for everybody."""
+        """Return whether the role is sufficient; None is for all callers."""
         return role is None or self.role in ("operator", role)
 
 

@@ -1,4 +1,4 @@
-"""Where a request comes from: this machine, this site, or elsewhere."""
+"""The origin of a request: this machine, this site, or another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([^:]+):\d+")
 
 
 def is_loopback(address: str) -> bool:
-    """Whether this is an address or a name of this very machine."""
+    """Return whether this is an address or a name of this machine."""
     name = address.strip("[]").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -29,19 +29,19 @@ def is_loopback(address: str) -> bool:
 
 
 def host_of(headers: Headers, *, trust_proxy: bool) -> str:
-    """The host, and port where it has one, that the browser asked for."""
+    """Return the host, and its port if given, that the browser requested."""
     forwarded = headers.get("x-forwarded-host", "").split(",")[0].strip() if trust_proxy else ""
     return forwarded or headers.get("host", "")
 
 
 def is_host_of(host: str, allowed: Collection[str]) -> bool:
-    """Whether a Host header names this machine or one of these hosts, whatever its port."""
+    """Return whether a Host header names this machine or one of these hosts, on any port."""
     name = split_host(host)[0]
     return is_loopback(name) or name in {each.lower() for each in allowed}
 
 
 def split_host(host: str) -> tuple[str, int | None]:
-    """Name and port; a port that is no number makes the name empty, which nothing equals."""
+    """Return name and port; an invalid port makes the name empty, which matches nothing."""
     try:
         parts = urlsplit(f"//{host}")
         return (parts.hostname or "").lower(), parts.port
@@ -50,10 +50,10 @@ def split_host(host: str) -> tuple[str, int | None]:
 
 
 def is_same_origin(request: Request, *, trust_proxy: bool, needed: bool) -> bool:
-    """Whether the page that sent this is one of ours.
+    """Return whether the request comes from a page of the dashboard.
 
-    Browsers say so by Sec-Fetch-Site and Origin, older ones by Referer. ``needed``: one of them must be there,
-    since what proves who it is travels by itself.
+    Browsers report it by Sec-Fetch-Site and Origin, older ones by Referer. ``needed``: one of them must be present,
+    because the credentials are sent automatically.
     """
     headers = request.headers
     site = headers.get("sec-fetch-site")
@@ -73,16 +73,16 @@ def _is_of(origin: str, host: str) -> bool:
         return False
     usual = _PORTS.get(parts.scheme)
     asked_name, asked_port = split_host(host)
-    # A proxy that speaks TLS hands on plain HTTP: the scheme is the browser's, and with it the usual port.
+    # A proxy that terminates TLS forwards plain HTTP: the scheme, and so the default port, is the browser's.
     return usual is not None and name != "" and (name, port or usual) == (asked_name, asked_port or usual)
 
 
 def client_of(request: Request, *, trust_proxy: bool) -> str:
-    """The address of the sender, for counting; the proxy's word for it only where that is trusted.
+    """Return the sender's address, for counting; the one reported by a proxy only if that is trusted.
 
-    The last address is the proxy's own word: what stands before it, also in a header of its own, the sender may have
-    written. A port does not count, or every connection would be another sender; nor does the second half of an
-    address of IPv6, of which every sender has 2⁶⁴.
+    The last address is the proxy's own: the sender may have forged those before it, even in a separate header. The port
+    is ignored, or every connection would be another sender; so is the second half of an IPv6 address, of which every
+    sender has 2⁶⁴.
     """
     address = "" if request.client is None else request.client.host
     if trust_proxy and (forwarded := request.headers.getlist("x-forwarded-for")):
@@ -101,14 +101,14 @@ def client_of(request: Request, *, trust_proxy: bool) -> str:
 
 
 def is_secure(request: Request, *, trust_proxy: bool) -> bool:
-    """Whether the browser speaks TLS, to us or to a proxy."""
+    """Return whether the browser uses TLS, to the server or to a proxy."""
     if request.url.scheme == "https":
         return True
     if trust_proxy and request.headers.get("x-forwarded-proto", "").split(",")[0].strip() == "https":
         return True
-    # Its own word, where it is a page of ours that says so: a cookie may then be Secure.
+    # The page's own origin, if it is one of the dashboard's: a cookie may then be Secure.
     if (page := request.headers.get("origin") or request.headers.get("referer")) is not None:
         return page.startswith("https://")
-    # Browsers send these by TLS, and to their own machine; never by plain HTTP to another.
+    # Browsers send these over TLS and to their own machine; never over plain HTTP to another.
     name = split_host(host_of(request.headers, trust_proxy=trust_proxy))[0]
     return "sec-fetch-site" in request.headers and not is_loopback(name)

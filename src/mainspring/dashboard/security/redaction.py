@@ -1,4 +1,4 @@
-"""What is never shown: fields whose names say that they are secret, wherever they stand."""
+"""Masking of secrets: fields with secret names, wherever they occur."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ REDACTED: tuple[str, ...] = (
     "*sessionid*",
     "*signingkey*",
 )
-"""The names that are masked by default, without case and separators. ``*`` stands for anything; a name without one is
-meant as a whole, or as one word of it: ``customer_ssn``."""
+"""The names that are masked by default, ignoring case and separators. ``*`` matches anything; a name without one
+matches as a whole, or as one word: ``customer_ssn``."""
 
 _DEEPEST = 200
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SEPARATORS = re.compile(r"[^a-z0-9*]")
 _LONGEST = 200
-"""As much of a name is looked at."""
+"""The maximum length of a name that is examined."""
 _NAMING = ("name", "key", "header", "field")
-"""Fields that name another one, whose value stands beside them."""
+"""Fields that name another field, whose value is beside them."""
 
 
 class Redaction:
-    """Masks values by the names of their fields, in payloads, headers and text, before anything leaves."""
+    """Masks values by the names of their fields, in payloads, headers and text, before they are sent."""
 
     def __init__(self, names: Iterable[str] = REDACTED) -> None:
         if isinstance(names, str):
@@ -61,31 +61,31 @@ class Redaction:
         self._names = tuple(names)
         plain = {_plain(each) for each in self._names}
         if any(not each.strip("*") for each in plain):
-            raise BadOption("redact= has a name that says nothing: write names of fields, as in 'iban' or '*email*'")
+            raise BadOption("redact= has an empty name: write names of fields, such as 'iban' or '*email*'")
         self._whole = frozenset(each for each in plain if "*" not in each)
         globs = [tuple(each.split("*")) for each in sorted(plain) if "*" in each]
-        # Nearly all of them are something between two stars, and found by one search.
+        # Nearly all patterns have a star at both ends, and are matched by one search.
         within = [each[1] for each in globs if len(each) == 3 and each[0] == each[2] == ""]  # noqa: PLR2004
         self._within = re.compile("|".join(map(re.escape, within))) if within else None
         self._globs = tuple(each for each in globs if each[1] not in within)
         self._known: dict[str, bool] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is masked at all."""
+        """Return whether anything is masked."""
         return bool(self._names)
 
     def hides(self, name: str) -> bool:
-        """Whether a field of this name is masked."""
+        """Return whether a field of this name is masked."""
         name = name[:_LONGEST]
         known = self._known.get(name)
         if known is None:
             known = self._hides(name)
-            if len(self._known) < 4096:  # noqa: PLR2004 - names may be data, and data has no end
+            if len(self._known) < 4096:  # noqa: PLR2004 - names may be data, and unbounded
                 self._known[name] = known
         return known
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """The value with what is secret in it masked."""
+        """Return the value with its secrets masked."""
         if depth > _DEEPEST:
             return "…"
         match value:
@@ -105,22 +105,22 @@ class Redaction:
                 return value
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers with what is secret in them masked."""
+        """Return the headers with their secrets masked."""
         return {name: MASK if self.hides(name) else self.text(value) for name, value in headers.items()}
 
     def text(self, text: str) -> str:
-        """Text that may quote fields, as errors do, with their values masked, and without passwords of URLs."""
+        """Mask the values of fields that text quotes, as errors do, and passwords in URLs."""
         if self._names:
             text = masked(text, private_keys(text), MASK)
             text = masked(text, named_values(text, self.hides), MASK)
         return without_users(text, MASK)
 
     def optional(self, text: str | None) -> str | None:
-        """The same where there may be none."""
+        """Mask text that may be None."""
         return None if text is None else self.text(text)
 
     def _tells_of_hidden(self, value: object) -> bool:
-        """Whether a value is the name of a hidden field, and no sentence that has it as a word."""
+        """Return whether a value is the name of a masked field, and not a sentence that contains it."""
         return isinstance(value, str | bytes) and len(value[:_LONGEST].split()) == 1 and self._names_hidden(value)
 
     def _names_hidden(self, value: object) -> bool:
@@ -144,7 +144,7 @@ class Redaction:
 
 
 def masked_at(value: Any, where: str = "payload", depth: int = 0) -> str | None:
-    """Where a mask stands in a value that somebody sends back; None: nowhere."""
+    """Return where a value sent by a client contains a mask, or None."""
     if depth > _DEEPEST:
         return None
     match value:
@@ -165,7 +165,7 @@ def masked_at(value: Any, where: str = "payload", depth: int = 0) -> str | None:
 
 
 def _fits(name: str, pieces: tuple[str, ...]) -> bool:
-    """Whether a name is these pieces, with anything between them: the first place of each is as good as any other."""
+    """Return whether a name matches these pieces, with anything between them; greedy matching is sufficient."""
     first, *between, last = pieces
     if not (name.startswith(first) and name.endswith(last)) or len(name) < len(first) + len(last):
         return False

@@ -1,4 +1,4 @@
-"""Logins: a signed cookie that says which role until when, and the token that changing requests send along."""
+"""Logins: a signed cookie with a role and an expiry, and the CSRF token of changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mainspring.dashboard.security.identity import Role
 from mainspring.dashboard.security.tokens import ROLES, Tokens
 
 LASTS = 12 * 60 * 60
-"""Seconds until a login is over."""
+"""Seconds until a login expires."""
 _ROUNDS = 20_000
 _FORGOTTEN = 10_000
 
@@ -30,10 +30,10 @@ class Session:
 
 
 class Sessions:
-    """Signs logins and reads them again.
+    """Signs logins and verifies them.
 
-    Every role has a key of its own, derived from its token and the secret: processes with the same settings accept each
-    other's logins, and whoever changes a token ends the logins made by it.
+    Every role has its own key, derived from its token and the secret: processes with the same settings accept each
+    other's logins, and changing a token ends the logins made with it.
     """
 
     def __init__(self, tokens: Tokens, secret: str | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -43,16 +43,16 @@ class Sessions:
         self._ended: OrderedDict[str, int] = OrderedDict()
 
     def begin(self, role: Role) -> Session:
-        """A new login."""
+        """Create a login."""
         return Session(secrets.token_urlsafe(18), role, int(self._clock()) + LASTS)
 
     def signed(self, session: Session) -> str:
-        """The value of its cookie."""
+        """Return the value of its cookie."""
         said = f"{session.role}.{session.id}.{session.expires}"
         return f"{said}.{self._sign(session.role, said)}"
 
     def read(self, cookie: str) -> Session | None:
-        """The login that this cookie proves; None where it is none, is over, or was ended here."""
+        """Return the login of this cookie, or None if it is invalid, expired or was ended here."""
         said, _, signature = cookie.rpartition(".")
         role, _, rest = said.partition(".")
         for known in ROLES:
@@ -67,13 +67,13 @@ class Sessions:
         return None if session.expires <= self._clock() or id in self._ended else session
 
     def end(self, session_id: str, expires: int | None = None) -> None:
-        """Accept it no more, in this process: the browser is told to forget its cookie."""
+        """Reject it from now on, in this process; the browser is told to delete its cookie."""
         self._ended[session_id] = expires or 0
         while len(self._ended) > _FORGOTTEN:
             self._ended.popitem(last=False)
 
     def csrf(self, session: Session) -> str:
-        """What changing requests of this login send along."""
+        """Return the CSRF token of this login."""
         return self._sign(session.role, f"csrf.{session.id}")
 
     def _sign(self, role: Role, said: str) -> str:
@@ -83,6 +83,6 @@ class Sessions:
 
 @functools.lru_cache(maxsize=64)
 def _key(role: Role, token: str, secret: str) -> bytes:
-    # Slow on purpose: who has got hold of a cookie shall not find a token by trying.
+    # Slow on purpose: a stolen cookie must not allow brute-forcing the token.
     salt = f"mainspring dashboard session|{role}|{secret}".encode()
     return hashlib.pbkdf2_hmac("sha256", token.encode(), salt, _ROUNDS)

@@ -1,6 +1,6 @@
-"""Mainspring in a Django project: put ``mainspring.integrations.django`` into INSTALLED_APPS.
+"""Mainspring in a Django project: add ``mainspring.integrations.django`` to INSTALLED_APPS.
 
-``from mainspring.integrations.django import app`` gives the project's app, on the database that Django has. Every
+``from mainspring.integrations.django import app`` returns the project's app, on Django's database. Every
 ``consumers.py`` of an installed app is imported when Django starts.
 """
 
@@ -14,7 +14,7 @@ from mainspring.model.errors import Misuse
 try:
     import django as _django
 except ImportError as _error:
-    raise Misuse("mainspring.integrations.django is for Django, which is not installed: pip install django") from _error
+    raise Misuse("mainspring.integrations.django needs Django: pip install django") from _error
 
 from mainspring.integrations.django.project import django_app, project_app
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "django_app"]
 
-# Hidden from type checkers: they would believe that every name is there.
+# Hidden from type checkers, which would accept every name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Make the project's app when it is first asked for, once the settings can be read."""
+        """Build the project's app on first access, once the settings are readable."""
         if name != "app":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         _set_up()
@@ -38,14 +38,14 @@ if not TYPE_CHECKING:
 
 
 def _set_up() -> None:
-    """Set Django up where nobody has: in scripts, notebooks, the ``mainspring`` command and ``cpu=True`` processes."""
+    """Set Django up if it is not: in scripts, notebooks, the ``mainspring`` command and ``cpu=True`` processes."""
     from django.apps import apps
     from django.conf import ENVIRONMENT_VARIABLE, settings
 
     if not apps.ready and not apps.loading and settings.configured is False:
         if not os.environ.get(ENVIRONMENT_VARIABLE):
             raise Misuse(
-                f"Django does not know its settings here: name them by {ENVIRONMENT_VARIABLE}, as in "
-                f"{ENVIRONMENT_VARIABLE}=shop.settings, or go through manage.py"
+                f"Django's settings are not configured: set {ENVIRONMENT_VARIABLE}, as in "
+                f"{ENVIRONMENT_VARIABLE}=shop.settings, or use manage.py"
             )
         _django.setup()

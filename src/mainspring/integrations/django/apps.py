@@ -1,4 +1,4 @@
-"""The installable Django app: what happens when Django starts."""
+"""The installable Django app."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class _MainspringConfig(AppConfig):
     verbose_name: str = "Mainspring"
 
     def ready(self) -> None:
-        """Consumers are found in every process, so that a view can send to one."""
+        """Import consumers in every process, so that a view can send to one."""
         checks.register(check_project, TAG)
         post_migrate.connect(create_tables, sender=self, dispatch_uid="mainspring")
-        if is_in_order():  # if not, the checks say why, and so does whoever asks for the app
+        if is_in_order():  # if not, the checks and any use of the app report why
             autodiscover_modules("consumers")

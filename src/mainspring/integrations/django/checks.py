@@ -1,4 +1,4 @@
-"""System checks: ``manage.py check`` says what is wrong with the settings, and what to write instead."""
+"""System checks: ``manage.py check`` reports what is wrong with the settings, and what to write instead."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TAG = "mainspring"
 
 
 def check_project(**_: Any) -> list[CheckMessage]:
-    """Everything there is to say about the project's settings."""
+    """Return all errors and warnings about the project's settings."""
     return list(_errors()) or list(_doubts(read_settings()))
 
 
 def is_in_order() -> bool:
-    """Whether the settings lead to an app."""
+    """Return whether an app can be built from the settings."""
     return not any(_errors())
 
 
@@ -47,8 +47,8 @@ def _doubts(given: Settings) -> Iterator[CheckMessage]:
     where = f"DATABASES[{given.database!r}]"
     if given.app is not None and not is_same_database(project_app(), Location(given.database)()):
         yield Doubt(
-            f"{given.app} is on another database than {where}: messages cannot be part of Django's transactions.",
-            hint="Make it by django_app(…), name its alias by MAINSPRING['DATABASE'], or set that to None.",
+            f"{given.app} is on another database than {where}: publishing cannot enlist in Django's transactions.",
+            hint="Build it with django_app(…), set MAINSPRING['DATABASE'] to its alias, or to None.",
             id=f"{TAG}.W001",
         )
     if connection.vendor != "sqlite" or is_in_memory(connection):
@@ -56,14 +56,14 @@ def _doubts(given: Settings) -> Iterator[CheckMessage]:
     given_options = connection.settings_dict
     if str(given_options["OPTIONS"].get("transaction_mode")).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
         yield Doubt(
-            f"{where}: a transaction that has read before it publishes may fail with 'database is locked' at once.",
+            f"{where}: a transaction that reads before it publishes may fail at once with 'database is locked'.",
             hint="Write 'OPTIONS': {'transaction_mode': 'IMMEDIATE'}.",
             id=f"{TAG}.W002",
         )
     if given_options["ATOMIC_REQUESTS"]:
         yield Doubt(
             f"{where} has ATOMIC_REQUESTS: on SQLite, a view that has written and then publishes without tx= waits for "
-            "its own transaction, in vain.",
+            "its own transaction until it times out.",
             hint="Write app.sync.publish(…, tx=connection) in views.",
             id=f"{TAG}.W003",
         )

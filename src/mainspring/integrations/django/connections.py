@@ -1,4 +1,4 @@
-"""Django's connections around handlers, as they are around requests."""
+"""Managing Django's connections around handlers, as Django does around requests."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _in_thread: ContextVar[list[bool] | None] = ContextVar("mainspring_django_in_thr
 class FreshConnections(Middleware):
     """Closes connections that are broken, or older than CONN_MAX_AGE, before and after every handler.
 
-    Django does so around requests, and a worker has none. A connection belongs to a thread, so that of a plain function
-    is closed in its own; those of coroutines are in the thread where Django runs their queries.
+    Django does so around requests, which a worker does not have. Connections are per thread: that of a plain function
+    is closed in its thread, those of coroutines in the thread where Django runs their queries.
     """
 
     @contextmanager
@@ -59,7 +59,7 @@ class FreshConnections(Middleware):
 
 
 def close_old() -> None:
-    """As ``django.db.close_old_connections``, but for those in a transaction: it is a test's, and all around us."""
+    """Do as ``django.db.close_old_connections``, except for connections in a transaction: that is a test's."""
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close_if_unusable_or_obsolete()

@@ -1,4 +1,4 @@
-"""From one of Django's databases to the URL of the same one."""
+"""The URL of one of Django's databases."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.db import connections
 from mainspring.model.errors import BadOption, Misuse
 
 _PASSED_ON = ("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "target_session_attrs", "passfile", "service")
-"""Those OPTIONS that say how to connect; the others are about Django's own work."""
+"""The OPTIONS that affect how to connect; the others concern Django only."""
 _IN_MEMORY = "sqlite:////dev/null/memory"
 
 
 class Location:
-    """Where a database of Django's is now. A function, because Django's tests move it.
+    """Where a Django database is now. A function, because Django's tests move it.
 
-    The first time only the engine matters, so a database in memory is an answer; nobody else can open it.
+    The first call needs the engine only, so it accepts a database in memory, which no other connection can open.
     """
 
     def __init__(self, alias: str) -> None:
@@ -25,7 +25,7 @@ class Location:
         self._asked = False
 
     def __call__(self) -> str:
-        """The URL of today."""
+        """Return the current URL."""
         connection = connections[self._alias]
         if connection.vendor == "sqlite":
             again, self._asked = self._asked, True
@@ -33,13 +33,13 @@ class Location:
         if connection.vendor == "postgresql":
             return _postgresql(connection)
         raise BadOption(
-            f"DATABASES[{self._alias!r}] is on {connection.display_name}, where Mainspring cannot be yet: it needs "
-            "PostgreSQL or SQLite; name another of them by MAINSPRING = {'DATABASE': …}"
+            f"DATABASES[{self._alias!r}] is on {connection.display_name}, which Mainspring does not support: it needs "
+            "PostgreSQL or SQLite; choose another with MAINSPRING = {'DATABASE': …}"
         )
 
 
 def is_in_memory(connection: Any) -> bool:
-    """Whether it is SQLite's in memory, as Django's test databases are."""
+    """Return whether it is SQLite in memory, as Django's test databases are."""
     return bool(connection.vendor == "sqlite" and connection.is_in_memory_db())
 
 
@@ -49,7 +49,7 @@ def _sqlite(connection: Any, *, again: bool) -> str:
     if not again:
         return _IN_MEMORY
     raise Misuse(
-        f"DATABASES[{connection.alias!r}] is in memory, as Django's tests have it, and only its own connection can see "
+        f"DATABASES[{connection.alias!r}] is in memory, as in Django's tests, and only its own connection can use "
         "it: pass tx=connection, or test within `with app.testing(tx=connection) as kit:`"
     )
 
@@ -57,8 +57,8 @@ def _sqlite(connection: Any, *, again: bool) -> str:
 def _postgresql(connection: Any) -> str:
     if connection.Database.__name__ != "psycopg":
         raise BadOption(
-            f"DATABASES[{connection.alias!r}] uses {connection.Database.__name__}, whose transactions cannot be "
-            "joined: pip install psycopg, version 3, and Django takes it by itself"
+            f"DATABASES[{connection.alias!r}] uses {connection.Database.__name__}, in whose transactions Mainspring "
+            "cannot enlist: pip install psycopg (version 3), which Django then uses"
         )
     given = connection.settings_dict
     who = quote(str(given["USER"]), safe="")
@@ -66,7 +66,7 @@ def _postgresql(connection: Any) -> str:
         who += ":" + quote(str(given["PASSWORD"]), safe="")
     host, port = str(given["HOST"]), str(given["PORT"])
     query = {name: str(value) for name, value in given["OPTIONS"].items() if name in _PASSED_ON}
-    if host.startswith("/"):  # the folder of a socket
+    if host.startswith("/"):  # the directory of a socket
         query["host"], host = host, ""
     place = f"[{host}]" if ":" in host else host
     return (

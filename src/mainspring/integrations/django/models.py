@@ -1,1 +1,1 @@
-"""No models: the tables are Mainspring's own. Only apps that have this file are told when Django has migrated."""
+"""No models: the tables are Mainspring's own. Django sends ``post_migrate`` only for apps with this file."""

@@ -1,4 +1,4 @@
-"""The app of a Django project: made from its settings, or found where they say."""
+"""The app of a Django project: built from its settings, or imported from where they name it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def django_app(
     middleware: Sequence[Middleware] = (),
     **options: Unpack[AppOptions],
 ) -> Mainspring:
-    """A ``Mainspring(…)`` on the database that DATABASES has under this alias, wherever Django's tests move it.
+    """Return a ``Mainspring(…)`` on the database of this alias in DATABASES, wherever Django's tests move it.
 
-    Django's connections are looked after around every handler. The other arguments are those of ``Mainspring``.
+    Django's connections are managed around every handler. The other arguments are those of ``Mainspring``.
     """
     around = (FreshConnections(), *middleware)
     return Mainspring(Location(alias), resolver=resolver, codecs=codecs, middleware=around, **options)
@@ -36,10 +36,10 @@ def django_app(
 
 @cache
 def project_app() -> Mainspring:
-    """The one app of this project; raises BadOption where the settings do not lead to one."""
+    """Return the project's app; raise BadOption if the settings are invalid."""
     given = read_settings()
     if given.app is None:
-        assert given.database is not None, "only an app of the project's own can be elsewhere"
+        assert given.database is not None, "only an app built by the project can be elsewhere"
         return django_app(given.database, **given.options)
     try:
         found = import_string(given.app)

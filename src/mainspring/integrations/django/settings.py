@@ -1,4 +1,4 @@
-"""``MAINSPRING`` in a project's settings, read and checked."""
+"""``MAINSPRING`` in a project's settings, parsed and checked."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mainspring.model.errors import BadOption
 NAME = "MAINSPRING"
 _OWN = ("APP", "DATABASE", "MIGRATE")
 _OPTIONS = {option.upper(): option for option in AppOptions.__annotations__}
-"""Every option of an app, written as Django writes settings."""
+"""Every option of an app, in Django's upper case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the project says."""
+    """The parsed settings of the project."""
 
     app: str | None
-    """Where the project makes its app itself, as in ``shop.spring.app``; None: it is made from the rest."""
+    """The path of an app that the project builds itself, such as ``shop.spring.app``; None: built from the rest."""
     database: str | None
-    """The alias of the database that the tables are in; None: it is none of Django's."""
+    """The alias of the database with the tables; None: not one of Django's."""
     migrate: bool
     """Whether ``manage.py migrate`` creates the tables too."""
     options: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Settings:
 
 
 def read_settings() -> Settings:
-    """Read them; raises BadOption saying what to write instead. A project without any is in order."""
+    """Parse the settings; raise BadOption with what to write instead. A project without any is valid."""
     given = getattr(settings, NAME, {})
     if not isinstance(given, Mapping):
         raise BadOption(f"{NAME} must be a dict, as in {NAME} = {{'NAME': 'shop'}}, not {type(given).__qualname__}")

@@ -16,19 +16,19 @@ from mainspring.integrations.django.settings import read_settings
 
 
 def create_tables(*, using: str, verbosity: int = 0, **rest: Any) -> None:
-    """Receive ``post_migrate``: bring the tables up to date, where this is the database that they are in."""
+    """Receive ``post_migrate``: create or upgrade the tables, if this is their database."""
     given = read_settings()
     if not given.migrate or using != given.database:
         return
     app = project_app()
-    app.sync.close()  # a test database may have come to be in the meantime
+    app.sync.close()  # Django may have created a test database since
     applied = migrate(using, app.options)
     if applied and verbosity:
         (rest.get("stdout") or sys.stdout).write(f"Mainspring: applied {', '.join(applied)}\n")
 
 
 def migrate(alias: str, options: Options) -> list[str]:
-    """Create or upgrade the tables in the database of this alias; returns the names of what was applied."""
+    """Create or upgrade the tables in the database of this alias; return the names of the applied migrations."""
     connection = connections[alias]
     if is_in_memory(connection):
         return _in_memory(connection, options.tables)
@@ -40,7 +40,7 @@ def migrate(alias: str, options: Options) -> list[str]:
 
 
 def _in_memory(connection: Any, tables: str) -> list[str]:
-    # It is as old as this process, so it has all of the tables or none.
+    # The database is as old as this process, so it has all of the tables or none.
     if migration_table(tables) in connection.introspection.table_names():
         return []
     connection.ensure_connection()

@@ -1,4 +1,4 @@
-"""`manage.py import_orders orders.csv`: all orders of a file, or none of them."""
+"""`manage.py import_orders orders.csv`: place all orders of a file, or none."""
 
 import csv
 from argparse import ArgumentParser
@@ -13,7 +13,7 @@ from orders.placing import place_order
 
 
 class Command(BaseCommand):
-    """A wrong line leaves neither orders nor messages behind."""
+    """Imports orders in one transaction: an invalid line leaves neither orders nor messages."""
 
     help = "Place every order of a CSV file with the columns email and total."
 

@@ -1,10 +1,10 @@
-/** Talking to the server: reading and changing. */
+/** Requests to the server. */
 
 export const root = document.querySelector('meta[name="mainspring-root"]').content;
 
 let csrf = "";
 
-/** What the server says when it does not do as asked. `status` 0: it could not be reached. */
+/** An error response. `status` 0: the server could not be reached. */
 export class Refusal extends Error {
   constructor(status, code, message) {
     super(message);
@@ -13,25 +13,25 @@ export class Refusal extends Error {
   }
 }
 
-/** Read one thing. */
+/** Send a GET request. */
 export async function get(path, query) {
   return answer(await send(address(path, query), { headers: { Accept: "application/json" } }));
 }
 
-/** Change something; only operators may. */
+/** Send a POST request; requires the operator role. */
 export async function post(path, body = {}) {
   const headers = { Accept: "application/json", "Content-Type": "application/json", "X-Mainspring-Csrf": csrf };
   return answer(await send(address(path), { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-/** Who this is; also what every change must carry to be believed. */
+/** Read the session, with the CSRF token that every change must send. */
 export async function session() {
   const found = await get("session");
   csrf = found.csrf ?? "";
   return found;
 }
 
-/** The address of a route with its query; what is empty is left out. */
+/** Return the URL of a route with its query; empty values are omitted. */
 export function address(path, query) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
@@ -44,7 +44,7 @@ async function send(url, options) {
   try {
     return await fetch(url, { ...options, credentials: "same-origin", cache: "no-store" });
   } catch {
-    throw new Refusal(0, "unreachable", "The dashboard's server does not answer.");
+    throw new Refusal(0, "unreachable", "The dashboard's server does not respond.");
   }
 }
 
@@ -52,6 +52,6 @@ async function answer(response) {
   if (response.status === 204) return null;
   const body = await response.json().catch(() => null);
   if (response.ok) return body;
-  const error = body?.error ?? { code: "unknown", message: `The server answered ${response.status}.` };
+  const error = body?.error ?? { code: "unknown", message: `The server responded with status ${response.status}.` };
   throw new Refusal(response.status, error.code, error.message);
 }

@@ -1,4 +1,4 @@
-/** Numbers, times and sizes as people read them. */
+/** Formatting of numbers, times and sizes. */
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -14,24 +14,24 @@ export function count(value) {
   return value === null || value === undefined ? "–" : whole.format(value);
 }
 
-/** 12.3K, for where there is little room. */
+/** 12.3K, where space is limited. */
 export function compact(value) {
   return value < 10_000 ? whole.format(value) : short.format(value);
 }
 
-/** A count that stops at a cap: "10,000+" says that there are more. */
+/** A count that stops at a cap: "10,000+" means that there may be more. */
 export function capped(value, cap) {
   return cap && value >= cap ? `${whole.format(cap)}+` : whole.format(value);
 }
 
-/** So many a second. */
+/** A rate per second. */
 export function rate(value) {
   if (!value) return "0";
   if (value < 0.1) return "<0.1";
   return value < 10 ? value.toFixed(1) : whole.format(Math.round(value));
 }
 
-/** A length of time, with the two units that matter: 2 h 5 min, 340 ms. */
+/** A duration in its two largest units: 2 h 5 min, 340 ms. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const length = Math.abs(seconds);
@@ -56,7 +56,7 @@ export function between(from, to) {
   return (Date.parse(to) - Date.parse(from)) / 1000;
 }
 
-/** The instant on the reader's own clock. */
+/** The instant in the browser's local time. */
 export function clock(instant, seconds = true) {
   const at = new Date(instant);
   const time = at.toLocaleTimeString("en-GB", {
@@ -67,7 +67,7 @@ export function clock(instant, seconds = true) {
   return sameDay(at, new Date()) ? time : `${day(at)} ${time}`;
 }
 
-/** A time as clocks somewhere show it, which the server has written without an offset: in no zone of ours. */
+/** A local time of a zone, which the server sends without an offset: it is not converted. */
 export function wall(local) {
   const shown = new Date(`${local}Z`);
   const day = { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" };
@@ -96,7 +96,7 @@ export function bytes(size) {
   return size < 1024 ** 2 ? `${(size / 1024).toFixed(1)} KB` : `${(size / 1024 ** 2).toFixed(1)} MB`;
 }
 
-/** The end of an id: two made in the same second begin alike. */
+/** The end of an id: ids of the same second begin alike. */
 export function brief(id) {
   return `…${id.slice(-8)}`;
 }

@@ -1,4 +1,4 @@
-/** The frame around every screen: the bar, the rail, and a place for the screen itself. */
+/** The frame of every screen: the bar, the rail, and a container for the screen. */
 
 import { post } from "./api.js";
 import { h } from "./view.js";
@@ -54,7 +54,7 @@ function bar(house, leave) {
       STATES[house.state],
     ),
     me.role === "viewer" &&
-      h("span", { class: "state wide", title: "Looking only: log in as an operator to change anything" }, "read-only"),
+      h("span", { class: "state wide", title: "Read-only: log in as an operator to make changes" }, "read-only"),
     button(icon("keys"), help, { kind: "quiet wide", title: "Keys (?)" }),
     button(icon(dark() ? "sun" : "moon"), turn, { kind: "quiet", title: dark() ? "Light" : "Dark" }),
     me.login && button("Log out", () => leave(() => post("logout")), { kind: "quiet", title: me.user }),
@@ -102,6 +102,6 @@ function turn() {
   try {
     localStorage.setItem("mainspring-theme", theme);
   } catch {
-    // Storage may be forbidden: it holds until the page is closed.
+    // Storage may be disabled: the choice lasts until the page is closed.
   }
 }

@@ -1,4 +1,4 @@
-/** Keys: `g` and a letter go to a screen, others belong to the screen that is shown. */
+/** Keyboard shortcuts: `g` and a letter open a screen, others belong to the current screen. */
 
 import { h } from "./view.js";
 import { ask } from "./parts/dialogs.js";
@@ -27,7 +27,7 @@ const HELP = [
   ["g a", "Audit"],
   ["/", "Search"],
   ["j k", "Next and previous row"],
-  ["x", "Choose the row"],
+  ["x", "Select the row"],
   ["Enter", "Open the row"],
   ["?", "This help"],
 ];
@@ -35,12 +35,12 @@ const HELP = [
 let here = {};
 let pending = false;
 
-/** The keys of the screen that is shown: an object from a key to what it does. */
+/** Set the shortcuts of the current screen: an object from a key to its function. */
 export function keys(mapping) {
   here = mapping;
 }
 
-/** Say which keys there are. */
+/** Show all shortcuts. */
 export function help() {
   const rows = HELP.map(([key, what]) => [
     h(

@@ -1,4 +1,4 @@
-/** Where it all begins: who is there, which screen, and the frame around it. */
+/** The entry point: reads the session, and draws the frame and the screen. */
 
 import { session } from "./api.js";
 import { watch } from "./watch.js";
@@ -15,7 +15,7 @@ import { screens } from "./screens/index.js";
 
 const page = document.getElementById("app");
 
-/** What every screen may know: who is there, and the overview that the frame watches anyway. */
+/** The context of every screen: the session, and the overview that the frame watches. */
 const house = { me: null, overview: null, state: "paused", refused: null, window: "15m", listeners: new Set() };
 
 let shown = null;
@@ -42,7 +42,7 @@ async function begin() {
   route();
 }
 
-/** Watch the overview over this window of time. */
+/** Watch the overview over this time window. */
 function look() {
   unwatch?.();
   unwatch = watch(
@@ -68,14 +68,14 @@ function look() {
   );
 }
 
-/** Look at another window of time. */
+/** Change the time window. */
 house.over = (window) => {
   house.window = window;
   rewrite("", { window });
   look();
 };
 
-/** Tell the frame and whoever listens that there is something new to draw. */
+/** Notify the frame and listeners of new data. */
 function drawn() {
   if (!shown) return;
   draw();
@@ -99,7 +99,7 @@ function route() {
   const main = document.getElementById("main");
   document.title = found.title ? `${found.title} · ${house.me.app}` : `${house.me.app} · Mainspring`;
   if (shown.path !== path) main.scrollTo?.(0, 0);
-  // Every screen gets a place of its own: what is still on its way for the last one draws where nobody sees it.
+  // Every screen gets its own container: late responses for the previous screen draw into a detached one.
   const place = document.createElement("div");
   main.replaceChildren(place);
   shown = found.show(place, { ...found.given, query, house, go }) ?? {};

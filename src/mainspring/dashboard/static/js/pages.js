@@ -1,12 +1,12 @@
-/** Rows in pages: the first one is live, further ones were asked for; none is shown twice, and none gets lost between. */
+/** Rows in pages: the first page is live, further ones are loaded; no row is shown twice, and none is lost in between. */
 
-/** `key` tells rows apart, `behind(row, other)` says whether one belongs on a later page than the other. */
+/** `key` identifies rows, `behind(row, other)` returns whether one belongs on a later page than the other. */
 export class Pages {
   constructor(key, behind) {
     Object.assign(this, { key, behind, first: null, older: [], loading: false });
   }
 
-  /** The first page has changed: what others have pushed off it is kept while there are further ones behind it. */
+  /** Replace the first page: rows that new ones pushed off it are kept while further pages are loaded. */
   fresh(rows) {
     const last = rows.at(-1);
     if (this.older.length && last) {
@@ -17,7 +17,7 @@ export class Pages {
     this.first = rows;
   }
 
-  /** Ask for further ones by `ask(last row)`, once at a time; returns what it has answered. */
+  /** Load further rows by `ask(last row)`, one request at a time; returns its response. */
   async more(ask, rowsOf) {
     if (this.loading) return null;
     this.loading = true;
@@ -30,7 +30,7 @@ export class Pages {
     }
   }
 
-  /** Every row, those of the first page first. */
+  /** All rows, those of the first page first. */
   all() {
     const seen = new Set();
     return [...(this.first ?? []), ...this.older].filter((row) => !seen.has(this.key(row)) && seen.add(this.key(row)));

@@ -1,8 +1,8 @@
-/** Which screen is shown: its name and its filters live in the address, so that every view can be sent to somebody. */
+/** Routing: the screen's name and its filters are in the URL, so that every view can be shared. */
 
 import { root } from "./api.js";
 
-/** The address of a screen. What is empty is left out. */
+/** The URL of a screen. Empty values are omitted. */
 export function href(path, query) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
@@ -11,13 +11,13 @@ export function href(path, query) {
   return `${root}/${path}${asked ? `?${asked}` : ""}`;
 }
 
-/** Where we are: `path` beneath the root, `query` as an object. */
+/** The current location: `path` below the root, `query` as an object. */
 export function here() {
   const path = location.pathname.slice(root.length).replace(/^\/+|\/+$/g, "");
   return { path, query: Object.fromEntries(new URLSearchParams(location.search)) };
 }
 
-/** Go to a screen; `replace` leaves no step to go back to. */
+/** Open a screen; `replace` adds no entry to the browser's history. */
 export function go(path, query, { replace = false } = {}) {
   const to = href(path, query);
   if (replace) history.replaceState(null, "", to);
@@ -25,17 +25,17 @@ export function go(path, query, { replace = false } = {}) {
   changed();
 }
 
-/** Let the address say what the screen shows by now, without showing it anew. */
+/** Update the URL to what the screen shows, without drawing it again. */
 export function rewrite(path, query) {
   history.replaceState(null, "", href(path, query));
 }
 
-/** Call this whenever the address has changed, and turn clicks on our own links into such changes. */
+/** Call this function whenever the URL changes, and handle clicks on internal links. */
 export function follow(listener) {
   changed = listener;
   let at = location.pathname + location.search;
   addEventListener("popstate", () => {
-    // A step within the page, to its content, is none to another screen.
+    // A link within the page, to its content, does not change the screen.
     if (at !== location.pathname + location.search || !location.hash) listener();
     at = location.pathname + location.search;
   });

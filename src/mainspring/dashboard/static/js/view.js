@@ -1,18 +1,18 @@
 /**
- * Pages as values: `h` describes a piece of a page, `render` makes the document look like it.
+  * A virtual DOM: `h` describes a node, `render` updates the document to match.
  *
- * Text only ever becomes text nodes and attributes, so nothing that is stored can become markup. What is the same as
- * before is left alone: focus, selection and scrolling survive a page that is drawn anew every second.
+  * Text only ever becomes text nodes and attributes, so nothing that is stored can become markup. Unchanged nodes are
+  * left alone: focus, selection and scrolling survive a page that is redrawn every second.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** A piece of a page. Attributes as in HTML, `on…` for listeners, `.name` for properties, `key` to be found again. */
+/** Describe a node. Attributes as in HTML, `on…` for listeners, `.name` for properties, `key` to match it later. */
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flatten(children), key: props?.key };
 }
 
-/** Draw these pieces into the container, changing only what differs from the last time. */
+/** Draw these nodes into the container, changing only what differs from the last time. */
 export function render(container, ...pieces) {
   const next = flatten(pieces);
   patchChildren(container, container.drawn ?? [], next, container.namespaceURI === SVG);
@@ -33,7 +33,7 @@ function patchChildren(parent, before, after, svg) {
   const keyed = new Map();
   const plain = [];
   for (const old of before) {
-    // Of two with one key only one is found again; the other goes.
+    // Of two nodes with the same key only one is matched; the other is removed.
     if (old.key === undefined || keyed.has(old.key)) plain.push(old);
     else keyed.set(old.key, old);
   }
@@ -87,7 +87,7 @@ function patch(old, piece, svg) {
 function set(node, name, value, before) {
   if (name === "key") return;
   if (name === "value" || name === "checked") {
-    // By what is there, not by what was drawn last: somebody may have typed or ticked meanwhile.
+    // Compared with the document, not with the last drawing: the user may have typed or ticked since.
     if (node[name] !== (value ?? "")) node[name] = value ?? "";
     return;
   }

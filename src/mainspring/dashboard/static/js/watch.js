@@ -1,6 +1,6 @@
 /**
- * Hearing of what changes. A page has one line to the server for all that it watches: a browser grants an origin only
- * six, and a window that holds two of them is soon one window too many.
+  * Watching for changes. A page uses one stream for all that it watches: a browser allows six connections per origin,
+  * and two per window would soon use them up.
  */
 
 import { Refusal, address, get, root } from "./api.js";
@@ -14,10 +14,10 @@ let timer = null;
 let pause = FIRST_PAUSE;
 
 /**
- * Hear of one thing now and whenever it changes, until the returned function is called.
+  * Watch one resource until the returned function is called.
  *
- * `on.data` is given every new body, `on.state` "live", "paused" (nobody looks at the tab) or "lost", `on.refused`
- * what the server has against it. A lost line is tried again, more and more patiently.
+  * `on.data` gets every new body, `on.state` "live", "paused" (the tab is hidden) or "lost", `on.refused` the error of
+  * the server. A lost connection is retried with increasing delays.
  */
 export function watch(path, query, on) {
   const one = { path, query, on, of: address(path, query).slice(`${root}/api/`.length) };
@@ -29,7 +29,7 @@ export function watch(path, query, on) {
   };
 }
 
-/** Open the line anew: whoever changes screens leaves one thing and asks for another in the same moment. */
+/** Reopen the stream, delayed: a change of screens stops watching one resource and starts another at once. */
 function soon(delay) {
   clearTimeout(timer);
   timer = setTimeout(open, delay);
@@ -62,7 +62,7 @@ function open() {
   };
 }
 
-/** An EventSource does not say why it was refused; an ordinary question does. */
+/** An EventSource does not report why it was rejected; a normal request does. */
 async function explain(one) {
   try {
     await get(one.path, one.query);

@@ -1,1 +1,1 @@
-"""Commands of ``manage.py``."""
+"""``manage.py`` commands."""

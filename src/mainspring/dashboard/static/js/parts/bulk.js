@@ -1,4 +1,4 @@
-/** Bulk actions: asked for here, done on the server, and followed to their end. */
+/** Bulk actions: started here, run on the server, and followed to their end. */
 
 import { get, post } from "../api.js";
 import { watch } from "../watch.js";
@@ -7,19 +7,19 @@ import { many } from "../format.js";
 import { attempt, confirmed, tell } from "./dialogs.js";
 import { button } from "./pieces.js";
 
-/** What has become of what an action was done to. */
+/** The result of each action, as a participle. */
 export const DONE = { revive: "revived", discard: "discarded", cancel: "cancelled", run_now: "due now" };
 const DOING = { revive: "Reviving", discard: "Discarding", cancel: "Cancelling", run_now: "Making due" };
 const ROUTES = { revive: "retry", run_now: "retry", cancel: "cancel", discard: "discard" };
 const GRAVE = new Set(["discard", "cancel"]);
 const QUESTIONS = {
-  revive: ["Revive", "They are due at once, with a fresh count of attempts."],
-  discard: ["Discard", "They are removed for good, payload and all. This cannot be undone."],
-  cancel: ["Cancel", "What waits never starts; what runs is asked to stop."],
-  run_now: ["Run now", "What waits for a later time, or to be tried again, becomes due at once."],
+  revive: ["Revive", "They become due at once, and their attempts are counted from zero."],
+  discard: ["Discard", "They are permanently deleted, with their payloads. This cannot be undone."],
+  cancel: ["Cancel", "Waiting deliveries are cancelled; running handlers are asked to stop."],
+  run_now: ["Run now", "Scheduled and retrying deliveries become due at once."],
 };
 
-/** What can be done to many, by the state they are in. */
+/** The actions on many deliveries, by their state. */
 export const ACTIONS = {
   dead: ["revive", "discard"],
   scheduled: ["run_now", "cancel"],
@@ -31,12 +31,12 @@ export const ACTIONS = {
   parked: ["cancel"],
 };
 
-/** The words of an action: its name on a button, and what it does. */
+/** The texts of an action: its button, and its effect. */
 export function question(action) {
   return QUESTIONS[action];
 }
 
-/** Do it to these, one by one, after asking; says how many of them took effect. */
+/** Apply the action to these, one by one, after confirmation; reports how many took effect. */
 export async function each(action, rows) {
   const [label, text] = QUESTIONS[action];
   let done = 0;
@@ -52,7 +52,7 @@ export async function each(action, rows) {
   return agreed;
 }
 
-/** Follows one bulk action; `redraw` is called when there is news, `ended` when it is over. */
+/** Follows one bulk action; `redraw` is called on changes, `ended` when it has ended. */
 export class Bulk {
   constructor(redraw, ended) {
     this.redraw = redraw;
@@ -61,7 +61,7 @@ export class Bulk {
     this.leave = () => this.unwatch?.();
   }
 
-  /** Ask first, then start it: `what` says in words what it is about. */
+  /** Confirm, then start it: `what` describes the deliveries. */
   async start(action, filter, what) {
     const [label, text] = QUESTIONS[action];
     const found = await attempt(() => get("messages/count", filter));
@@ -73,7 +73,7 @@ export class Bulk {
     if (job) this.follow(job);
   }
 
-  /** Go on showing one that was begun before the page was loaded. */
+  /** Follow an action that was started before the page was loaded. */
   async resume() {
     const { rows } = await get("bulk").catch(() => ({ rows: [] }));
     const job = rows.find((row) => row.state === "running");
@@ -102,7 +102,7 @@ export class Bulk {
     this.redraw();
   }
 
-  /** How far it is, for the screen. */
+  /** Draw its progress. */
   view() {
     const { job } = this;
     if (!job) return null;

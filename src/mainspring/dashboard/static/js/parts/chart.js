@@ -1,8 +1,8 @@
 /**
- * `<ms-chart>`: figures over time, drawn as SVG.
+  * `<ms-chart>`: a time series, drawn as SVG.
  *
- * Its `.data` is `{ at: [instants], span, bars: [{name, mark, values}] | lines: [{name, mark, values}], say }`: bars
- * stand on each other, lines are on a logarithmic scale since latencies are; `say` writes a value for people.
+  * Its `.data` is `{ at: [instants], span, bars: [{name, mark, values}] | lines: [{name, mark, values}], say }`: bars
+  * are stacked, lines use a logarithmic scale, for latencies; `say` formats a value.
  */
 
 import { h, render } from "../view.js";
@@ -61,7 +61,7 @@ class Chart extends HTMLElement {
     }
     const drawn = h("svg", { width, height, role: "img", "aria-label": data.label }, pieces);
     render(this, drawn, this.pointed !== undefined && tip(data, this.pointed, middle(this.pointed), width));
-    // Styles from attributes are forbidden by the page's policy, properties are not.
+    // The page's policy forbids style attributes, but not style properties.
     const box = this.querySelector(".tip");
     if (box) place(box, middle(this.pointed), width);
   }
@@ -142,7 +142,7 @@ function line({ mark, values }, middle, scale) {
     }
     const x = middle(index).toFixed(1);
     const y = scale.y(value).toFixed(1);
-    // A lone value between gaps would be a line without length: it gets a little one.
+    // A single value between gaps would be a line without length: it gets a short one.
     path += pen === "M" && values[index + 1] == null ? `M${x - 1},${y}L${Number(x) + 1},${y}` : `${pen}${x},${y}`;
     pen = "L";
   });

@@ -1,11 +1,11 @@
-/** Asking before doing, and saying what was done. */
+/** Dialogs, fields and toasts. */
 
 import { h, render } from "../view.js";
 import { button } from "./pieces.js";
 
 /**
- * Ask something in a dialog. `draw(values, redraw)` gives the fields, `act(values)` does it; an error it throws is
- * shown and the dialog stays. Resolves to what `act` returned, or undefined when somebody thought better of it.
+  * Show a dialog. `draw(values, redraw)` returns the fields, `act(values)` does the work; if it throws, the error is
+  * shown and the dialog stays open. Resolves to the result of `act`, or undefined if the dialog was cancelled.
  */
 export function ask({ title, draw, act, label, grave = false, wide = false, values = {} }) {
   const dialog = document.createElement("dialog");
@@ -58,12 +58,12 @@ export function ask({ title, draw, act, label, grave = false, wide = false, valu
   });
 }
 
-/** Ask whether to go on. */
+/** Ask for confirmation. */
 export function confirmed(title, text, label, act, { grave = false } = {}) {
   return ask({ title, draw: () => h("p", { class: "soft" }, text), label, act, grave });
 }
 
-/** One line to type into; what is typed is kept in `values[name]`. */
+/** A text field; its value is kept in `values[name]`. */
 export function field(values, name, label, { hint, redraw, ...attributes } = {}) {
   const oninput = (event) => {
     values[name] = event.target.value;
@@ -78,7 +78,7 @@ export function field(values, name, label, { hint, redraw, ...attributes } = {})
   );
 }
 
-/** One of several. */
+/** A selection. */
 export function select(values, name, label, choices, redraw) {
   const onchange = (event) => {
     values[name] = event.target.value;
@@ -94,7 +94,7 @@ toasts.setAttribute("role", "status");
 let told = [];
 let number = 0;
 
-/** Say something in passing. What went wrong stays until it is put away. */
+/** Show a toast. An error stays until it is dismissed. */
 export function tell(text, { grave = false } = {}) {
   if (!toasts.isConnected) document.body.append(toasts);
   const toast = { text, grave, key: (number += 1) };
@@ -103,7 +103,7 @@ export function tell(text, { grave = false } = {}) {
   draw();
 }
 
-/** Do something, and say how it went: `said(answer)` is the sentence for when it went well. */
+/** Do something, and report the result: `said(answer)` is the text on success. */
 export async function attempt(act, said) {
   try {
     const answer = await act();

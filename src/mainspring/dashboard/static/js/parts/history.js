@@ -1,4 +1,4 @@
-/** What was done to everything that matched: by whom, when, to how many, and how it ended, in whichever process. */
+/** Past and running bulk actions of all processes. */
 
 import { get } from "../api.js";
 import { watch } from "../watch.js";
@@ -10,17 +10,17 @@ import { when } from "./pieces.js";
 import { now } from "./when.js";
 
 const SHOWN = 8;
-/** How long one that goes on is followed, in milliseconds. */
+/** How long a running action is followed, in milliseconds. */
 const LONGEST = 3_600_000;
 
-/** The latest bulk actions, from the audit. They are read once, and followed only while one of them goes on. */
+/** The latest bulk actions, from the audit. They are read once, and followed only while one is running. */
 export class History {
   constructor(redraw) {
     Object.assign(this, { redraw, rows: [], unwatch: null });
     this.look();
   }
 
-  /** Read them anew: one has just begun or ended. */
+  /** Read them again: one has just started or ended. */
   async look() {
     const found = await get("bulk/history", { limit: SHOWN }).catch(() => null);
     if (found) this.heard(found);
@@ -28,7 +28,7 @@ export class History {
 
   heard({ rows }) {
     this.rows = rows;
-    // What was cut off with its process says for ever that it goes on.
+    // An action whose process died stays "running" for ever.
     const going = rows.some((row) => row.state === "running" && now() - Date.parse(row.at) < LONGEST);
     if (going && !this.unwatch && !this.left)
       this.unwatch = watch("bulk/history", { limit: SHOWN }, { data: (found) => this.heard(found) });
@@ -46,7 +46,7 @@ export class History {
     this.rest();
   }
 
-  /** For the screen: folded, but for what goes on elsewhere. */
+  /** Draw the list: collapsed, unless an action is running in another process. */
   view() {
     const { rows } = this;
     if (!rows.length) return null;
@@ -58,17 +58,17 @@ export class History {
       h(
         "summary",
         null,
-        h("b", null, "Done to everything that matched"),
+        h("b", null, "Bulk actions"),
         h("span", { class: "faint" }, "last ", when(last.at), ` by ${last.by}`),
       ),
       h("ul", { class: "list" }, rows.map(line)),
-      h("p", { class: "body" }, h("a", { href: href("audit", { find: "state " }) }, "All of it in the audit")),
+      h("p", { class: "body" }, h("a", { href: href("audit", { find: "state " }) }, "All bulk actions in the audit")),
     );
   }
 }
 
 function line(row) {
-  const standing = { running: "goes on", done: "ended", stopped: "stopped", failed: "failed" }[row.state];
+  const standing = { running: "running", done: "ended", stopped: "stopped", failed: "failed" }[row.state];
   return h(
     "li",
     { key: row.id },
@@ -84,8 +84,8 @@ function line(row) {
           "div",
           { class: "soft" },
           row.here
-            ? "It goes on in this process."
-            : "It goes on in another process, which alone can stop it; or that process has ended without a word, and this is how far it had come.",
+            ? "It is running in this process."
+            : "It is running in another process, which alone can stop it; or that process died, and this is its last progress.",
         ),
     ),
   );

@@ -1,4 +1,4 @@
-/** The few pictures there are, as lines on a grid of 24. */
+/** The icons, as lines on a grid of 24. */
 
 import { h } from "../view.js";
 
@@ -19,7 +19,7 @@ const PATHS = {
     "M12 12a1.400 1.400 0 0 1 1.400 1.400A2.900 2.900 0 0 1 10 16.200a4.300 4.300 0 0 1-2.800-5A5.700 5.700 0 0 1 14 6.800a7 7 0 0 1 4.900 8.300A8.500 8.500 0 0 1 8.500 21.200",
 };
 
-/** One of the pictures; it is decoration, so that readers of screens pass it over. */
+/** One icon; it is decorative and hidden from screen readers. */
 export function icon(name) {
   const drawing = { viewBox: "0 0 24 24", fill: "none", stroke: "currentColor", "stroke-width": 1.8 };
   return h(

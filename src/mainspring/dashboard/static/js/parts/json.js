@@ -1,8 +1,8 @@
-/** A field for JSON, which says while one types what is wrong with it, and where. */
+/** A JSON field that reports errors and their position while the user types. */
 
 import { h } from "../view.js";
 
-/** The field; what is typed is kept in `values[name]`. `blank` says what it means to leave it empty, if one may. */
+/** The field; its value is kept in `values[name]`. `blank` describes an empty value, if allowed. */
 export function editor(values, name, label, { hint, blank, redraw }) {
   const oninput = ({ target }) => {
     values[name] = target.value;
@@ -20,20 +20,20 @@ export function editor(values, name, label, { hint, blank, redraw }) {
   );
 }
 
-/** The text, if it is JSON; it travels as text, since numbers beyond 2^53 would not survive being read here. */
+/** The text, if it is JSON; it is sent as text, because numbers beyond 2^53 would lose digits here. */
 export function checked(text) {
   const wrong = fault(text);
   if (wrong) throw new Error(`The payload is not JSON: ${wrong}`);
   return text;
 }
 
-/** What is wrong with it, and where; null where nothing is. */
+/** The error and its position; null if there is none. */
 function fault(text) {
   try {
     JSON.parse(text);
     return null;
   } catch (error) {
-    // Engines tell the place in words of their own, or not at all.
+    // Engines report the position in their own formats, or not at all.
     const { at, missing } = place(text);
     if (missing === null) return error.message;
     const before = text.slice(0, at).split("\n");
@@ -45,7 +45,7 @@ const SPACE = /[ \t\r\n]*/y;
 const PLAIN =
   /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 
-/** Where it ceases to be JSON, and what should stand there; `missing` is null where it is JSON throughout. */
+/** Where it stops being JSON, and what is expected; `missing` is null if it is valid. */
 function place(text) {
   let at = 0;
   const skip = (pattern) => {
@@ -64,7 +64,7 @@ function place(text) {
       inside.push(sign === "{" ? "}" : "]");
       wanted = next() === inside.at(-1) ? "end" : sign === "{" ? "name" : "value";
     } else if (wanted === "value") {
-      if (!skip(PLAIN)) return { at, missing: sign === '"' ? "a text that does not end" : "a value is missing" };
+      if (!skip(PLAIN)) return { at, missing: sign === '"' ? "unterminated text" : "a value is missing" };
       wanted = "end";
     } else if (wanted === "name") {
       if (sign !== '"' || !skip(PLAIN)) return { at, missing: 'a name in "…" is missing' };
@@ -72,7 +72,7 @@ function place(text) {
       at += 1;
       wanted = "value";
     } else if (!inside.length) {
-      return { at, missing: sign === undefined ? null : "nothing may stand here any more" };
+      return { at, missing: sign === undefined ? null : "unexpected text after the end" };
     } else if (sign === inside.at(-1)) {
       at += 1;
       inside.pop();

@@ -1,4 +1,4 @@
-/** What was measured over time: the windows to choose from, figures in tiles, and charts. */
+/** Measures over time: window selection, tiles and charts. */
 
 import { h } from "../view.js";
 import { rate, span } from "../format.js";
@@ -7,20 +7,20 @@ import "./chart.js";
 const WINDOWS = { "15m": "15 min", "2h": "2 hours", "24h": "24 hours", "7d": "7 days" };
 const QUANTILES = ["p50", "p95", "p99"];
 
-/** Whether there is such a window. */
+/** Whether this is a known window. */
 export function known(window) {
   return Object.hasOwn(WINDOWS, window ?? "") ? window : undefined;
 }
 
-/** The windows of time; `pick(name)` chooses one. */
+/** The tabs of time windows; `pick(name)` selects one. */
 export function windows(chosen, pick) {
   const buttons = Object.entries(WINDOWS).map(([name, label]) =>
     h("button", { type: "button", "aria-pressed": String(chosen === name), onclick: () => pick(name) }, label),
   );
-  return h("div", { class: "tabs", role: "group", "aria-label": "Window of time" }, buttons);
+  return h("div", { class: "tabs", role: "group", "aria-label": "Time window" }, buttons);
 }
 
-/** One figure, leading to what it counts; `mood` is "warm" or "alarm". */
+/** One figure, with a link to what it counts; `mood` is "warm" or "alarm". */
 export function tile(label, figure, detail, to, mood = "") {
   return h(
     "a",
@@ -31,11 +31,11 @@ export function tile(label, figure, detail, to, mood = "") {
   );
 }
 
-/** Throughput, waiting and running over time; with `failures`, those by themselves, too. */
+/** Charts of throughput, waiting and running times; with `failures`, also of failures. */
 export function charts({ measures, now }, { failures = false } = {}) {
   const { buckets, span: width } = measures;
   const at = buckets.map((bucket) => bucket.at);
-  // The last one has only just begun: by its whole width it would always look like a collapse.
+  // The last span is incomplete: divided by its full width it would always look like a collapse.
   const seconds = (at) => Math.max(1, Math.min(width, (Date.parse(now) - Date.parse(at)) / 1000));
   const perSecond = (name) => buckets.map((bucket) => bucket[name] / seconds(bucket.at));
   const bars = (names) => ({
@@ -55,10 +55,10 @@ export function charts({ measures, now }, { failures = false } = {}) {
   return h(
     "div",
     { class: `charts ${failures ? "four" : ""}` },
-    chart("Throughput", all, { ...bars(all), label: "Attempts a second over time" }),
-    failures && chart("Failures", wrong, { ...bars(wrong), label: "Failed attempts a second over time" }),
-    chart("Due to start", QUANTILES, { ...lines("wait"), label: "How long due work waited" }),
-    chart("Run time", QUANTILES, { ...lines("run"), label: "How long handlers ran" }),
+    chart("Throughput", all, { ...bars(all), label: "Attempts per second over time" }),
+    failures && chart("Failures", wrong, { ...bars(wrong), label: "Failed attempts per second over time" }),
+    chart("Due to start", QUANTILES, { ...lines("wait"), label: "Time from due to start" }),
+    chart("Run time", QUANTILES, { ...lines("run"), label: "Run time of handlers" }),
   );
 }
 

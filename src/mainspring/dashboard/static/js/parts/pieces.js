@@ -1,21 +1,21 @@
-/** Pieces that many screens share. */
+/** Parts that several screens share. */
 
 import { h } from "../view.js";
 import { brief, count } from "../format.js";
 import { href } from "../router.js";
 import "./when.js";
 
-/** A word for where something stands, in its colour. */
+/** A state as a coloured label. */
 export function state(word, title) {
   return h("span", { class: `state ${word}`, title }, word);
 }
 
-/** How long ago or until; `as` "age", "clock" or "countdown" for other ways to say it. */
+/** A relative time; `as` "age", "clock" or "countdown" for other formats. */
 export function when(at, as) {
   return h("ms-when", { at, as, class: "nowrap" });
 }
 
-/** The top of a screen. */
+/** The header of a screen. */
 export function head(title, sub, ...actions) {
   return h(
     "div",
@@ -36,7 +36,7 @@ export function card(title, aside, ...body) {
   );
 }
 
-/** What to say where there is nothing, and how there would be something. */
+/** The text for an empty list, and how to fill it. */
 export function empty(title, text, example) {
   return h("div", { class: "empty" }, h("strong", null, title), h("p", null, text), example && h("pre", null, example));
 }
@@ -48,7 +48,7 @@ export function button(label, onclick, { kind = "", title, disabled, type = "but
 
 const phone = matchMedia("(width <= 640px)");
 
-/** A name that may be broken behind its dots and dashes on a phone, and nowhere else. */
+/** A name that may wrap after its dots and dashes on a phone. */
 export function name(text) {
   if (!phone.matches) return text;
   return String(text)
@@ -56,23 +56,23 @@ export function name(text) {
     .map((part, index) => [index > 0 && h("wbr"), part]);
 }
 
-/** A message's id, short, leading to it. */
+/** A message's id, shortened, as a link. */
 export function messageLink(id, text) {
   return h("a", { href: href(`messages/${id}`), class: "mono nowrap", title: id }, name(text ?? brief(id)));
 }
 
-/** A consumer's name, leading to its page. */
+/** A consumer's name, as a link. */
 export function consumerLink(group) {
   return h("a", { href: href("consumers/view", { group }) }, name(group));
 }
 
-/** How many of a consumer's deliveries run, and how many wait to be taken over from holders that died. */
+/** The counts of a consumer's running deliveries, and of lapsed ones that wait to be taken over. */
 export function running(row) {
   const lapsed = () => h("a", { href: href("messages", { group: row.group, state: "lapsed" }) }, `${count(row.lapsed)} lapsed`);
   return [count(row.running), row.lapsed > 0 && h("span", { class: "under" }, lapsed())];
 }
 
-/** A failed attempt as a line of a list; `whose` says of which consumer. */
+/** A failed attempt as a list item; `whose`: with its consumer. */
 export function failed(run, whose) {
   return h(
     "li",
@@ -97,8 +97,8 @@ export function failed(run, whose) {
 }
 
 /**
- * A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows lead somewhere, `sieve` lets
- * the columns that have `by(row)` be ordered.
+  * A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows links, `sieve` makes columns
+  * with `by(row)` sortable.
  */
 export function table(columns, rows, { key, open, chosen, at, sieve } = {}) {
   const kind = (column) =>
@@ -128,7 +128,7 @@ export function table(columns, rows, { key, open, chosen, at, sieve } = {}) {
   );
 }
 
-/** Names and what they are. */
+/** A list of names and values. */
 export function facts(...pairs) {
   const told = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
   return h(
@@ -138,12 +138,12 @@ export function facts(...pairs) {
   );
 }
 
-/** A line with what is wrong. */
+/** An error message. */
 export function trouble(refusal) {
   return h("div", { class: "note grave", role: "alert" }, refusal.message);
 }
 
-/** The bars of recent outcomes, the latest to the right; each leads to its message. */
+/** The bars of recent outcomes, the latest at the right; each is a link to its message. */
 export function strip(runs, length = 20) {
   const missing = Math.max(0, length - runs.length);
   const shown = [...runs].slice(0, length).reverse();

@@ -1,21 +1,21 @@
-/** Finding and ordering rows: what is looked for and the order live in the address, so that a view can be sent on. */
+/** Filtering and sorting of rows: the text and the order are in the URL, so that a view can be shared. */
 
 import { h } from "../view.js";
 import { rewrite } from "../router.js";
 
 /**
- * `path` and `query` are those of the screen; `redraw` is called when another order is chosen, `search` when somebody
- * looks for something else, where that is the server's to find.
- *
- * Columns that can be ordered have `by(row)`. Their name in the address is their own in small letters, with `-` before
- * it where the greatest comes first.
+  * `path` and `query` are those of the screen; `redraw` is called when the order changes, `search` when the text
+  * changes, if the server searches.
+  *
+  * Sortable columns have `by(row)`. In the URL they are named in lower case, with `-` in front for descending
+  * order.
  */
 export class Sieve {
   constructor(path, query, { redraw, search }) {
     Object.assign(this, { path, redraw, search, find: query.find ?? "", sort: query.sort ?? "" });
   }
 
-  /** The box to type into. */
+  /** The search box. */
   box(label) {
     const oninput = ({ target }) => {
       this.find = target.value;
@@ -39,7 +39,7 @@ export class Sieve {
     });
   }
 
-  /** The rows in which everything that was typed occurs; `words(row)` is the text of one. */
+  /** The rows that contain every word typed; `words(row)` is the text of a row. */
   found(rows, words) {
     const wanted = this.find.toLowerCase().split(/\s+/).filter(Boolean);
     return rows.filter((row) => {
@@ -48,7 +48,7 @@ export class Sieve {
     });
   }
 
-  /** The rows by the column that was chosen; as they came where none was. What has no value stands last. */
+  /** The rows in the chosen order, or as they came. Rows without a value are last. */
   sorted(rows, columns) {
     const column = columns.find((each) => each.by && named(each) === this.sort.replace(/^-/, ""));
     if (!column) return rows;
@@ -61,19 +61,19 @@ export class Sieve {
     });
   }
 
-  /** How a column is ordered, as `aria-sort` says it; undefined for one that cannot be. */
+  /** The order of a column for `aria-sort`; undefined if it is not sortable. */
   order(column) {
     if (!column.by) return undefined;
     if (this.sort === named(column)) return "ascending";
     return this.sort === `-${named(column)}` ? "descending" : "none";
   }
 
-  /** The head of a column: a button where it can be ordered. */
+  /** The head of a column: a button if it is sortable. */
   head(column) {
     if (!column.by) return column.head ?? column.name;
     const onclick = () => {
       const name = named(column);
-      // Of numbers the great ones are looked for, of names and of what is to come the first.
+      // Numbers are sorted in descending order first, names and future times in ascending order.
       const [first, second] = column.right && !column.rising ? [`-${name}`, name] : [name, `-${name}`];
       this.sort = this.sort === first ? second : first;
       this.told();

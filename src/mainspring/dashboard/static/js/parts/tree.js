@@ -1,4 +1,4 @@
-/** `<ms-tree>`: JSON as a tree that folds. Its `.value` is the text: numbers are shown as they are written there. */
+/** `<ms-tree>`: JSON as a collapsible tree. Its `.value` is the text: numbers are shown with their exact digits. */
 
 import { h, render } from "../view.js";
 
@@ -52,7 +52,7 @@ function folded(label, entries, open, close, depth) {
 }
 
 function leaf(value) {
-  if (value === MASK) return h("span", { class: "mask", title: "Hidden by the redaction rules" }, MASK);
+  if (value === MASK) return h("span", { class: "mask", title: "Masked by the redaction rules" }, MASK);
   if (typeof value === "string") return h("span", { class: "string" }, JSON.stringify(value));
   if (value instanceof Exact) return h("span", { class: "number" }, value.source);
   if (typeof value === "number") return h("span", { class: "number" }, String(value));

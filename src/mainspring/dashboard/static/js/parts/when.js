@@ -1,16 +1,16 @@
-/** `<ms-when at="…">`: how long ago, or how long until, counting by itself; in full on the title. */
+/** `<ms-when at="…">`: a relative time that updates itself; the full time is in its title. */
 
 import { clock, exact, span } from "../format.js";
 
 const shown = new Set();
 let skew = 0;
 
-/** The server's clock decides what "now" is: a laptop that is a minute off must not show work from the future. */
+/** "Now" is the server's time: a client whose clock is off must not show work from the future. */
 export function serverTime(now) {
   skew = Date.parse(now) - Date.now();
 }
 
-/** Now, by the server's clock, in milliseconds. */
+/** The server's current time, in milliseconds. */
 export function now() {
   return Date.now() + skew;
 }

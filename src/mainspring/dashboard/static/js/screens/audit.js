@@ -1,4 +1,4 @@
-/** Who did what, and when. */
+/** The audit log. */
 
 import { get } from "../api.js";
 import { h } from "../view.js";
@@ -38,7 +38,7 @@ const COLUMNS = [
   },
 ];
 
-/** Shows what operators did, newest first. */
+/** Shows the audit log, newest first. */
 export function audit(place, { query }) {
   const own = { pages: pages(), before: undefined };
   const asked = () => ({ find: own.sieve.find, limit: LIMIT });
@@ -62,17 +62,17 @@ function pages() {
 
 function draw(found, own, asked, redraw) {
   const { sieve } = own;
-  const title = head("Audit", null, (found.rows.length > 0 || sieve.find) && sieve.box("Find who, what or on what"));
+  const title = head("Audit", null, (found.rows.length > 0 || sieve.find) && sieve.box("Find by operator, action or subject"));
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
   const before = own.before === undefined ? found.before : own.before;
   if (!rows.length && before === null) {
     const text = sieve.find
-      ? "Nothing that was done has that in its words."
-      : "Every login, pause, revival, edit and release is written down here with who did it, and every refusal.";
+      ? "No entry contains this text."
+      : "Every login, pause, revival, edit and release is recorded here with its operator, and every rejected request.";
     return [
       title,
-      h("div", { class: "card" }, empty(sieve.find ? "Nothing matches." : "Nothing has been done yet.", text)),
+      h("div", { class: "card" }, empty(sieve.find ? "No matches." : "No entries yet.", text)),
     ];
   }
   const load = async () => {
@@ -90,7 +90,7 @@ function draw(found, own, asked, redraw) {
       h(
         "p",
         { class: "row gap-above" },
-        h("span", { class: "faint" }, partly && `Ordered among the newest ${count(rows.length)}. `),
+        h("span", { class: "faint" }, partly && `Sorted among the newest ${count(rows.length)}. `),
         button("More", load, { disabled: own.pages.loading }),
       ),
   ];

@@ -1,11 +1,11 @@
-/** Writing a message: a new one, a copy with changes, or another payload for a dead letter. */
+/** Dialogs to publish a message, copy one, or replace a dead letter's payload. */
 
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { ask, field, select, tell } from "../parts/dialogs.js";
 import { checked, editor } from "../parts/json.js";
 
-/** Publish something new. */
+/** Publish a new message. */
 export function compose(go) {
   const values = { topic: "", key: "", delay: "", payload: "{}" };
   return publish("Publish a message", values, () => ({ payload_text: checked(values.payload) }), { hint: "JSON." }, go);
@@ -17,9 +17,9 @@ export function copy(found, go) {
   const values = { topic: found.topic, key: found.key ?? "", delay: "", payload: text ?? "" };
   const hint =
     text === null
-      ? { blank: "It cannot be edited here, and is copied as it is." }
-      : { hint: "JSON. Left as it is, it is copied with what is hidden in it." };
-  // What nobody has touched is not sent: the server has it in full, and this page may have it with masks.
+      ? { blank: "It cannot be edited here, and is copied unchanged." }
+      : { hint: "JSON. Unchanged, it is copied including its masked values." };
+  // An unchanged payload is not sent: the server has it in full, and this page may have it masked.
   const changed = () => (values.payload === (text ?? "") ? {} : { payload_text: checked(values.payload) });
   return publish("Copy and edit", values, () => ({ copy_of: found.id, ...changed() }), hint, go);
 }
@@ -36,7 +36,7 @@ export async function edit(found) {
     draw: (_, redraw) => [
       groups.length > 1 && select(values, "group", "Consumer", groups, redraw),
       editor(values, "payload", "Payload", {
-        hint: "JSON. The dead letter ends, and this goes to its consumer instead.",
+        hint: "JSON. It replaces the dead letter's payload for its consumer.",
         redraw,
       }),
     ],

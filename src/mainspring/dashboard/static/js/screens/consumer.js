@@ -1,4 +1,4 @@
-/** One consumer: how it does over time, what it fails of, how it is set up, and whether it may go on. */
+/** One consumer: measures over time, failures, options, and pausing. */
 
 import { h } from "../view.js";
 import { capped, count, many, rate, span } from "../format.js";
@@ -9,36 +9,36 @@ import { marks, steer } from "./consumers.js";
 import { STATES, WORDS } from "./deliveries.js";
 import { watching } from "./watching.js";
 
-/** Options that say what they mean; the others are shown as they were declared. */
+/** Texts of options; other options are shown as declared. */
 const OPTIONS = {
-  kind: { async: "on the event loop", thread: "in a thread", process: "in a process of its own" },
+  kind: { async: "on the event loop", thread: "in a thread", process: "in a separate process" },
   concurrency: (many) => `up to ${many} at once in each worker`,
-  timeout: (length) => (length === "none" ? "no limit to how long it runs" : `ended after ${length}`),
+  timeout: (length) => (length === "none" ? "no time limit" : `stopped after ${length}`),
   retry: {
-    none: "never tried again",
-    exponential: "tried again, waiting longer each time",
-    intervals: "tried again after fixed times",
-    proportional: "tried again after a share of the first delay",
-    recurring: "tried again until its next occurrence",
+    none: "not retried",
+    exponential: "retried with increasing delays",
+    intervals: "retried after fixed delays",
+    proportional: "retried after a share of the first delay",
+    recurring: "retried until its next occurrence",
   },
-  keep: { all: "every run is kept", failures: "failed runs are kept", none: "no run is kept" },
+  keep: { all: "all runs are kept", failures: "failed runs are kept", none: "no runs are kept" },
   batch: (size) => `up to ${size} together in one call`,
   linger: (length) => `waits up to ${length} for a batch to fill`,
   ordered: {
-    block: "in order by key; those behind a failed one wait",
-    skip: "in order by key; those behind a failed one go on",
+    block: "ordered by key; messages behind a failed one wait",
+    skip: "ordered by key; messages behind a failed one continue",
   },
-  key_concurrency: (many) => `up to ${many} at once of each key`,
-  global_concurrency: (many) => `up to ${many} at once in all workers together`,
+  key_concurrency: (many) => `up to ${many} at once per key`,
+  global_concurrency: (many) => `up to ${many} at once across all workers`,
   rate: (each) => `at most ${each.replace("/", " every ")}`,
-  key_rate: (each) => `of each key at most ${each.replace("/", " every ")}`,
-  breaker: (told) => `stands still after ${told}`,
-  pending_limit: (most) => `takes no more while ${Number(most).toLocaleString("en")} wait`,
+  key_rate: (each) => `per key at most ${each.replace("/", " every ")}`,
+  breaker: (told) => `opens after ${told}`,
+  pending_limit: (most) => `publishing is limited at ${Number(most).toLocaleString("en")} pending`,
   when_full: {
-    raise: "whoever publishes is refused while it is full",
-    wait: "whoever publishes waits while it is full",
+    raise: "publishing fails while it is full",
+    wait: "publishing waits while it is full",
   },
-  transactional: (what) => (what === "yes" ? "within a transaction" : `within a transaction: ${what}`),
+  transactional: (what) => (what === "yes" ? "in a transaction" : `in a transaction: ${what}`),
 };
 
 /** Shows one consumer, named in the address. */
@@ -82,9 +82,9 @@ function draw(found, asked, house, over) {
         h(
           "span",
           null,
-          "Stands still since ",
+          "Paused since ",
           when(row.paused_at, "clock"),
-          `, paused by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}.`,
+          ` by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}.`,
         ),
       ),
     tiles(row, found.cap),
@@ -106,11 +106,11 @@ function tiles(row, cap) {
   return h(
     "div",
     { class: "tiles" },
-    tile("Throughput", [rate(row.rate), h("small", null, " /s")], `${count(row.handled)} handled in all`, to("done")),
+    tile("Throughput", [rate(row.rate), h("small", null, " /s")], `${count(row.handled)} handled in total`, to("done")),
     tile(
       "Ready",
       capped(row.ready, cap),
-      row.oldest_ready_at ? ["oldest ", when(row.oldest_ready_at, "age")] : "nothing waits",
+      row.oldest_ready_at ? ["oldest ", when(row.oldest_ready_at, "age")] : "none waiting",
       to("ready"),
     ),
     tile(
@@ -120,18 +120,18 @@ function tiles(row, cap) {
       to(row.lapsed ? "lapsed" : "running"),
       row.workers.length ? "" : "warm",
     ),
-    tile("Scheduled", capped(row.scheduled, cap), "later or again", to("scheduled")),
+    tile("Scheduled", capped(row.scheduled, cap), "delayed or retrying", to("scheduled")),
     tile(
       "Failing",
       [rate(row.failing), h("small", null, " /s")],
-      share ? `${share} % of attempts` : `${count(row.failed)} failed in all`,
+      share ? `${share} % of attempts` : `${count(row.failed)} failed in total`,
       to("retrying"),
       share >= 50 ? "alarm" : share >= 10 ? "warm" : "",
     ),
     tile(
       "Dead letters",
       capped(row.dead, cap),
-      row.dead ? "to be looked at" : "none",
+      row.dead ? "need attention" : "none",
       row.dead ? href("dead", { group }) : to("dead"),
       row.dead ? "alarm" : "",
     ),
@@ -156,13 +156,13 @@ function causes({ causes: rows, more_causes: more }, { group }) {
           "last ",
           when(row.last_at),
           " · ",
-          h("a", { href: href("messages", { state: "dead", group, fingerprint: row.fingerprint }) }, "Look at them"),
+          h("a", { href: href("messages", { state: "dead", group, fingerprint: row.fingerprint }) }, "Show"),
         ),
       ),
     ),
   );
   return card(
-    "What its dead letters died of",
+    "Causes of its dead letters",
     h("a", { href: href("dead", { group }) }, more ? "All causes" : "Revive or discard"),
     h("ul", { class: "list" }, items),
   );
@@ -175,16 +175,16 @@ function failures({ failures: runs }) {
         { class: "list" },
         runs.map((run) => failed(run)),
       )
-    : empty("Nothing has failed lately.", "Failed attempts are kept for 30 days, and shown here with what went wrong.");
-  return card("Newest failures", null, list);
+    : empty("No recent failures.", "Failed attempts are kept for 30 days, and shown here with their errors.");
+  return card("Latest failures", null, list);
 }
 
 function setup(row) {
   const told = Object.entries(row.options).map(([name, value]) => [name.replaceAll("_", " "), said(name, value)]);
-  return card("How it works", null, h("div", { class: "body" }, facts(...told)));
+  return card("Options", null, h("div", { class: "body" }, facts(...told)));
 }
 
-/** An option in words, with what was declared on the title. */
+/** An option as text, with its declared value in the title. */
 function said(name, value) {
   const words = Object.hasOwn(OPTIONS, name) ? OPTIONS[name] : null;
   const text = typeof words === "function" ? words(value) : words && Object.hasOwn(words, value) && words[value];
@@ -204,7 +204,7 @@ function about(row) {
       "div",
       { class: "body" },
       facts(
-        ["topics", topics.length ? topics : "none: only what is sent to it"],
+        ["topics", topics.length ? topics : "none: only direct sends"],
         ["handler", h("code", null, row.handler)],
         ["app", row.app],
         ["workers", workers.length ? workers : state("unserved", "No worker serves it")],
@@ -218,7 +218,7 @@ function about(row) {
 }
 
 function messages({ group }) {
-  // What is parked is nobody's yet.
+  // Parked messages belong to no group yet.
   const links = STATES.filter((name) => name !== "parked").map((name) =>
     h("a", { class: "button small", href: href("messages", { group, state: name }) }, WORDS[name] ?? name),
   );
@@ -226,6 +226,6 @@ function messages({ group }) {
 }
 
 function quantiles(found) {
-  if (found.p50 === null) return "nothing in the last minute";
+  if (found.p50 === null) return "none in the last minute";
   return `p50 ${span(found.p50)}, p95 ${span(found.p95)}, p99 ${span(found.p99)} in the last minute`;
 }

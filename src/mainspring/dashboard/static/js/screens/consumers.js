@@ -1,4 +1,4 @@
-/** Who handles what, how fast, and whether it may. */
+/** Consumers and their load. */
 
 import { post } from "../api.js";
 import { h } from "../view.js";
@@ -26,7 +26,7 @@ function draw({ rows }, house, sieve, go) {
         "div",
         { class: "card" },
         empty(
-          "No consumer is declared yet.",
+          "No consumers declared yet.",
           "A worker declares its consumers when it starts.",
           '@app.consumer("orders.placed")\nasync def send_receipt(order: dict) -> None: ...\n\n$ mainspring worker shop:app',
         ),
@@ -50,7 +50,7 @@ function draw({ rows }, house, sieve, go) {
         sieve,
       }),
     ),
-    !found.length && h("p", { class: "faint gap-above" }, "No consumer matches."),
+    !found.length && h("p", { class: "faint gap-above" }, "No matches."),
   ];
 }
 
@@ -63,7 +63,7 @@ function columnsOf(house) {
         h("b", null, consumerLink(row.group)),
         " ",
         marks(row),
-        h("span", { class: "under" }, row.patterns.length ? name(row.patterns.join(", ")) : "only what is sent to it"),
+        h("span", { class: "under" }, row.patterns.length ? name(row.patterns.join(", ")) : "only direct sends"),
       ],
     },
     {
@@ -110,21 +110,21 @@ function words(row) {
     .join(" ");
 }
 
-/** What is out of the ordinary with a consumer, as marks. */
+/** Unusual states of a consumer, as labels. */
 export function marks(row) {
   return [
     row.paused_at && state("paused", `${row.paused_by ?? ""} ${row.pause_reason ?? ""}`),
-    row.tripped && state("tripped", "Its breaker is open: it failed too often"),
+    row.tripped && state("tripped", "Its breaker is open after too many failures"),
     !row.workers.length && state("unserved", "No worker serves it"),
   ];
 }
 
-/** The button that lets a consumer stand still or go on. */
+/** The button that pauses or resumes a consumer. */
 export function steer(row, kind = "small") {
   if (row.paused_at)
     return button(
       "Resume",
-      () => attempt(() => post("consumers/resume", { group: row.group }), `${row.group} goes on.`),
+      () => attempt(() => post("consumers/resume", { group: row.group }), `${row.group} is resumed.`),
       { kind: `${kind} main-act` },
     );
   return button("Pause", () => pause(row.group), { kind });
@@ -140,7 +140,7 @@ function pause(group) {
       h(
         "p",
         { class: "soft" },
-        "Its messages wait, through restarts and deploys, until somebody resumes it. What runs is finished.",
+        "Its messages wait, across restarts and deploys, until it is resumed. Running handlers finish.",
       ),
       field(values, "reason", "Reason", { placeholder: "for the audit log" }),
     ],

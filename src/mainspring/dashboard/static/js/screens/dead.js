@@ -1,4 +1,4 @@
-/** Dead letters by what went wrong, to be revived or discarded together. */
+/** Dead letters by cause, to revive or discard together. */
 
 import { h } from "../view.js";
 import { count, many } from "../format.js";
@@ -8,7 +8,7 @@ import { button, consumerLink, empty, head, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { watching } from "./watching.js";
 
-/** Shows the causes, of every consumer or of one. */
+/** Shows the causes of all consumers or of one. */
 export function dead(place, { query, house, go }) {
   const bulk = new Bulk(
     () => screen.redraw(),
@@ -50,7 +50,7 @@ function draw({ rows, more }, group, house, bulk, go) {
         { class: "card" },
         empty(
           "No dead letters.",
-          "What fails for the last time waits here with its payload and every error, grouped by what went wrong, until it is revived or discarded.",
+          "Deliveries without attempts left are kept here with their payload and every error, grouped by cause, until they are revived or discarded.",
         ),
       ),
       bulk.view(),
@@ -87,7 +87,7 @@ function cause(row, house, bulk) {
     h(
       "div",
       { class: "row" },
-      h("a", { class: "button small", href: href("messages", filter) }, "Look at them"),
+      h("a", { class: "button small", href: href("messages", filter) }, "Show"),
       house.me.role === "operator" && [
         button("Revive", () => bulk.start("revive", filter, what), { kind: "small" }),
         button("Discard", () => bulk.start("discard", filter, what), { kind: "small grave" }),

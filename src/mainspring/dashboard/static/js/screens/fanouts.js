@@ -1,4 +1,4 @@
-/** One rhythm over many shards: how far each has come. */
+/** Fan-outs and the progress of their shards. */
 
 import { get, post } from "../api.js";
 import { h } from "../view.js";
@@ -10,7 +10,7 @@ import { watching } from "./watching.js";
 
 const LIMIT = 100;
 
-/** Shows every work of every fan-out, and the shards of the one that is opened. */
+/** Shows every work of every fan-out, and the shards of the opened one. */
 export function fanouts(place, { house }) {
   const own = { open: null, cursors: null, behind: false };
   const screen = watching(place, "fanouts", null, (found) => draw(found, own, house, () => screen.redraw()));
@@ -25,8 +25,8 @@ function draw({ rows }, own, house, redraw) {
         "div",
         { class: "card" },
         empty(
-          "There is no fan-out.",
-          "A planner names the shards, and every shard that is due gets a slice: a message, with a cursor that says how far it has come.",
+          "No fan-outs.",
+          "A planner names the shards, and every shard that is due gets a slice: a message, with a cursor that records its progress.",
           '@app.fanout("mailboxes", "sync", every="15m")\nasync def planner():\n    yield "alice"\n    yield "bob"',
         ),
       ),
@@ -61,7 +61,7 @@ function work(row, own, house, redraw) {
       h("h2", null, row.topic, row.work && h("span", { class: "faint" }, ` / ${row.work}`)),
       row.paused && state("paused"),
       !row.enabled && state("disabled"),
-      row.coordinator && state("running", `${row.coordinator} plans it`),
+      row.coordinator && state("running", `${row.coordinator} is planning it`),
       h(
         "div",
         { class: "aside row" },
@@ -79,14 +79,14 @@ function work(row, own, house, redraw) {
         "div",
         { class: "row" },
         h("b", null, `${count(row.completed)} of ${count(row.shards)} shards`),
-        row.last_window ? ["have completed ", clock(row.last_window)] : "no window yet",
+        row.last_window ? ["completed ", clock(row.last_window)] : "no window yet",
         row.behind > 0 && h("span", { class: "wrong" }, `${count(row.behind)} behind`),
       ),
       h("div", { class: "progress" }, h("i", { class: `w-${share}` })),
       h(
         "div",
         { class: "row faint" },
-        h("a", { href: href("schedules/view", { name: row.schedule }) }, row.rhythm ?? "no code declares it any more"),
+        h("a", { href: href("schedules/view", { name: row.schedule }) }, row.rhythm ?? "no longer in any code"),
         row.every && ` at least ${span(row.every)} apart`,
         row.oldest && ["oldest shard at ", clock(row.oldest)],
         row.work && button(open ? "Hide the shards" : "Shards", turn, { kind: "small quiet" }),
@@ -116,14 +116,14 @@ function shards(row, own, redraw, house) {
       checked: own.behind,
       onchange: (event) => ((own.behind = event.target.checked), load(row, own, redraw)),
     }),
-    "only those behind",
+    "only shards behind",
   );
   if (!own.cursors.length)
     return h(
       "div",
       null,
       only,
-      h("p", { class: "faint" }, own.behind ? "No shard is behind." : "No shard has been planned yet."),
+      h("p", { class: "faint" }, own.behind ? "No shards behind." : "No shards planned yet."),
     );
   const lines = own.cursors.map((each) =>
     h(
@@ -156,7 +156,7 @@ function shards(row, own, redraw, house) {
 
 function plan(row, shard) {
   const what = shard ? `shard ${shard}` : "every shard that is due";
-  return confirmed(`Plan ${row.topic} now?`, `With now as the window, ${what} gets a slice at once.`, "Plan it", () =>
+  return confirmed(`Plan ${row.topic} now?`, `The window is the current time: ${what} gets a slice at once.`, "Plan it", () =>
     post("fanouts/run", { topic: row.topic, ...(row.work && { work: row.work }), ...(shard && { shard }) }),
   );
 }
@@ -175,7 +175,7 @@ function edit(row) {
       h(
         "div",
         { class: "fields" },
-        field(values, "every", "At least apart", { placeholder: "every window" }),
+        field(values, "every", "Minimum interval", { placeholder: "every window" }),
         field(values, "jitter", "Jitter", { placeholder: "60s" }),
       ),
       h(

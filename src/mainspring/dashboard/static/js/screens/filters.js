@@ -1,4 +1,4 @@
-/** What may be asked of messages: the fields above the list, each of them a part of the address. */
+/** The filter fields above the list of messages, each a part of the URL. */
 
 import { h } from "../view.js";
 import { button } from "../parts/pieces.js";
@@ -9,14 +9,14 @@ const NAMES = [
   ["topic", "Topic"],
   ["key", "Key"],
 ];
-/** To find is to know: only who may see everything may search in it. */
+/** A search reveals what it matches: only callers that see everything may search payloads and errors. */
 const TEXTS = [
   ["error", "Error contains"],
   ["text", "Payload contains"],
 ];
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The fields of the screen of messages. */
+/** The filter fields of the messages screen. */
 export function filters(screen) {
   const { filter } = screen;
   const groups = (screen.house.overview?.groups ?? []).map((group) => h("option", { value: group.group }));
@@ -54,7 +54,7 @@ function typed(screen, name, label) {
   });
 }
 
-/** Whoever has an id has found the message. */
+/** A field for an id, which opens the message. */
 function found(screen) {
   const oninput = ({ target }) => {
     const id = target.value.trim().toLowerCase();

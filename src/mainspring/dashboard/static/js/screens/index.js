@@ -1,4 +1,4 @@
-/** Every screen by its path. */
+/** All screens by path. */
 
 import { h, render } from "../view.js";
 import { empty } from "../parts/pieces.js";
@@ -30,15 +30,15 @@ const SCREENS = {
   audit: ["Audit", audit],
 };
 
-/** The screen of a path: its title, what shows it, and what the path itself has given. */
+/** The screen of a path: its title, its function, and the parameters in the path. */
 export function screens(path) {
   const found = Object.hasOwn(SCREENS, path) && SCREENS[path];
   if (found) return { title: found[0], show: found[1], given: {} };
   const [first, id, ...rest] = path.split("/");
   if (first === "messages" && id && !rest.length) return { title: "Message", show: message, given: { id } };
-  return { title: "Nothing here", show: nowhere, given: {} };
+  return { title: "Not found", show: nowhere, given: {} };
 }
 
 function nowhere(place) {
-  render(place, empty("There is no such page.", h("a", { href: href("") }, "To the overview")));
+  render(place, empty("No such page.", h("a", { href: href("") }, "To the overview")));
 }

@@ -1,4 +1,4 @@
-/** Who holds what. */
+/** Leases and their holders. */
 
 import { get, post } from "../api.js";
 import { h } from "../view.js";
@@ -11,7 +11,7 @@ import { watching } from "./watching.js";
 
 const LIMIT = 100;
 
-/** Shows the leases that are held, or were lately, by name. */
+/** Shows leases that are held, or were recently, by name. */
 export function leases(place, { query, house }) {
   const own = { pages: pages(), after: undefined };
   const asked = () => ({ find: own.sieve.find, limit: LIMIT });
@@ -45,8 +45,8 @@ function draw(found, own, asked, house, redraw) {
         "div",
         { class: "card" },
         empty(
-          "No lease is held, or was lately.",
-          "A lease lets one process at a time do something, with an epoch that fences what it writes.",
+          "No leases held now or recently.",
+          "A lease is held by one process at a time, with an epoch that fences its writes.",
           'async with app.leases.hold("nightly-import", "30s") as lease:\n    ...',
         ),
       ),
@@ -73,7 +73,7 @@ function draw(found, own, asked, house, redraw) {
       { class: "card" },
       rows.length
         ? table(columns, rows, { key: (row) => row.name })
-        : empty("Nothing matches.", "Look for less of a name."),
+        : empty("No matches.", "Shorten the search text."),
     ),
     after !== null &&
       h(
@@ -119,13 +119,13 @@ async function release(row, pages, redraw) {
       h(
         "p",
         { class: "soft" },
-        `${row.holder} goes on until its next renewal tells it; only the epoch fences what it writes until then.`,
+        `${row.holder} continues until its next renewal; until then only the epoch fences its writes.`,
       ),
       field(values, "reason", "Reason", { placeholder: "for the audit log" }),
     ],
     act: () => post("leases/release", { name: row.name, reason: values.reason }),
   });
-  // Only the first page is followed: of the others this one is asked for again.
+  // Only the first page is live: reload this one among the others.
   const found = await attempt(() => get("leases", { find: row.name, limit: 200 }));
   const fresh = found?.rows.find((each) => each.name === row.name);
   if (fresh) pages.older = pages.older.map((each) => (each.name === row.name ? fresh : each));

@@ -1,4 +1,4 @@
-/** The door: who has a token may come in. */
+/** The login page. */
 
 import { post } from "../api.js";
 import { h } from "../view.js";
@@ -8,7 +8,7 @@ import { button } from "../parts/pieces.js";
 let tried = false;
 let refused = "";
 
-/** The page for who is not known yet. A token after the `#` of the address is taken at once, and not kept there. */
+/** Shows the login page. A token after the `#` of the URL is used at once, and removed from it. */
 export function login(me, entered) {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) history.replaceState(null, "", location.pathname);
@@ -21,7 +21,7 @@ export function login(me, entered) {
   }
   const brand = h("div", { class: "brand" }, icon("spring"), "Mainspring", h("span", { class: "of" }, me.app));
   if (!me.login) {
-    const text = "The application that serves this page decides who may see it, and it does not know you.";
+    const text = "The application that serves this page controls access to it: log in there.";
     return h("div", { class: "door" }, h("form", { class: "card" }, brand, h("p", { class: "soft" }, text)));
   }
   return h(
@@ -48,7 +48,7 @@ export function login(me, entered) {
       h(
         "p",
         { class: "faint" },
-        "As an operator or a viewer: the token says which. The operators of the dashboard have it.",
+        "The token determines the role, operator or viewer. Ask the operators of the dashboard for one.",
       ),
     ),
   );
@@ -56,7 +56,7 @@ export function login(me, entered) {
 
 function wrong(refusal) {
   if (refusal.code !== "wrong_token") return refusal.message;
-  return "The token in this link is no longer good: it was for an earlier run, or has been changed.";
+  return "The token in this link is no longer valid: it was for an earlier run, or has been changed.";
 }
 
 async function enter(event, entered) {
@@ -65,7 +65,7 @@ async function enter(event, entered) {
   const told = form.querySelector(".wrong");
   const button = form.querySelector("button");
   told.hidden = true;
-  button.disabled = true; // a wrong token is answered after a second
+  button.disabled = true; // the response to a wrong token takes a second
   try {
     await post("login", { token: form.elements.token.value });
     await entered();

@@ -1,4 +1,4 @@
-/** One message: what it carries, what was tried, what caused it and what it caused. */
+/** One message: payload, deliveries, attempts, and its chain of causation. */
 
 import { post } from "../api.js";
 import { h } from "../view.js";
@@ -11,7 +11,7 @@ import { copy, edit } from "./composing.js";
 import { watching } from "./watching.js";
 import "../parts/tree.js";
 
-/** Shows one message and follows it. */
+/** Shows one message, live. */
 export function message(place, { id, house, go }) {
   return watching(place, `messages/${id}`, null, (found) => draw(found, house, go));
 }
@@ -43,20 +43,20 @@ function actions(found, go) {
   const states = new Set(found.deliveries.map((each) => each.state));
   const retry = async () => {
     const done = await attempt(() => post(`messages/${found.id}/retry`));
-    if (done) tell(done.revived + done.hastened ? "It is due now." : "There was nothing left to retry.");
+    if (done) tell(done.revived + done.hastened ? "It is due now." : "There was nothing to retry.");
   };
   const cancel = () =>
     confirmed(
       "Cancel this message?",
-      "What waits never starts; what runs is asked to stop.",
-      "Cancel it",
+      "Waiting deliveries are cancelled; running handlers are asked to stop.",
+      "Cancel the message",
       () => post(`messages/${found.id}/cancel`),
       { grave: true },
     );
   const discard = () =>
     confirmed(
       "Discard its dead letters?",
-      "They are removed for good. This cannot be undone.",
+      "They are permanently deleted. This cannot be undone.",
       "Discard",
       () => post(`messages/${found.id}/discard`),
       { grave: true },
@@ -78,8 +78,8 @@ function deliveries(found, house) {
       "p",
       { class: "note" },
       found.runs.length
-        ? "Every consumer has settled it; what was kept is below."
-        : "Every consumer has settled it, and no run was kept.",
+        ? "Every consumer has settled it; kept runs are below."
+        : "Every consumer has settled it, and no runs were kept.",
     );
   }
   const rows = found.deliveries.map((each) =>
@@ -90,7 +90,7 @@ function deliveries(found, house) {
       h(
         "div",
         { class: "grow" },
-        h("b", null, each.group ? consumerLink(each.group) : "parked: nobody consumes this topic yet"),
+        h("b", null, each.group ? consumerLink(each.group) : "parked: this topic has no consumer yet"),
         h("div", { class: "faint" }, standing(each)),
         each.error && h("div", { class: "error" }, each.error),
       ),
@@ -101,7 +101,7 @@ function deliveries(found, house) {
   return card("Deliveries", null, h("ul", { class: "list" }, rows));
 }
 
-/** What can be done to this delivery alone. */
+/** The actions on this delivery alone. */
 function steer(each) {
   const actions = ACTIONS[each.state] ?? [];
   const one = (action) => button(question(action)[0], () => doing(action, [each]), { kind: "small" });
@@ -111,10 +111,10 @@ function steer(each) {
 function standing(each) {
   const parts = [];
   if (each.attempt) parts.push(`attempt ${each.attempt}`);
-  if (each.deaths) parts.push(`took ${each.deaths} processes with it`);
+  if (each.deaths) parts.push(`deaths: ${each.deaths}`);
   if (each.state === "scheduled" || each.state === "ready") parts.push(["due ", when(each.due_at)]);
   if (each.state === "dead") parts.push(["buried ", when(each.buried_at)]);
-  if (each.state === "running") parts.push(["its claim is good for ", when(each.due_at, "countdown"), " more"]);
+  if (each.state === "running") parts.push(["its claim lasts ", when(each.due_at, "countdown"), " more"]);
   if (each.state === "lapsed") parts.push(["its claim lapsed ", when(each.due_at), ", it waits to be taken over"]);
   if (each.cancel_asked) parts.push("asked to stop");
   if (each.progress) parts.push(`“${each.progress}”`);
@@ -125,7 +125,7 @@ function timeline(found) {
   const first = found.deliveries[0] ?? found.runs[0];
   const later = first && between(found.published_at, first.scheduled_for ?? found.published_at) > 0.5;
   return card(
-    "What was tried",
+    "Attempts",
     null,
     h(
       "div",
@@ -143,7 +143,7 @@ function timeline(found) {
           h(
             "li",
             { key: "due", class: "scheduled" },
-            h("b", null, "Asked for "),
+            h("b", null, "Requested for "),
             h("span", { class: "faint" }, clock(first.scheduled_for)),
           ),
         [...found.runs].sort((one, other) => one.started_at.localeCompare(other.started_at)).map(run),
@@ -169,7 +169,7 @@ function run(each) {
   return h(
     "li",
     { key: each.id, class: each.status },
-    h("b", null, each.status === "dead" ? "given up" : each.status),
+    h("b", null, each.status === "dead" ? "dead" : each.status),
     " ",
     consumerLink(each.group),
     " ",
@@ -195,7 +195,7 @@ function payload(found) {
   const { kind, value, text, truncated } = found.payload;
   const body =
     kind === "json" && text !== null ? h("ms-tree", { ".value": text }) : h("pre", { class: "trace" }, written(value));
-  const note = truncated && h("p", { class: "faint" }, "Only the beginning is shown.");
+  const note = truncated && h("p", { class: "faint" }, "Truncated.");
   return card("Payload", `${found.content_type} · ${bytes(found.size)}`, h("div", { class: "body" }, body, note));
 }
 
@@ -267,7 +267,7 @@ function chain(found) {
   );
 }
 
-/** What was caused, each beneath its own cause. */
+/** The messages it caused, as a tree. */
 function ordered(links, root) {
   const children = Map.groupBy ? Map.groupBy(links, (link) => link.causation_id) : grouped(links);
   const walk = (id) => (children.get(id) ?? []).flatMap((link) => [link, ...walk(link.id)]);

@@ -1,4 +1,4 @@
-/** Every delivery: to find, to look at, to steer one by one or all that match. */
+/** All deliveries: searching them, and acting on one, several or all matches. */
 
 import { get, post } from "../api.js";
 import { watch } from "../watch.js";
@@ -16,12 +16,12 @@ import { COLUMNS, STATES, WORDS, key, nothing } from "./deliveries.js";
 import { filters } from "./filters.js";
 
 const LIMIT = 50;
-/** How often a search goes on by itself through rows that do not match. */
+/** How often a search continues by itself through rows that do not match. */
 const ROUNDS = 10;
 
 const KNOWN = ["state", "group", "topic", "key", "error", "text", "fingerprint", "worker", "since", "until"];
 
-/** Shows a filter of messages, which lives in the address. */
+/** Shows the messages that match a filter, which is in the URL. */
 export function messages(place, { query, house, go }) {
   const known = Object.fromEntries(Object.entries(query).filter(([name]) => KNOWN.includes(name)));
   const screen = new Messages(place, { state: "live", ...known }, house, go);
@@ -55,7 +55,7 @@ class Messages {
     clearTimeout(this.timer);
   }
 
-  /** Begin anew with the present filter. */
+  /** Restart with the current filter. */
   search() {
     this.unwatch?.();
     Object.assign(this, {
@@ -67,7 +67,7 @@ class Messages {
     });
     this.choose([]);
     rewrite("messages", { ...this.filter, state: this.filter.state === "live" ? "" : this.filter.state });
-    // To look through payloads again every second would be asked of the database for as long as the tab is open.
+    // A search in payloads is not repeated every second: it would load the database while the tab is open.
     this.follows = !this.filter.text && !this.filter.error;
     const asked = { ...this.filter, limit: LIMIT };
     if (this.follows)
@@ -96,7 +96,7 @@ class Messages {
     if (this.before !== null && this.pages.all().length < LIMIT && this.rounds < ROUNDS) this.more();
   }
 
-  /** The next page; where rows do not match there may be nothing on it, and the search goes on. */
+  /** Load the next page; it may be empty where rows do not match, and the search continues. */
   async more() {
     const ask = () => attempt(() => get("messages", { ...this.filter, before: this.before, limit: LIMIT }));
     const asking = this.pages.more(ask, (page) => page.rows);
@@ -132,7 +132,7 @@ class Messages {
     this.draw();
   }
 
-  /** The row that the keys are at: known by its key, since others come and go. */
+  /** The row of the keyboard cursor: by its key, because rows come and go. */
   pointed() {
     return this.pages.all().find((row) => key(row) === this.at);
   }
@@ -152,7 +152,7 @@ class Messages {
   }
 
   async act(action) {
-    if (this.everything) await this.bulk.start(action, this.filter, "everything that matches");
+    if (this.everything) await this.bulk.start(action, this.filter, "all matches");
     else if (await each(action, [...this.chosen.values()])) this.choose([]);
     this.draw();
   }
@@ -206,7 +206,7 @@ class Messages {
     const all = rows.length && rows.every((row) => this.chosen.has(key(row)));
     const box = h("input", {
       type: "checkbox",
-      "aria-label": "Choose all of this page",
+      "aria-label": "Select all on this page",
       checked: all,
       onchange: () => (this.choose(all ? [] : rows), this.draw()),
     });
@@ -236,7 +236,7 @@ class Messages {
 
   further(rows) {
     if (this.before === null) return null;
-    const looked = this.scanned > rows.length && `${count(this.scanned)} rows looked through. `;
+    const looked = this.scanned > rows.length && `${count(this.scanned)} rows scanned. `;
     return h(
       "p",
       { class: "row gap-above" },
@@ -250,13 +250,13 @@ class Messages {
   actions() {
     const acts = ACTIONS[this.filter.state];
     if (!acts || !this.operates || !(this.everything || this.chosen.size)) return null;
-    const words = this.everything ? "Everything that matches" : `${count(this.chosen.size)} chosen`;
+    const words = this.everything ? "All matches" : `${count(this.chosen.size)} selected`;
     return h(
       "div",
       { class: "card bulkbar", key: "actions" },
       h("b", null, words),
       !this.everything &&
-        button("Choose everything that matches", () => ((this.everything = true), this.draw()), { kind: "quiet" }),
+        button("Select all matches", () => ((this.everything = true), this.draw()), { kind: "quiet" }),
       h("span", { class: "space grow" }),
       acts.map((action) =>
         button(question(action)[0], () => this.act(action), {

@@ -1,4 +1,4 @@
-/** What is happening, at a glance. */
+/** The overview. */
 
 import { h, render } from "../view.js";
 import { capped, count, rate } from "../format.js";
@@ -57,13 +57,13 @@ function tiles(seen) {
     tile(
       "Throughput",
       [rate(done), h("small", null, " /s")],
-      `${count(sum(all, "handled"))} handled in all`,
+      `${count(sum(all, "handled"))} handled in total`,
       href("messages", { state: "done" }),
     ),
     tile(
       "Ready",
       capped(totals.ready, cap),
-      seen.oldest_ready_at ? ["oldest ", when(seen.oldest_ready_at, "age")] : "nothing waits",
+      seen.oldest_ready_at ? ["oldest ", when(seen.oldest_ready_at, "age")] : "none waiting",
       href("messages", { state: "ready" }),
     ),
     tile(
@@ -75,7 +75,7 @@ function tiles(seen) {
       href("messages", { state: totals.lapsed ? "lapsed" : "running" }),
       !workers.alive && all.length ? "warm" : "",
     ),
-    tile("Scheduled", capped(totals.scheduled, cap), "later or again", href("messages", { state: "scheduled" })),
+    tile("Scheduled", capped(totals.scheduled, cap), "delayed or retrying", href("messages", { state: "scheduled" })),
     tile(
       "Failing",
       [rate(failing), h("small", null, " /s")],
@@ -86,7 +86,7 @@ function tiles(seen) {
     tile(
       "Dead letters",
       capped(totals.dead, cap),
-      totals.parked ? `${count(totals.parked)} parked` : totals.dead ? "to be looked at" : "none",
+      totals.parked ? `${count(totals.parked)} parked` : totals.dead ? "need attention" : "none",
       href("dead"),
       totals.dead ? "alarm" : "",
     ),
@@ -99,7 +99,7 @@ function groups(seen) {
     return card(
       title,
       null,
-      empty("No consumer is declared yet.", "A worker declares them when it starts.", "mainspring worker shop:app"),
+      empty("No consumers declared yet.", "A worker declares them when it starts.", "mainspring worker shop:app"),
     );
   }
   const most = Math.max(1, ...seen.groups.map((group) => group.ready));
@@ -152,12 +152,12 @@ function meter(share) {
 function failures(seen) {
   if (!seen.failures.length)
     return card(
-      "Newest failures",
+      "Latest failures",
       null,
-      empty("Nothing has failed.", "Failed attempts are kept for 30 days, and shown here with what went wrong."),
+      empty("No failures.", "Failed attempts are kept for 30 days, and shown here with their errors."),
     );
   const rows = seen.failures.map((run) => failed(run, consumerLink(run.group)));
-  return card("Newest failures", h("a", { href: href("dead") }, "Dead letters"), h("ul", { class: "list" }, rows));
+  return card("Latest failures", h("a", { href: href("dead") }, "Dead letters"), h("ul", { class: "list" }, rows));
 }
 
 function next(seen) {
@@ -165,7 +165,7 @@ function next(seen) {
     return card(
       "Next",
       null,
-      empty("No schedule is due.", "Recurring work is declared in code.", '@app.recurring("0 9 * * mon-fri")'),
+      empty("No schedules due.", "Recurring work is declared in code.", '@app.recurring("0 9 * * mon-fri")'),
     );
   const rows = seen.next.map((each) =>
     h(

@@ -1,4 +1,4 @@
-/** Editing a rhythm with a look ahead: what it means in words, its next times, and what the clocks do to them. */
+/** Editing a rhythm with a preview: in words, with its next times and the effects of daylight saving. */
 
 import { get, post } from "../api.js";
 import { h } from "../view.js";
@@ -9,7 +9,7 @@ import { when } from "../parts/pieces.js";
 const MISFIRE = ["latest", "skip", "all"];
 const OVERLAP = ["skip", "queue", "allow", "cancel"];
 
-/** Instants on the clocks of their zone, each with what daylight saving does to it. */
+/** Instants in local time of their zone, each with the effect of daylight saving. */
 export function instants(next) {
   const rows = next.map((each) =>
     h(
@@ -28,7 +28,7 @@ export function instants(next) {
   return h("ol", { class: "list" }, rows);
 }
 
-/** Edit a schedule; what is changed here goes over configuration and code. */
+/** Edit a schedule; edits override configuration and code. */
 export async function editing(row) {
   const before = { rhythm: row.rhythm, timezone: row.timezone, misfire: row.misfire, overlap: row.overlap };
   const values = { ...before };
@@ -44,7 +44,7 @@ export async function editing(row) {
       count: 10,
     };
     const body = await get("preview", query).catch((refusal) => ({ error: refusal.message }));
-    // Answers may overtake each other: only the one for what stands there now counts.
+    // Responses may arrive out of order: only the one for the current input counts.
     if (mine === ahead.asked) {
       ahead.body = body;
       redraw();
@@ -77,14 +77,14 @@ export async function editing(row) {
           h(
             "p",
             { class: "faint" },
-            `Edited before: ${row.edited.join(", ")}. `,
-            h("button", { type: "button", class: "button small", onclick: () => reset(row) }, "Back to the code's"),
+            `Edited: ${row.edited.join(", ")}. `,
+            h("button", { type: "button", class: "button small", onclick: () => reset(row) }, "Reset to code"),
           ),
       ];
     },
     act() {
       const changed = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== before[name]));
-      if (!Object.keys(changed).length) throw new Error("Nothing has been changed.");
+      if (!Object.keys(changed).length) throw new Error("Nothing changed.");
       return post("schedules/alter", { name: row.name, ...changed });
     },
   });
@@ -94,7 +94,7 @@ export async function editing(row) {
 async function reset(row) {
   await post("schedules/alter", { name: row.name, reset: row.edited });
   document.querySelector("dialog")?.dispatchEvent(new Event("cancel", { cancelable: true }));
-  tell(`${row.name} is as its code says again.`);
+  tell(`${row.name} is reset to its code.`);
 }
 
 function preview(body) {

@@ -1,4 +1,4 @@
-/** One schedule: what it follows, when it is due, how it ran; to edit, with a look ahead, and to run for the past. */
+/** One schedule: its rhythm, next times and runs; editing it with a preview, and backfilling. */
 
 import { get, post } from "../api.js";
 import { h } from "../view.js";
@@ -11,7 +11,7 @@ import { editing, instants } from "./rhythm.js";
 import { steer } from "./schedules.js";
 import { watching } from "./watching.js";
 
-/** Shows one schedule, named in the address. */
+/** Shows one schedule, named in the URL. */
 export function schedule(place, { query, house, go }) {
   const own = {
     pages: new Pages(
@@ -45,7 +45,7 @@ function draw(found, own, house, go, redraw) {
 
 function actions(row, go) {
   const remove = async () => {
-    const text = "Its history and what runs stay.";
+    const text = "Its history and current runs stay.";
     if (
       await confirmed(`Delete ${row.name}?`, text, "Delete", () => post("schedules/delete", { name: row.name }), {
         grave: true,
@@ -71,7 +71,7 @@ function backfill(name) {
       h(
         "p",
         { class: "soft" },
-        "Every occurrence between the two is run, one after another unless it allows overlaps.",
+        "Runs every occurrence between the two times, one after another unless the schedule allows overlaps.",
       ),
       h(
         "div",
@@ -81,20 +81,20 @@ function backfill(name) {
       ),
     ],
     async act() {
-      if (!values.start || !values.end) throw new Error("Give both times.");
+      if (!values.start || !values.end) throw new Error("Enter both times.");
       const done = await post("schedules/backfill", {
         name,
         start: new Date(values.start).toISOString(),
         end: new Date(values.end).toISOString(),
       });
-      tell(`${count(done.count)} occurrences are on their way.`);
+      tell(`${count(done.count)} occurrences published.`);
     },
   });
 }
 
 function upcoming({ schedule: row, next }) {
-  if (!next.length) return card("Next", null, empty("It is not due any more.", "It has no further occurrence."));
-  const aside = row.state === "active" ? when(row.next_at) : `if it were not ${row.state}`;
+  if (!next.length) return card("Next", null, empty("No next time.", "The schedule has no further occurrence."));
+  const aside = row.state === "active" ? when(row.next_at) : `if not ${row.state}`;
   return card("Next", aside, instants(next));
 }
 
@@ -122,7 +122,7 @@ function about(row) {
         ["missed", row.missed ? count(row.missed) : null],
         ["skipped", row.skipped ? count(row.skipped) : null],
         ["app", row.app],
-        ["made by", row.origin === "code" ? "its code" : "the API"],
+        ["created by", row.origin === "code" ? "its code" : "the API"],
         row.paused_at && [
           "paused",
           [when(row.paused_at), ` by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}`],
@@ -137,7 +137,7 @@ function history(found, runs, own, redraw) {
     return card(
       "Runs",
       null,
-      empty("It never ran, or no run was kept.", "Runs of schedules are kept for a week, failures for a month."),
+      empty("No kept runs.", "Runs of schedules are kept for a week, failures for a month."),
     );
   const columns = [
     { name: "", cell: (run) => state(run.status) },

@@ -1,4 +1,4 @@
-/** Everything that runs on a rhythm: when it is next due, and how it went lately. */
+/** Schedules: next times and recent runs. */
 
 import { post } from "../api.js";
 import { h } from "../view.js";
@@ -24,7 +24,7 @@ function draw({ rows }, sieve, house, go) {
   const freeze =
     operates &&
     (frozen
-      ? button("Thaw", () => attempt(() => post("schedules/thaw"), "The schedules go on."), { kind: "main-act" })
+      ? button("Thaw", () => attempt(() => post("schedules/thaw"), "The schedules are thawed."), { kind: "main-act" })
       : rows.length > 0 && button("Freeze all", freezing));
   const title = head(
     "Schedules",
@@ -39,8 +39,8 @@ function draw({ rows }, sieve, house, go) {
         "div",
         { class: "card" },
         empty(
-          "There are no schedules.",
-          "They are declared in code, or made at run time with app.schedules.put(…).",
+          "No schedules.",
+          "They are declared in code, or created at run time with app.schedules.put(…).",
           '@app.recurring("0 9 * * mon-fri", timezone="America/New_York")\nasync def daily_report() -> None: ...',
         ),
       ),
@@ -51,7 +51,7 @@ function draw({ rows }, sieve, house, go) {
     h(
       "div",
       { class: "note warm gap-below", role: "alert" },
-      "Everything stands still since ",
+      "All schedules were frozen ",
       when(frozen.frozen_at),
       ` by ${frozen.frozen_by}${frozen.freeze_reason ? `: ${frozen.freeze_reason}` : ""}.`,
     );
@@ -100,7 +100,7 @@ function draw({ rows }, sieve, house, go) {
         sieve,
       }),
     ),
-    !found.length && h("p", { class: "faint gap-above" }, "No schedule matches."),
+    !found.length && h("p", { class: "faint gap-above" }, "No matches."),
   ];
 }
 
@@ -121,7 +121,7 @@ function last(row) {
 export function steer(row) {
   const going =
     row.state === "paused"
-      ? button("Resume", () => attempt(() => post("schedules/resume", { name: row.name }), `${row.name} goes on.`), {
+      ? button("Resume", () => attempt(() => post("schedules/resume", { name: row.name }), `${row.name} is resumed.`), {
           kind: "small main-act",
         })
       : button("Pause", () => pausing(row.name), { kind: "small" });
@@ -135,21 +135,21 @@ async function trigger(name) {
   const values = { payload: "" };
   const done = await ask({
     title: `Run ${name} now?`,
-    label: "Run it",
+    label: "Run now",
     values,
     draw: (_, redraw) => [
-      h("p", { class: "soft" }, "Once, outside of its rhythm: the next occurrence stays as it is."),
+      h("p", { class: "soft" }, "Runs once; its next occurrence does not change."),
       h(
         "details",
         null,
         h("summary", null, "With another payload"),
-        editor(values, "payload", "Payload", { hint: "JSON, for this run only.", blank: "Empty: its own.", redraw }),
+        editor(values, "payload", "Payload", { hint: "JSON, for this run only.", blank: "Empty: the schedule's payload.", redraw }),
       ),
     ],
     act: () =>
       post("schedules/trigger", { name, ...(values.payload.trim() && { payload_text: checked(values.payload) }) }),
   });
-  if (done) tell([`${name} runs. `, messageLink(done.id, "Its message")]);
+  if (done) tell([`${name} is triggered. `, messageLink(done.id, "Its message")]);
 }
 
 function pausing(name) {
@@ -162,7 +162,7 @@ function pausing(name) {
       h(
         "p",
         { class: "soft" },
-        "It stands still, through restarts and deploys, until somebody resumes it. What runs goes on; what nobody has begun is cancelled.",
+        "It stops, across restarts and deploys, until it is resumed. Running handlers continue; occurrences that have not started are cancelled.",
       ),
       field(values, "reason", "Reason", { placeholder: "for the audit log" }),
     ],
@@ -173,7 +173,7 @@ function pausing(name) {
 function freezing() {
   const values = { reason: "" };
   return ask({
-    title: "Freeze every schedule?",
+    title: "Freeze all schedules?",
     label: "Freeze",
     grave: true,
     values,
@@ -181,7 +181,7 @@ function freezing() {
       h(
         "p",
         { class: "soft" },
-        "No schedule of this app fires until it is thawed. What was due meanwhile is for each schedule's misfire policy.",
+        "No schedule of this app fires until they are thawed. Each schedule's misfire policy decides on times missed since.",
       ),
       field(values, "reason", "Reason", { placeholder: "for the audit log" }),
     ],

@@ -1,13 +1,13 @@
-/** Screens that show one thing and follow it. */
+/** Screens that watch one resource. */
 
 import { watch } from "../watch.js";
 import { h, render } from "../view.js";
 import { trouble } from "../parts/pieces.js";
 
 /**
- * Draw what is watched, whenever it or the screen's own state changes; `leave` ends it, `ask` asks for something else.
- *
- * `instead()` is what stands beneath the trouble where nothing was ever seen.
+  * Draw the watched resource whenever it or the screen's own state changes; `leave` ends it, `ask` changes the request.
+  *
+  * `instead()` is shown below an error if nothing was ever received.
  */
 export function watching(place, path, query, draw, instead) {
   let body = null;

@@ -1,4 +1,4 @@
-/** Who is at work, and at what. */
+/** Workers and what they have in hand. */
 
 import { post } from "../api.js";
 import { h } from "../view.js";
@@ -9,10 +9,10 @@ import { Sieve } from "../parts/sieve.js";
 import { href } from "../router.js";
 import { watching } from "./watching.js";
 
-/** How many of what a worker holds the server lists. */
+/** The maximum number of a worker's deliveries that the server lists. */
 const LISTED = 50;
 
-/** Shows every worker that has reported itself. */
+/** Shows every worker that has reported. */
 export function workers(place, { query, house }) {
   const sieve = new Sieve("workers", query, { redraw: () => screen.redraw() });
   const screen = watching(place, "workers", null, (found) => draw(found, house, sieve));
@@ -27,8 +27,8 @@ function draw({ rows }, house, sieve) {
         "div",
         { class: "card" },
         empty(
-          "No worker has reported itself.",
-          "Start one, and it is here within a second.",
+          "No workers have reported.",
+          "A worker appears here within a second of its start.",
           "mainspring worker shop:app",
         ),
       ),
@@ -42,7 +42,7 @@ function draw({ rows }, house, sieve) {
   return [
     head("Workers", `${alive} alive${silent ? `, ${silent} silent` : ""}`, sieve.box("Find a worker")),
     h("div", { class: "card gap-below" }, table(columns, shown, { key: seat, sieve })),
-    found.length ? hands(shown) : h("p", { class: "faint" }, "No worker matches."),
+    found.length ? hands(shown) : h("p", { class: "faint" }, "No matches."),
   ];
 }
 
@@ -73,7 +73,7 @@ function columnsOf(house) {
   ].filter(Boolean);
 }
 
-/** What it holds is seen at once; what it last reported is a few seconds old, and counts where not all are listed. */
+/** The listed deliveries are current; the last reported count is seconds old, and is used if not all are listed. */
 function held(row) {
   return row.hands.length < LISTED ? row.hands.length : Math.max(row.in_hand, row.hands.length);
 }
@@ -94,17 +94,17 @@ function draining(row) {
 
 function heard(row) {
   const by = row.drained_by ? `by ${row.drained_by}` : "";
-  return row.drains ? by : `${by}: it has not said yet that it heard; a worker of an older release never does`;
+  return row.drains ? by : `${by}: not confirmed yet; workers of older releases never confirm`;
 }
 
-/** Its name where workers of other apps may be called the same. */
+/** Its name, prefixed by its app: workers of other apps may have the same name. */
 function seat(row) {
   return `${row.app}/${row.name}`;
 }
 
 function marks(row) {
   return [
-    state(row.alive ? "alive" : "silent", row.alive ? undefined : "It has not reported itself for a while"),
+    state(row.alive ? "alive" : "silent", row.alive ? undefined : "It has not reported for a while"),
     row.draining_at && state(draining(row), heard(row)),
     row.tripped.length > 0 && state("tripped", row.tripped.join(", ")),
   ];
@@ -113,14 +113,14 @@ function marks(row) {
 function steer(row) {
   if (row.draining_at)
     return button(
-      "Let it work",
-      () => attempt(() => post("workers/resume", { name: seat(row) }), `${row.name} takes work again.`),
+      "Resume",
+      () => attempt(() => post("workers/resume", { name: seat(row) }), `${row.name} is resumed.`),
       { kind: "small main-act" },
     );
   return button("Drain", () => drain(row), { kind: "small" });
 }
 
-/** What all of them have in hand. */
+/** The deliveries that all of them have in hand. */
 function hands(rows) {
   const total = rows.reduce((sum, row) => sum + held(row), 0);
   const listed = rows.flatMap((row) => row.hands);
@@ -147,7 +147,7 @@ function hands(rows) {
     total ? `${count(total)} in hand` : "Nothing in hand",
     null,
     listed.length > 0 && table(columns, listed, { key: (each) => `${each.message_id}-${each.group}` }),
-    more > 0 && h("p", { class: "body faint" }, `and ${count(more)} more: the numbers above lead to them.`),
+    more > 0 && h("p", { class: "body faint" }, `and ${count(more)} more: follow the numbers above.`),
   );
 }
 
@@ -161,7 +161,7 @@ function drain(row) {
       h(
         "p",
         { class: "soft" },
-        "It takes no more work and finishes what it has. The process stays, so that nothing restarts it, until it is stopped or let work again.",
+        "It claims no more deliveries and finishes what it has in hand. The process keeps running until it is stopped or resumed.",
       ),
       field(values, "reason", "Reason", { placeholder: "for the audit log" }),
     ],

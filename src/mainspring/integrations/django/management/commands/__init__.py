@@ -1,1 +1,1 @@
-"""Commands of ``manage.py``, each in a module of its name."""
+"""``manage.py`` commands, one per module."""

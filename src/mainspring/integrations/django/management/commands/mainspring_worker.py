@@ -1,4 +1,4 @@
-"""``manage.py mainspring_worker``: a worker for the consumers of the project."""
+"""``manage.py mainspring_worker``: a worker for the project's consumers."""
 
 from __future__ import annotations
 
@@ -15,34 +15,32 @@ from mainspring.integrations.django.project import project_app
 from mainspring.model.errors import MainspringError
 
 _LEVELS = ("warning", "info", "debug")
-"""What ``--verbosity`` 0, 1 and more mean."""
+"""The log levels of ``--verbosity`` 0, 1 and more."""
 
 
 class _Worker(BaseCommand):
-    """Consumes messages until told to stop."""
+    """Runs a worker until it is stopped."""
 
     help: str = (
-        "Consume messages until told to stop. SIGTERM or Ctrl-C lets running handlers finish; a second one stops them "
-        "and hands their messages back."
+        "Run a worker until it is stopped. On SIGTERM or Ctrl-C, running handlers finish; a second signal stops them "
+        "and releases their messages."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The options besides those of every command."""
-        parser.add_argument(
-            "--group", "-g", action="append", metavar="NAME", help="Serve only this group; may be given several times."
-        )
+        """Add the options of this command."""
+        parser.add_argument("--group", "-g", action="append", metavar="NAME", help="Serve only this group; repeatable.")
         parser.add_argument(
             "--processes",
             "-p",
             type=int,
             default=1,
             metavar="N",
-            help="How many worker processes to keep running; those that die are replaced.",
+            help="How many worker processes to run; those that die are replaced.",
         )
         parser.add_argument("--line", type=int, help=SUPPRESS)
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Work."""
+        """Run the worker."""
         log_to_stderr(_LEVELS[min(options["verbosity"], 2)])
         if refusal := refused_count(options["processes"]):
             raise CommandError(refusal)
@@ -55,16 +53,16 @@ class _Worker(BaseCommand):
         except MainspringError as error:
             raise CommandError(str(error), returncode=MISTAKE) from error
         if not told:
-            raise CommandError("the worker gave up by itself; the log says why")
+            raise CommandError("the worker stopped after an error; see the log")
 
 
 Command: type[Any] = _Worker
-"""What ``manage.py`` looks for. Its class has an untyped parent, and is nobody else's business."""
+"""The name that ``manage.py`` looks for. The class itself is private, because its base is untyped."""
 
 
 def _keep_several(count: int) -> None:
     if __name__.rpartition(".")[2] not in sys.argv:
-        raise CommandError("--processes repeats the command line, and there is none: start it by manage.py")
+        raise CommandError("--processes needs a command line to repeat: start the worker with manage.py")
     ending = again(count)
     if not ending.well:
         raise CommandError(ending.reason or "no process could be started", returncode=MISTAKE)
