@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.errors import Conflict, StorageError, StorageUnavailable
+from mainspring.model.errors import Conflict, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.model.message import ALL_LEVELS, Delivery, Want
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Run
-from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import Stage
 
@@ -134,14 +133,16 @@ async def _only(stage: Stage, count: int) -> bool:
     return len(await stage.browse("live")) == count
 
 
-async def test_a_worker_without_a_schema_waits_and_names_the_command(caplog: pytest.LogCaptureFixture) -> None:
-    storage = MemoryStorage()
-    await storage.open()
-    stage = Stage(storage)
+async def test_a_worker_without_a_schema_waits_and_names_the_command(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def no_tables() -> None:
+        raise SchemaMissing(0, 1)
 
+    monkeypatch.setattr(stage.storage.schema, "check", no_tables)
     async with stage.worker(stage.handler(nothing)) as worker:
         assert not worker.ready
-        await storage.schema.migrate()
+        monkeypatch.undo()
         await stage.until(lambda: worker.ready)
         await stage.publish()
         await stage.until(stage.empty)
