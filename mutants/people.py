@@ -311,8 +311,8 @@ DATABASES: list[Mutant] = [
     Mutant(
         "a file of SQLite may be read by all users",
         file="storage/sqlite/connections.py",
-        was="    _make_private(path)\n    #",
-        becomes="    #",
+        was="    _make_private(path)\n    return",
+        becomes="    return",
         caught_by="tests/integration/sqlite/test_modes.py",
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Inbox, leases, callers' transactions, transactional consumers and wake-ups."""
+"""Inbox, leases, callers' transactions, transactional consumers and wake-ups; memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _COMMITTED = "tests/integration/testing/test_committed.py"
 _LEASES = "tests/integration/app/test_leases.py"
 _HANDLES = "tests/integration/handles"
 _TRANSACTIONAL = "tests/integration/transactional"
+_MEMORY = "tests/unit/storage/test_memory.py"
 
 INBOX: list[Mutant] = [
     Mutant(
@@ -305,4 +306,28 @@ BELLS: list[Mutant] = [
     ),
 ]
 
-MUTANTS: list[Mutant] = [*INBOX, *LEASES, *TRANSACTIONS, *HANDLERS, *BELLS]
+MEMORY = [
+    Mutant(
+        "what a failed script has written stays in memory until the next one",
+        file="storage/memory.py",
+        was="        except BaseException:\n            connection.rollback()\n            raise\n",
+        becomes="        except BaseException:\n            raise\n",
+        caught_by=f"{_MEMORY}::test_a_script_that_fails_leaves_nothing_behind",
+    ),
+    Mutant(
+        "threads do not take turns in memory",
+        file="storage/memory.py",
+        was="            with self._lock:\n                self._thread = threading.get_ident()\n",
+        becomes="            with threading.Lock():\n                self._thread = threading.get_ident()\n",
+        caught_by=f"{_MEMORY}::test_a_script_waits_for_that_of_another_thread",
+    ),
+    Mutant(
+        "memory rings for groups that have nothing new",
+        file="storage/memory.py",
+        was='self.dialect("bell_groups", last_seq)',
+        becomes='self.dialect("bell_groups", 0)',
+        caught_by=f"{_MEMORY}::test_a_bell_rings_once_for_each_group_and_not_for_claims",
+    ),
+]
+
+MUTANTS: list[Mutant] = [*INBOX, *LEASES, *TRANSACTIONS, *HANDLERS, *BELLS, *MEMORY]

@@ -1,4 +1,7 @@
-"""The storage under test: empty, migrated, its clock at noon, once for every database there is."""
+"""The storage under test: empty, migrated, its clock at noon, once for every database there is.
+
+Memory runs the scripts of SQLite, so that it is tested only where it can differ: in what is marked ``memory``.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -52,15 +55,21 @@ def empty(postgres_database: Callable[[str], str]) -> Iterator[Callable[[str], N
         yield lambda server: _empty(connected(server))
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        "sqlite",
-        *(f"asyncpg-{server}" for server in SERVERS),
-        # Both drivers run the same scripts, and tests/integration/postgres measures what is psycopg's own.
-        *(pytest.param(f"psycopg-{server}", marks=pytest.mark.unmeasured) for server in SERVERS),
-    ]
-)
+DATABASES = [
+    "sqlite",
+    *(f"asyncpg-{server}" for server in SERVERS),
+    # Both drivers run the same scripts, and tests/integration/postgres measures what is psycopg's own.
+    *(pytest.param(f"psycopg-{server}", marks=pytest.mark.unmeasured) for server in SERVERS),
+]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "blank" in metafunc.fixturenames:
+        memory = ["memory"] if metafunc.definition.get_closest_marker("memory") else []
+        metafunc.parametrize("blank", [*memory, *DATABASES], indirect=True)
+
+
+@pytest.fixture
 def blank(
     request: pytest.FixtureRequest,
     tmp_path: Path,

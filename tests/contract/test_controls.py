@@ -1,5 +1,7 @@
 """Pausing, resuming and retiring groups, audited."""
 
+import pytest
+
 from mainspring.model.message import Settled
 from mainspring.model.verdict import DONE
 from mainspring.model.views import Declaration
@@ -22,6 +24,7 @@ from tests.contract.acting import (
 )
 
 
+@pytest.mark.memory
 async def test_a_paused_group_gives_nothing_until_it_is_resumed(storage: Storage) -> None:
     await declare(storage, "mailer")
     message = draft()

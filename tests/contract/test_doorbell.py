@@ -14,6 +14,8 @@ from mainspring.storage.contract import Storage
 from tests.contract.acting import NOON, bury_one, claim_one, declare, draft, publish, settle, siblings
 from tests.contract.scheduling import NAME, NOTE, keep, look, occurrence, schedule
 
+pytestmark = pytest.mark.memory
+
 PATIENCE = 20.0
 """Far longer than any bell takes; only a bell that never rings is waited for so long."""
 

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from mainspring.model.symptom import Tolerances
 from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
@@ -12,6 +14,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+@pytest.mark.memory
 async def test_a_database_that_is_well_has_no_symptoms(storage: Storage) -> None:
     found = await storage.schema.examine(Tolerances(skew=timedelta(seconds=30)), now)
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
+
 from mainspring.model.fanout import (
     EVERYTHING,
     Batch,
@@ -66,6 +68,7 @@ async def plan(
     return await storage.fanouts.plan(batch, choose), choose.shown
 
 
+@pytest.mark.memory
 async def test_what_is_chosen_is_published_and_noted_as_planned(storage: Storage) -> None:
     await declare(storage, "load", SLICES)
 

@@ -40,6 +40,7 @@ def answer(admitted: bool, status: InboxStatus, attempts: int) -> Admission:
     return Admission(*KEY, admitted=admitted, status=status, attempts=attempts, first_seen_at=NOON)
 
 
+@pytest.mark.memory
 async def test_the_first_is_let_in_and_the_second_is_not(storage: Storage) -> None:
     first = await admit(storage)
     turn(storage, MINUTE)

@@ -3,6 +3,8 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
 from mainspring.model.retention import Pruned, Retention
 from mainspring.storage.contract import Storage
@@ -29,6 +31,7 @@ def renewal(epoch: int, name: str = NAME, ttl: timedelta = TTL) -> Renewal:
     return Renewal(Hold(name, epoch, "one"), ttl)
 
 
+@pytest.mark.memory
 async def test_a_lease_is_acquired_for_its_time(storage: Storage) -> None:
     granted = await acquire(storage)
 

@@ -29,6 +29,7 @@ async def test_where_nothing_was_counted_there_is_nothing_but_the_time(storage: 
     assert await storage.measures.paces(MINUTE) == Sums(NOON, ())
 
 
+@pytest.mark.memory
 async def test_a_count_is_found_in_both_spans(storage: Storage) -> None:
     turn(storage, 617 * SECOND)
     await storage.upkeep.beat(beat(Measure("mailer", "done", 0, 5), Measure("mailer", "run", 24, 2)))

@@ -3,6 +3,8 @@
 from datetime import timedelta, timezone
 from uuid import uuid4
 
+import pytest
+
 from mainspring.model.browsing import Filter
 from mainspring.model.message import Priority, Published
 from mainspring.model.verdict import DONE
@@ -28,6 +30,7 @@ from tests.contract.acting import (
 )
 
 
+@pytest.mark.memory
 async def test_a_published_message_is_claimed_as_it_was_drafted(storage: Storage) -> None:
     await declare(storage, "mailer")
     cause = uuid4()

@@ -26,6 +26,7 @@ async def audited(storage: Storage) -> list[tuple[str, str, str, str]]:
     return [(note.by, note.action, note.subject, note.detail) for note in reversed(notes)]
 
 
+@pytest.mark.memory
 async def test_a_row_is_read_as_it_was_written(storage: Storage) -> None:
     row = schedule(
         origin="api",

@@ -43,6 +43,7 @@ async def test_the_names_of_migrations_are_numbered_from_one(new: Storage) -> No
     assert [int(name[:4]) for name in applied] == list(range(1, len(applied) + 1))
 
 
+@pytest.mark.memory
 async def test_migrating_again_applies_nothing_and_keeps_everything(storage: Storage) -> None:
     message = draft(group="mailer")
     await publish(storage, message)

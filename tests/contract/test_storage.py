@@ -3,6 +3,8 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from mainspring.model.browsing import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -22,6 +24,8 @@ from tests.contract.acting import (
     the_copy,
     turn,
 )
+
+pytestmark = pytest.mark.memory
 
 
 async def test_a_sibling_sees_the_same_database(storage: Storage) -> None:

@@ -1,5 +1,7 @@
 """The tally: the whole state in numbers."""
 
+import pytest
+
 from mainspring.model.message import Priority
 from mainspring.model.verdict import DONE
 from mainspring.model.views import Counts
@@ -29,6 +31,7 @@ async def test_an_empty_storage_counts_nothing(storage: Storage) -> None:
     assert (tally.groups, tally.parked, tally.expired_parked) == ((), 0, 0)
 
 
+@pytest.mark.memory
 async def test_every_state_of_a_group_is_counted(storage: Storage) -> None:
     await publish(storage, *(draft(group="mailer") for _ in range(3)))
     await claim(storage, limit=3)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from mainspring.model.measures import Measure
 from mainspring.model.views import Beat, GroupRuns
 from mainspring.storage.contract import Storage
@@ -12,6 +14,7 @@ def beat(worker: str = "node-1", *groups: str, in_hand: int = 0, **runs: GroupRu
     return Beat(worker, "shop", "host-1", 4242, groups or ("mailer",), in_hand, "notify", runs)
 
 
+@pytest.mark.memory
 async def test_a_worker_that_beats_is_on_the_roster(storage: Storage) -> None:
     await storage.upkeep.beat(beat("node-1", "mailer", "analytics", in_hand=3))
 

@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.dashboard.api import dead as causes
 from mainspring.dashboard.api import messages
-from mainspring.storage.memory import verdicts
+from mainspring.storage.sqlite import verdicts
 from tests.dashboard.scene import SECRET, Scene, opened, until
 
 

@@ -54,10 +54,10 @@ class Fanned(Twins):
     @rule()
     def acquire(self) -> None:
         holder = str(self.now)
-        memory, real = self.both(lambda storage: storage.leases.acquire(LEASE, holder, drawing.HOUR))
-        assert (real is None) == (memory is None)
-        if memory is not None and real is not None:
-            self.holds.append((Hold(LEASE, memory.epoch, holder), Hold(LEASE, real.epoch, holder)))
+        sqlite, postgres = self.both(lambda storage: storage.leases.acquire(LEASE, holder, drawing.HOUR))
+        assert (postgres is None) == (sqlite is None)
+        if sqlite is not None and postgres is not None:
+            self.holds.append((Hold(LEASE, sqlite.epoch, holder), Hold(LEASE, postgres.epoch, holder)))
 
     @rule(named=named, offset=windows, age=st.sampled_from([0, 0, 0, 1]), takes=st.sampled_from([1, 2, 9]))
     def plan(self, named: list[tuple[str, str]], offset: timedelta, age: int, takes: int) -> None:
@@ -70,11 +70,11 @@ class Fanned(Twins):
             seen.append(ordered)
             return [_planned(each, window) for each in ordered if not each.unfinished][:takes]
 
-        memory, real = (
+        sqlite, postgres = (
             self.runner.run(storage.fanouts.plan(Batch("etl", window, named, hold[side]), choose))
-            for side, storage in enumerate((self.memory, self.real))
+            for side, storage in enumerate((self.sqlite, self.postgres))
         )
-        assert real == memory
+        assert postgres == sqlite
         assert seen[1:] == seen[:1]
 
     @rule(work=works, shard=shards, offset=windows)

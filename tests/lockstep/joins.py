@@ -89,7 +89,7 @@ class Joined(Twins):
     @rule(which=st.integers(0, 7))
     def send_again(self, which: int) -> None:
         join, drafts = self.opened[which % len(self.opened)]
-        if any(self.runner.run(self.memory.ledger.find(each.id)) is None for each in drafts):
+        if any(self.runner.run(self.sqlite.ledger.find(each.id)) is None for each in drafts):
             return  # forgotten: nobody sends again after so long
         self.alike(lambda storage: storage.mailbox.join(join, drafts))
 
@@ -99,16 +99,16 @@ class Joined(Twins):
         before = len(self.claims)
         self.take(wants, drawing.HOUR)
         batch = list(zip(self.claims[before:], verdicts, strict=False))
-        memory, real = (
+        sqlite, postgres = (
             self.runner.run(
                 storage.mailbox.settle(
                     [Settlement(pair[side], each, keep, member=True) for pair, each in batch], "node-1"
                 )
             )
-            for side, storage in enumerate((self.memory, self.real))
+            for side, storage in enumerate((self.sqlite, self.postgres))
         )
-        self.pairs(memory.lost, real.lost)
-        self.pairs(memory.gone, real.gone)
+        self.pairs(sqlite.lost, postgres.lost)
+        self.pairs(sqlite.gone, postgres.gone)
 
     @rule(group=drawing.groups)
     def hold(self, group: str) -> None:
@@ -134,7 +134,7 @@ class Joined(Twins):
     @precondition(lambda self: self.new_ids)
     @rule(draft=drawing.drafts)
     def replace_a_dead_letter(self, draft: Draft) -> None:
-        dead = self.runner.run(self.memory.ledger.browse(Filter(state="dead", limit=1))).rows
+        dead = self.runner.run(self.sqlite.ledger.browse(Filter(state="dead", limit=1))).rows
         if dead:
             better = replace(draft, id=self.new_ids.pop(), group=dead[0].group)
             self.alike(lambda storage: storage.controls.replace(dead[0].message_id, dead[0].group, "ann", better))

@@ -36,11 +36,11 @@ class Leased(Twins):
 
     @rule(name=names, holder=holders, ttl=ttls)
     def acquire(self, name: str, holder: str, ttl: timedelta) -> None:
-        memory, real = self.both(lambda storage: storage.leases.acquire(name, holder, ttl))
-        assert (real and real[1:]) == (memory and memory[1:])
-        if memory is None or real is None:
+        sqlite, postgres = self.both(lambda storage: storage.leases.acquire(name, holder, ttl))
+        assert (postgres and postgres[1:]) == (sqlite and sqlite[1:])
+        if sqlite is None or postgres is None:
             return
-        pair = Hold(name, memory.epoch, holder), Hold(name, real.epoch, holder)
+        pair = Hold(name, sqlite.epoch, holder), Hold(name, postgres.epoch, holder)
         if pair not in self.holds:
             for before in self.holds:
                 assert all(new.epoch > old.epoch for new, old in zip(pair, before, strict=True)), "the fence goes back"
@@ -50,12 +50,12 @@ class Leased(Twins):
     @rule(chosen=st.sets(ages, min_size=1, max_size=4), ttl=ttls)
     def renew(self, chosen: set[int], ttl: timedelta) -> None:
         pairs = {self._aged(age) for age in chosen}
-        memory, real = (
+        sqlite, postgres = (
             self.runner.run(storage.leases.renew([Renewal(pair[side], ttl) for pair in pairs]))
-            for side, storage in enumerate((self.memory, self.real))
+            for side, storage in enumerate((self.sqlite, self.postgres))
         )
-        assert {self._ours(each) for each in real.lost} == memory.lost
-        assert real.busy == memory.busy == frozenset()
+        assert {self._ours(each) for each in postgres.lost} == sqlite.lost
+        assert postgres.busy == sqlite.busy == frozenset()
 
     @precondition(lambda self: self.holds)
     @rule(age=ages)
@@ -87,14 +87,14 @@ class Leased(Twins):
     def _aged(self, age: int) -> tuple[Hold, Hold]:
         return self.holds[-1 - age % len(self.holds)]
 
-    def _ours(self, real: Hold) -> Hold:
-        return next(memory for memory, theirs in self.holds if theirs == real)
+    def _ours(self, postgres: Hold) -> Hold:
+        return next(sqlite for sqlite, theirs in self.holds if theirs == postgres)
 
     def _each(self, pair: tuple[Hold, Hold], act: Any) -> tuple[bool, bool]:
-        memory, real = (
-            self.runner.run(act(storage, pair[side])) for side, storage in enumerate((self.memory, self.real))
+        sqlite, postgres = (
+            self.runner.run(act(storage, pair[side])) for side, storage in enumerate((self.sqlite, self.postgres))
         )
-        return memory, real
+        return sqlite, postgres
 
 
 async def _everything(storage: Storage) -> dict[str, Any]:

@@ -109,13 +109,13 @@ class Limited(Twins):
     def claim(self, limit: int, hold: timedelta, back: timedelta | None) -> None:
         since = None if back is None else self.now - back
         want = ClaimRequest(GROUP, limit, tuple(Scan(level, since) for level in Priority))
-        memory, real = self.both(
+        sqlite, postgres = self.both(
             lambda storage: storage.mailbox.claim_limited(want, self.limits, self.after, "node-1", hold)
         )
-        assert _plain(real) == _plain(memory)
-        for ours, theirs in zip(memory.deliveries, real.deliveries, strict=True):
+        assert _plain(postgres) == _plain(sqlite)
+        for ours, theirs in zip(sqlite.deliveries, postgres.deliveries, strict=True):
             self.holding(ours, theirs)
-        self.after = memory.after
+        self.after = sqlite.after
 
     @rule(limit=wanted, settlings=st.lists(drawing.settlings, min_size=5, max_size=5))
     def work(self, limit: int, settlings: list[drawing.Settling]) -> None:
@@ -135,7 +135,7 @@ class Limited(Twins):
         limits = self.limits
 
         async def reaped(storage: Storage) -> Delivery | None:
-            ours = [each[storage is self.real] for each in self.claims] if aside else []
+            ours = [each[storage is self.postgres] for each in self.claims] if aside else []
             return await storage.mailbox.reap_limited(GROUP, limits, "node-2", hold, accused=accused, aside=ours)
 
         self.holding(*self.both(reaped))

@@ -73,7 +73,7 @@ class Lockstep(Twins):
         self, group: str, hold: timedelta, *, accused: bool = True, owner: str = "node-2", aside: bool = False
     ) -> None:
         async def reaped(storage: Storage) -> Delivery | None:
-            ours = [each[storage is self.real] for each in self.claims] if aside else []
+            ours = [each[storage is self.postgres] for each in self.claims] if aside else []
             return await storage.mailbox.reap([group], owner, hold, accused=accused, aside=ours)
 
         self.holding(*self.both(reaped))
@@ -88,13 +88,13 @@ class Lockstep(Twins):
     @rule(chosen=drawing.some_claims, owner=drawing.owners, hold=drawing.holds)
     def extend(self, chosen: set[int], owner: str, hold: timedelta) -> None:
         claims = [self.claims[-1 - number % len(self.claims)] for number in chosen]
-        memory, real = (
+        sqlite, postgres = (
             self.runner.run(storage.mailbox.extend([each[side] for each in claims], owner, hold))
-            for side, storage in enumerate((self.memory, self.real))
+            for side, storage in enumerate((self.sqlite, self.postgres))
         )
-        assert real.busy == frozenset()
-        self.pairs(memory.lost, real.lost)
-        self.pairs(memory.asked, real.asked)
+        assert postgres.busy == frozenset()
+        self.pairs(sqlite.lost, postgres.lost)
+        self.pairs(sqlite.asked, postgres.asked)
 
     @precondition(lambda self: self.claims)
     @rule(
@@ -110,12 +110,12 @@ class Lockstep(Twins):
     @rule(chosen=drawing.some_claims, owner=drawing.owners, text=drawing.sayings)
     def report(self, chosen: set[int], owner: str, text: str) -> None:
         claims = [self.claims[-1 - number % len(self.claims)] for number in chosen]
-        for side, storage in enumerate((self.memory, self.real)):
+        for side, storage in enumerate((self.sqlite, self.postgres)):
             self.runner.run(storage.upkeep.report([Progress(each[side], text) for each in claims], owner))
 
     @rule(number=st.integers(0, 5), keyed=st.booleans())
     def cancel_one_of_the_living(self, number: int, keyed: bool) -> None:
-        living = self.runner.run(self.memory.ledger.browse(Filter(limit=number + 1))).rows
+        living = self.runner.run(self.sqlite.ledger.browse(Filter(limit=number + 1))).rows
         if living:
             view = living[-1]
             self.cancel(Keyed(view.topic, view.key) if keyed and view.key else view.message_id)
@@ -146,7 +146,7 @@ class Lockstep(Twins):
 
     @rule(state=drawing.states, number=st.integers(1, 4), what=drawing.steerings)
     def steer_those_picked(self, state: Stands, number: int, what: drawing.Steering) -> None:
-        found = self.runner.run(self.memory.ledger.browse(Filter(state=state, limit=number))).rows
+        found = self.runner.run(self.sqlite.ledger.browse(Filter(state=state, limit=number))).rows
         picked = tuple((each.message_id, each.group) for each in found)
         which = DeadSelection(picked=picked)
         match what:
@@ -169,7 +169,7 @@ class Lockstep(Twins):
     @precondition(lambda self: self.new_ids)
     @rule(which=st.integers(0, 3), draft=drawing.drafts)
     def replace_a_dead_letter(self, which: int, draft: Draft) -> None:
-        dead = self.runner.run(self.memory.ledger.browse(Filter(state="dead", limit=which + 1))).rows
+        dead = self.runner.run(self.sqlite.ledger.browse(Filter(state="dead", limit=which + 1))).rows
         message_id, group = (dead[-1].message_id, dead[-1].group) if dead else (drawing.IDS[which], "mailer")
         better = replace(draft, id=self.new_ids.pop(), group=group)
         self.alike(lambda storage: storage.controls.replace(message_id, group, "ann", better))

@@ -1,6 +1,5 @@
-"""Each database, driven in lockstep with memory through histories that Hypothesis makes up."""
+"""SQLite and PostgreSQL, driven in lockstep through histories that Hypothesis makes up."""
 
-from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -12,7 +11,6 @@ from psycopg import sql
 from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
-from mainspring.storage.sqlite import SqliteStorage
 from tests.lockstep.fanouts import Fanned
 from tests.lockstep.inboxes import Inboxes
 from tests.lockstep.joins import Joined
@@ -37,19 +35,6 @@ CI = settings(
 LARGE = settings(CI, max_examples=1000, stateful_step_count=60, derandomize=False, print_blob=True)
 
 
-class OnSqlite(Twins):
-    """A new file for every history."""
-
-    directory: Path
-    numbers = count()
-
-    async def open_real(self) -> Storage:
-        storage = SqliteStorage(str(self.directory / f"{next(self.numbers)}.db"))
-        await storage.open()
-        await storage.schema.migrate()
-        return storage
-
-
 class OnPostgres(Twins):
     """One schema for all histories, emptied before each: making the tables would take longer than a history."""
 
@@ -57,7 +42,7 @@ class OnPostgres(Twins):
     schema: str
     driver: DriverName
 
-    async def open_real(self) -> Storage:
+    async def open_postgres(self) -> Storage:
         _empty(self.url, self.schema)
         storage = PostgresStorage(self.url, schema=self.schema, driver=self.driver)
         await storage.open()
@@ -76,18 +61,12 @@ def histories(request: pytest.FixtureRequest) -> type[Twins]:
     return made
 
 
-def test_sqlite_keeps_step_with_memory(tmp_path: Path, histories: type[Twins], size: settings) -> None:
-    here = type("Here", (OnSqlite, histories), {"directory": tmp_path})
-
-    # A history in a file takes a third of the time that it takes on a server.
-    run_state_machine_as_test(here, settings=settings(size, max_examples=2 * size.max_examples))
-
-
 @pytest.mark.parametrize("by", ["asyncpg", "psycopg"])
-def test_postgres_keeps_step_with_memory(
-    postgres_url: str, postgres_schema: str, by: DriverName, histories: type[Twins], size: settings
+def test_postgres_keeps_step_with_sqlite(
+    tmp_path: Path, postgres_url: str, postgres_schema: str, by: DriverName, histories: type[Twins], size: settings
 ) -> None:
-    here = type("Here", (OnPostgres, histories), {"url": postgres_url, "schema": postgres_schema, "driver": by})
+    where = {"directory": tmp_path, "url": postgres_url, "schema": postgres_schema, "driver": by}
+    here = type("Here", (OnPostgres, histories), where)
 
     # Both drivers run the same scripts: what could differ is how values travel, which a few histories show.
     few = size.max_examples // 3 if by == "psycopg" else size.max_examples

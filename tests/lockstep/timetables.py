@@ -139,7 +139,7 @@ class Timetabled(Twins):
 
     @rule(oldest=st.booleans())
     def cancel(self, oldest: bool) -> None:
-        living = self.runner.run(self.memory.ledger.browse(Filter(limit=1000))).rows
+        living = self.runner.run(self.sqlite.ledger.browse(Filter(limit=1000))).rows
         if living:
             which = living[-1 if oldest else 0].message_id
             self.alike(lambda storage: storage.mailbox.cancel(which, "obsolete"))

@@ -1,18 +1,19 @@
-"""Memory and a database, told the same at once: every answer must be the same."""
+"""SQLite and PostgreSQL, given the same calls: every answer must be the same."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from mainspring.app.background import at_once
 from mainspring.model.message import Claim, ClaimRequest, Delivery
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Storage
-from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.sqlite import SqliteStorage
 from tests.lockstep import alike, drawing
 
 T = TypeVar("T")
@@ -35,88 +36,89 @@ class Runner:
 
 
 class Twins(RuleBasedStateMachine):
-    """Memory is the specification; the other is the storage that a subclass opens."""
+    """A new file for every history, and the PostgreSQL that a subclass opens."""
+
+    directory: Path
+    numbers = count()
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = Runner()
-        self.memory: Storage = MemoryStorage()
-        self.real = self.runner.run(self.open_real())
-        self.runner.run(self.memory.schema.migrate())
+        self.sqlite: Storage = SqliteStorage(str(self.directory / f"{next(self.numbers)}.db"))
+        self.runner.run(self.sqlite.open())
+        self.runner.run(self.sqlite.schema.migrate())
+        self.postgres = self.runner.run(self.open_postgres())
         self.claims: list[tuple[Claim, Claim]] = []
         self.new_ids = [UUID(int=number << 64 | 1) for number in range(100, 130)]
         self._met: set[UUID] = set()
         self.now = START
         self.turn(START)
 
-    async def open_real(self) -> Storage:
+    async def open_postgres(self) -> Storage:
         """An open, migrated, empty storage."""
         raise NotImplementedError
 
-    async def close_real(self, real: Storage) -> None:
-        """Let go of it."""
-        await real.close()
-
     def teardown(self) -> None:
-        self.runner.run(self.close_real(self.real))
+        self.runner.run(self.postgres.close())
+        self.runner.run(self.sqlite.close())
         self.runner.close()
 
     # Both at once
 
     def turn(self, now: datetime) -> None:
-        self.now = self.memory.now = self.real.now = now
+        self.now = self.sqlite.now = self.postgres.now = now
 
     def both(self, act: Callable[[Storage], Coroutine[Any, Any, T]]) -> tuple[T, T]:
-        return at_once(lambda: act(self.memory)), self.runner.run(act(self.real))
+        return self.runner.run(act(self.sqlite)), self.runner.run(act(self.postgres))
 
     def met(self, *ids: UUID) -> list[UUID]:
         """Those of them that have ever been published. Of all others there is nothing to compare but how slow it is."""
 
         async def known() -> None:
             for each in ids:
-                if each not in self._met and await self.memory.ledger.find(each) is not None:
+                if each not in self._met and await self.sqlite.ledger.find(each) is not None:
                     self._met.add(each)
 
-        at_once(known)
+        self.runner.run(known())
         return [each for each in ids if each in self._met]
 
     def alike(
         self, act: Callable[[Storage], Coroutine[Any, Any, T]], seen: Callable[[T], Any] = lambda answer: answer
     ) -> T:
-        memory, real = self.both(act)
-        agree(seen(memory), seen(real))
-        return memory
+        sqlite, postgres = self.both(act)
+        agree(seen(sqlite), seen(postgres))
+        return sqlite
 
-    def holding(self, memory: Delivery | None, real: Delivery | None) -> None:
-        assert (real and alike.delivery(real)) == (memory and alike.delivery(memory))
-        if memory is not None and real is not None:
-            self.claims.append((memory.claim, real.claim))
+    def holding(self, sqlite: Delivery | None, postgres: Delivery | None) -> None:
+        assert (postgres and alike.delivery(postgres)) == (sqlite and alike.delivery(sqlite))
+        if sqlite is not None and postgres is not None:
+            self.claims.append((sqlite.claim, postgres.claim))
 
-    def pairs(self, memory: frozenset[Claim], real: frozenset[Claim]) -> None:
+    def pairs(self, sqlite: frozenset[Claim], postgres: frozenset[Claim]) -> None:
         known = {ours: theirs for theirs, ours in self.claims}
-        assert {known[each] for each in real} == memory
+        assert {known[each] for each in postgres} == sqlite
 
     def take(self, wanted: Sequence[ClaimRequest], hold: timedelta) -> None:
-        memory, real = self.both(lambda storage: storage.mailbox.claim(wanted, "node-1", hold))
-        assert len(real) == len(memory)
-        for ours, theirs in zip(memory, real, strict=True):
+        sqlite, postgres = self.both(lambda storage: storage.mailbox.claim(wanted, "node-1", hold))
+        assert len(postgres) == len(sqlite)
+        for ours, theirs in zip(sqlite, postgres, strict=True):
             self.holding(ours, theirs)
 
     def settle_pairs(self, batch: list[tuple[tuple[Claim, Claim], drawing.Settling]], owner: str = "node-1") -> None:
-        memory, real = (
+        sqlite, postgres = (
             self.runner.run(
                 storage.mailbox.settle([Settlement(claims[side], *settling) for claims, settling in batch], owner)
             )
-            for side, storage in enumerate((self.memory, self.real))
+            for side, storage in enumerate((self.sqlite, self.postgres))
         )
-        self.pairs(memory.lost, real.lost)
-        self.pairs(memory.gone, real.gone)
+        self.pairs(sqlite.lost, postgres.lost)
+        self.pairs(sqlite.gone, postgres.gone)
 
 
-def agree(memory: Any, real: Any) -> None:
+def agree(sqlite: Any, postgres: Any) -> None:
     """Fail with the part that is out of step, not with everything there is."""
-    if memory == real:
+    if sqlite == postgres:
         return
-    if isinstance(memory, dict):
-        (memory, real), *_ = [(memory[part], real[part]) for part in memory if memory[part] != real[part]]
-    raise AssertionError(f"out of step\n  memory: {memory}\n  real:   {real}")
+    if isinstance(sqlite, dict):
+        (sqlite, postgres), *_ = [(sqlite[part], postgres[part]) for part in sqlite if sqlite[part] != postgres[part]]
+    raise AssertionError(f"out of step\n  sqlite:   {sqlite}\n  postgres: {postgres}")

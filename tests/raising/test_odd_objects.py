@@ -11,7 +11,6 @@ import pytest
 
 from mainspring import Done, Mainspring
 from mainspring.model.wording import described
-from mainspring.storage.memory.mailbox import MemoryMailbox
 from tests.raising.explosives import TEXT
 from tests.runtime.stage import Stage
 
@@ -104,19 +103,19 @@ async def test_a_verdict_that_answers_otherwise_later_is_written_as_it_was_read(
 
 
 async def test_a_verdict_that_cannot_be_written_stops_no_other(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle = MemoryMailbox.settle
+    settle = stage.storage.mailbox.settle
     ids = await stage.publish(5)
 
-    async def picky(mailbox: Any, settlements: Any, *rest: Any) -> Any:
+    async def picky(settlements: Any, *rest: Any) -> Any:
         bad = next(call.claim for call in stage.calls if call.message_id == ids[0])
         if any(each.claim == bad for each in settlements):
             raise ValueError(TEXT)
-        return await settle(mailbox, settlements, *rest)
+        return await settle(settlements, *rest)
 
     async def only_one() -> bool:
         return len(await stage.browse("live")) == 1
 
-    monkeypatch.setattr(MemoryMailbox, "settle", picky)
+    monkeypatch.setattr(stage.storage.mailbox, "settle", picky)
     async with stage.worker(stage.handler(lambda *_: None)) as worker:
         await stage.until(lambda: len(stage.calls) == 5)
         await stage.until(only_one)

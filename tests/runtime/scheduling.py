@@ -85,6 +85,7 @@ class Node:
         self, storage: MemoryStorage, clock: HandClock, scheduling: Scheduling, longest_poll: timedelta
     ) -> None:
         self.published = 0
+        self.storage = storage
         self.scheduler = Scheduler(storage, scheduling, self._heard, longest_poll, RateLimitedLog(clock), clock)
 
     def _heard(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from mainspring.app.background import at_once
 from mainspring.model.browsing import Filter
 from mainspring.model.message import Claim, Delivery, Draft, Priority
 from mainspring.model.views import Declaration, DeliveryView, RunView
@@ -16,6 +17,7 @@ from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.script import Row, Script, Statement
 from mainspring.timing.backoff import NO_RETRY, RetryPolicy
 
 Call = Callable[[Delivery, Run], Awaitable[object]] | Callable[[Delivery, Run], object]
@@ -106,7 +108,17 @@ class Stage:
 
 def held_by(storage: MemoryStorage, claim: Claim) -> str:
     """What the delivery is held by, with the token of its holder's start."""
-    return storage._state.deliveries[claim.id].held_by or ""
+    ((holder,),) = rows(storage, "SELECT held_by FROM mainspring_delivery WHERE seq = ?", claim.id)
+    return holder or ""
+
+
+def rows(storage: MemoryStorage, sql: str, *values: object) -> Sequence[Row]:
+    """What is in the tables."""
+
+    def read() -> Script[Sequence[Row]]:
+        return (yield Statement(sql, values))
+
+    return at_once(lambda: storage.gateway.run(read(), "read"))
 
 
 async def taken_over(stage: Stage, claim: Claim) -> Delivery:

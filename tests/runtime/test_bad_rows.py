@@ -7,7 +7,6 @@ import pytest
 from mainspring.model.schedule import ScheduleTick
 from mainspring.runtime.schedules import timekeeper
 from mainspring.runtime.schedules.decisions import decide
-from mainspring.storage.memory.timetable import MemoryTimetable
 from tests.runtime.scheduling import HOURLY, NOON, SECOND, Scene
 
 
@@ -73,7 +72,7 @@ async def test_what_another_has_in_hand_is_asked_for_less_and_less_often(
         return answers.pop(0)
 
     # What the lock of another looks like from here.
-    monkeypatch.setattr(MemoryTimetable, "look", look)
+    monkeypatch.setattr(node.storage.timetable, "look", look)
 
     pauses = [await node.turn() for _ in range(8)]
     assert pauses == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25]

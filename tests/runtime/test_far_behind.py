@@ -7,7 +7,6 @@ import pytest
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.schedule import ScheduleTick
 from mainspring.runtime.schedules.plan import Plan
-from mainspring.storage.memory.timetable import MemoryTimetable
 from tests.runtime.scheduling import HOUR, HOURLY, NOON, Scene
 
 
@@ -62,13 +61,13 @@ async def test_a_look_that_is_too_much_for_the_database_is_a_smaller_one_the_nex
     limits: list[int] = []
     is_away = True
 
-    async def look(_self: object, _app: str, _decide: object, limit: int, _leave: object) -> ScheduleTick:
+    async def look(_app: str, _decide: object, limit: int, _leave: object) -> ScheduleTick:
         limits.append(limit)
         if is_away:
             raise StorageUnavailable("PostgreSQL did not answer in time")
         return ScheduleTick()
 
-    monkeypatch.setattr(MemoryTimetable, "look", look)
+    monkeypatch.setattr(node.storage.timetable, "look", look)
     for _ in range(7):
         with pytest.raises(StorageUnavailable):
             await node.turn()

@@ -13,6 +13,7 @@ from mainspring.runtime.duties import Pruning
 from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
+from tests.runtime.stage import rows
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -76,4 +77,5 @@ async def test_messages_are_pruned_at_once_to_the_last_batch(
 
     assert all(pause < 1 for pause in pauses[:3])
     assert pauses[3] == PAUSE.total_seconds()
-    assert (len(storage._state.messages), storage._state.ended) == (left, [])
+    assert len(rows(storage, "SELECT 1 FROM mainspring_message")) == left
+    assert rows(storage, "SELECT * FROM mainspring_ended") == []

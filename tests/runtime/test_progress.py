@@ -20,7 +20,7 @@ from mainspring.runtime.handler import Run
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
-from mainspring.storage.memory.upkeep import MemoryUpkeep
+from mainspring.storage.sqlite.rooms import SqliteRooms
 from mainspring.timing.clock import SystemClock
 from tests.runtime.spawned import handler, publish
 from tests.runtime.stage import Stage
@@ -33,27 +33,34 @@ def seen(stage: Stage, text: str) -> Callable[[], Awaitable[bool]]:
     return look
 
 
-class Noted(MemoryUpkeep):
+class Noted:
     """Notes every report, and refuses as many as it is told to."""
 
-    reports: list[list[str]]
-    refused: int
+    def __init__(self) -> None:
+        self.reports: list[list[str]] = []
+        self.refused = 0
 
-    async def report(self, progress: Sequence[Progress], owner: str) -> None:
-        self.reports.append([each.text for each in progress])
-        if self.refused:
-            self.refused -= 1
-            raise StorageUnavailable("away")
-        await super().report(progress, owner)
+    def rooms(self, *args: Any) -> SqliteRooms:
+        rooms = SqliteRooms(*args)
+        stored = rooms.upkeep.report
+
+        async def report(progress: Sequence[Progress], owner: str) -> None:
+            self.reports.append([each.text for each in progress])
+            if self.refused:
+                self.refused -= 1
+                raise StorageUnavailable("away")
+            await stored(progress, owner)
+
+        vars(rooms.upkeep)["report"] = report
+        return rooms
 
 
 @pytest.fixture
-def noted(monkeypatch: pytest.MonkeyPatch) -> type[Noted]:
+def noted(monkeypatch: pytest.MonkeyPatch) -> Noted:
     """Every storage of this test reports through it."""
-    monkeypatch.setattr(Noted, "reports", [], raising=False)
-    monkeypatch.setattr(Noted, "refused", 0, raising=False)
-    monkeypatch.setattr("mainspring.storage.memory.MemoryUpkeep", Noted)
-    return Noted
+    noted = Noted()
+    monkeypatch.setattr("mainspring.storage.memory.SqliteRooms", noted.rooms)
+    return noted
 
 
 async def test_a_coroutine_is_seen_getting_on(stage: Stage) -> None:
@@ -122,7 +129,7 @@ async def test_a_process_is_seen_getting_on(stage: Stage, tmp_path: Path) -> Non
     assert [(run.status, run.output) for run in await stage.runs()] == [("done", "said"), ("done", "said")]
 
 
-async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: type[Noted]) -> None:
+async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: Noted) -> None:
     stage, in_hand = await opened(), ClaimsInHand()
     keeper = Keeper(
         stage.storage,
@@ -162,7 +169,7 @@ async def claimed(stage: Stage) -> list[Delivery]:
     return await stage.storage.mailbox.claim([ClaimRequest("work", 10, ALL_LEVELS)], "here", timedelta(minutes=1))
 
 
-async def test_what_could_not_be_stored_is_tried_again_and_fails_nothing(noted: type[Noted]) -> None:
+async def test_what_could_not_be_stored_is_tried_again_and_fails_nothing(noted: Noted) -> None:
     stage = await opened()
     noted.refused = 2
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.errors import Conflict, StorageError, StorageUnavailable
+from mainspring.model.errors import Conflict, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Run
-from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import Stage
 
@@ -127,21 +126,23 @@ async def test_a_verdict_the_database_refuses_does_not_hold_up_its_neighbours(
         await stage.until(lambda: len(stage.calls) == 5 and bool(refused))
         await stage.until(lambda: _only(stage, 1))
 
-    assert "the database rejected a verdict of group work" in caplog.text
+    assert "the database refuses a verdict of group work" in caplog.text
 
 
 async def _only(stage: Stage, count: int) -> bool:
     return len(await stage.browse("live")) == count
 
 
-async def test_a_worker_without_a_schema_waits_and_names_the_command(caplog: pytest.LogCaptureFixture) -> None:
-    storage = MemoryStorage()
-    await storage.open()
-    stage = Stage(storage)
+async def test_a_worker_without_a_schema_waits_and_names_the_command(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def no_tables() -> None:
+        raise SchemaMissing(0, 1)
 
+    monkeypatch.setattr(stage.storage.schema, "check", no_tables)
     async with stage.worker(stage.handler(nothing)) as worker:
         assert not worker.ready
-        await storage.schema.migrate()
+        monkeypatch.undo()
         await stage.until(lambda: worker.ready)
         await stage.publish()
         await stage.until(stage.empty)
@@ -193,7 +194,7 @@ async def test_a_suspect_that_dies_too_often_is_buried_unread(stage: Stage) -> N
     [dead] = await stage.browse("dead")
     [run] = await stage.runs()
     assert (stage.calls, dead.deaths, run.kind) == ([], 3, "poison")
-    assert dead.error == "3 worker processes died while holding it; its payload was not decoded again"
+    assert dead.error == "3 worker processes died while holding it; its payload was not read again"
 
 
 @pytest.mark.parametrize("deaths", [1, 2])

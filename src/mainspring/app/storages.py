@@ -21,6 +21,7 @@ from mainspring.storage.script import AsyncConnection, Connection
 from mainspring.timing.clock import Clock
 
 if TYPE_CHECKING:
+    from mainspring.storage.memory import MemoryStorage
     from mainspring.storage.postgres.rooms import PostgresRooms
     from mainspring.storage.sqlite.rooms import SqliteRooms
 
@@ -164,7 +165,7 @@ def mend_clock(address: Address, options: Options) -> timedelta:
     return timedelta() if address.missing else mend(address.target, options.tables)
 
 
-def hand_turned(clock: Clock) -> Storage:
+def hand_turned(clock: Clock) -> MemoryStorage:
     """A storage in memory, by the clock of a test."""
     from mainspring.storage.memory import MemoryStorage
 

@@ -27,7 +27,7 @@ def test_a_name_that_is_not_there_says_so() -> None:
         ),
         (
             "import mainspring; mainspring.Mainspring('memory://')",
-            ["asyncpg", "mainspring.storage.sqlite", "mainspring.runtime.worker"],
+            ["asyncpg", "mainspring.storage.postgres", "mainspring.runtime.worker"],
         ),
     ],
 )

@@ -75,8 +75,12 @@ async def test_an_outage_is_waited_out_for_a_while() -> None:
     assert 1 < stage.calls < 100
 
 
-async def test_missing_tables_say_what_to_do() -> None:
+async def test_missing_tables_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        raise SchemaMissing(0, 1)
+
     stage = Stage()
+    monkeypatch.setattr(stage.storage.schema, "check", check)
     stage.after = [StorageError("no such table")]
 
     with pytest.raises(SchemaMissing):

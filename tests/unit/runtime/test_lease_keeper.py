@@ -11,20 +11,21 @@ from mainspring.runtime.holding import RAN_OUT, TAKEN, Holding
 from mainspring.runtime.lease_keeper import LeaseKeeper, Return
 from mainspring.runtime.rate_limited_log import RateLimitedLog
 from mainspring.runtime.service import FOREVER
+from mainspring.storage.contract import Leases
 from mainspring.storage.memory import MemoryStorage
-from mainspring.storage.memory.leases import MemoryLeases
 from mainspring.timing.clock import HandClock
 
 SECOND = timedelta(seconds=1)
 TTL = 30 * SECOND
 
 
-class Watched(MemoryLeases):
-    """Leases in memory that count what they are asked, and fail or take their time when told to."""
+class Watched:
+    """Makes leases count what they are asked, and fail or take their time when told to."""
 
-    def __init__(self, storage: MemoryStorage, clock: HandClock) -> None:
-        super().__init__(storage._state)
+    def __init__(self, leases: Leases, clock: HandClock) -> None:
         self._clock = clock
+        self._renew, self._release = leases.renew, leases.release
+        vars(leases).update(renew=self.renew, release=self.release)
         self.takes = timedelta()
         self.renewals: list[int] = []
         self.away = False
@@ -36,14 +37,14 @@ class Watched(MemoryLeases):
         self.renewals.append(len(renewals))
         if self.busy:
             return Renewed(busy=frozenset(each.hold for each in renewals))
-        answer = await super().renew(renewals)
+        answer = await self._renew(renewals)
         self._clock.advance(self.takes)
         return answer
 
     async def release(self, name: str, epoch: int, holder: str) -> bool:
         if self.away:
             raise StorageUnavailable("away")
-        return await super().release(name, epoch, holder)
+        return await self._release(name, epoch, holder)
 
 
 class Kept:
@@ -54,8 +55,8 @@ class Kept:
         self.storage = MemoryStorage(self.clock)
         self.keeper = LeaseKeeper(self.storage, self.clock, RateLimitedLog(self.clock))
         self.keeper.start = lambda: None  # type: ignore[method-assign]
-        self.leases = Watched(self.storage, self.clock)
-        self.keeper._storage.leases = self.leases
+        self.leases = self.keeper._storage.leases
+        self.watched = Watched(self.leases, self.clock)
         self.told: list[str] = []
 
     async def hold(self, name: str = "reports", ttl: timedelta = TTL) -> Holding:
@@ -78,7 +79,7 @@ async def test_nothing_is_asked_before_it_is_time() -> None:
 
     assert (idle, pause) == (FOREVER, 1.0)
     assert nearly == pytest.approx(0.25, abs=0.001)
-    assert kept.leases.renewals == []
+    assert kept.watched.renewals == []
 
 
 async def test_whatever_is_due_is_renewed_in_one_trip() -> None:
@@ -89,7 +90,7 @@ async def test_whatever_is_due_is_renewed_in_one_trip() -> None:
     kept.clock.advance(18 * SECOND)
     await kept.keeper.turn()
 
-    assert kept.leases.renewals == [5]
+    assert kept.watched.renewals == [5]
     assert [each.until for each in holdings] == [48.0] * 5
     assert later.until == 300.0
     view = await kept.storage.leases.find("lease 3")
@@ -106,13 +107,13 @@ async def test_a_lease_that_is_always_renewed_is_never_lost() -> None:
 
     assert holding.over is None
     assert kept.told == []
-    assert len(kept.leases.renewals) in range(4, 8)
+    assert len(kept.watched.renewals) in range(4, 8)
 
 
 async def test_a_renewal_counts_from_when_it_was_sent_however_long_the_reply_takes() -> None:
     kept = Kept()
     holding = await kept.hold()
-    kept.leases.takes = 4 * SECOND
+    kept.watched.takes = 4 * SECOND
 
     kept.clock.advance(18 * SECOND)
     await kept.keeper.turn()
@@ -137,7 +138,7 @@ async def test_whoever_lost_it_is_told_and_the_others_are_renewed() -> None:
 
     assert (stays.over, goes.over) == (None, TAKEN)
     assert kept.told == ["goes"]
-    assert kept.leases.renewals == [2]
+    assert kept.watched.renewals == [2]
 
 
 async def test_a_lease_that_ran_out_is_not_asked_for_again() -> None:
@@ -148,13 +149,13 @@ async def test_a_lease_that_ran_out_is_not_asked_for_again() -> None:
     pause = await kept.keeper.turn()
 
     assert (holding.over, kept.told, pause) == (RAN_OUT, ["reports"], FOREVER)
-    assert kept.leases.renewals == []
+    assert kept.watched.renewals == []
 
 
 async def test_while_the_database_is_away_it_is_kept_until_its_time_is_over() -> None:
     kept = Kept()
     holding = await kept.hold()
-    kept.leases.away = True
+    kept.watched.away = True
 
     kept.clock.advance(18 * SECOND)
     with pytest.raises(StorageUnavailable):
@@ -174,12 +175,12 @@ async def test_while_the_database_is_away_it_is_kept_until_its_time_is_over() ->
 async def test_a_database_that_comes_back_in_time_saves_it() -> None:
     kept = Kept()
     holding = await kept.hold()
-    kept.leases.away = True
+    kept.watched.away = True
     kept.clock.advance(29 * SECOND)
     with pytest.raises(StorageUnavailable):
         await kept.keeper.turn()
 
-    kept.leases.away = False
+    kept.watched.away = False
     await kept.keeper.turn()
 
     assert (holding.over, holding.until) == (None, 59.0)
@@ -188,11 +189,11 @@ async def test_a_database_that_comes_back_in_time_saves_it() -> None:
 async def test_a_lease_that_somebody_has_locked_is_asked_for_again_soon() -> None:
     kept = Kept()
     holding = await kept.hold()
-    kept.leases.busy = True
+    kept.watched.busy = True
     kept.clock.advance(18 * SECOND)
 
     pause = await kept.keeper.turn()
-    kept.leases.busy = False
+    kept.watched.busy = False
     kept.clock.advance(pause * SECOND)
     await kept.keeper.turn()
 
@@ -204,12 +205,12 @@ async def test_what_is_given_back_is_released_when_the_database_is_there_again()
     kept = Kept()
     holding = await kept.hold()
     kept.keeper.drop(holding)
-    kept.leases.away = True
+    kept.watched.away = True
     kept.keeper.give_back(Return("reports", "holder of reports", holding.until, holding.hold.epoch))
     with pytest.raises(StorageUnavailable):
         await kept.keeper.turn()
 
-    kept.leases.away = False
+    kept.watched.away = False
     await kept.keeper.turn()
 
     assert await _is_free(kept)
@@ -271,7 +272,7 @@ async def test_what_somebody_else_has_is_left_alone() -> None:
 
 async def test_what_has_run_out_meanwhile_needs_no_giving_back() -> None:
     kept = Kept()
-    kept.leases.away = True
+    kept.watched.away = True
     kept.keeper.give_back(Return("reports", "one", 30.0, epoch=1))
 
     kept.clock.advance(TTL)

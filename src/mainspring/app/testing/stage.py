@@ -156,7 +156,8 @@ def in_memory(house: House, clock: HandClock, limit: int) -> Stage:
     book = Book(house.catalogue, clock)
     storage = hand_turned(clock)
     stand_in = InMemory(storage, book)
-    ground = Ground(storage, stand_in, Beside(stand_in, storage.timetable, book), storage.schema.migrate)
+    beside = Beside(stand_in, storage.rooms, storage.gateway, book)
+    ground = Ground(storage, stand_in, beside, storage.schema.migrate)
     storage.timetable = noted(storage.timetable, book)
     stage = Stage(house, clock, book, ground, limit)
     stand_in.ready = stage.prepare

@@ -19,7 +19,7 @@ from mainspring.storage.sqlite.lending import SqliteLender
 from mainspring.storage.sqlite.rooms import SqliteRooms
 from mainspring.storage.sqlite.schema import ddl
 
-__all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit", "wal_reset_bug"]
+__all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit", "refuse_old_sqlite", "wal_reset_bug"]
 
 _OLDEST = (3, 35, 0)
 _WAL_RESET_FIXED = (3, 51, 3)
@@ -118,9 +118,14 @@ def _refuse(path: str, prefix: str) -> None:
         raise BadOption(
             f"SQLite in memory ({path!r}) would be another database for every connection: use memory:// instead"
         )
+    refuse_old_sqlite()
+    _refuse_prefix(prefix)
+
+
+def refuse_old_sqlite() -> None:
+    """Raise BadOption where the SQLite of this Python is older than what the statements need."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise BadOption(f"Mainspring needs SQLite 3.35 or newer, and this Python has {sqlite3.sqlite_version}")
-    _refuse_prefix(prefix)
 
 
 def _refuse_prefix(prefix: str) -> None:

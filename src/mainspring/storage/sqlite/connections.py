@@ -74,6 +74,11 @@ def open_reader(path: str, *, patience: float = BUSY_TIMEOUT) -> sqlite3.Connect
     return connection
 
 
+def open_memory() -> sqlite3.Connection:
+    """Open a new database in memory, which only this connection can reach."""
+    return _connect(":memory:")
+
+
 def synchronous(*, durable: bool) -> str:
     """How much a commit waits for the disk."""
     # NORMAL may forget the last commits when the machine loses power, and never corrupts; FULL forgets none.
@@ -85,6 +90,10 @@ def _open(path: str, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:
     if not folder.is_dir():
         raise StorageError(f"the directory {str(folder)!r} of the database {path!r} does not exist: create it first")
     _make_private(path)
+    return _connect(path, patience)
+
+
+def _connect(path: str, patience: float = BUSY_TIMEOUT) -> sqlite3.Connection:
     # One thread at a time uses it, though not always the one that opened it: close() may come from anywhere.
     connection = sqlite3.connect(
         path, timeout=patience, isolation_level=None, check_same_thread=False, cached_statements=_PREPARED
