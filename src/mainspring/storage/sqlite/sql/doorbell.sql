@@ -8,3 +8,11 @@ SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'mainspring_delivery'),
 
 -- name: bell_ring
 UPDATE mainspring_counter SET value = value + 1 WHERE name = 'bell'
+
+-- name: bell_due
+-- The groups that have something due.
+SELECT DISTINCT group_name FROM mainspring_delivery WHERE held_by IS NULL AND due_at <= ?1
+
+-- name: bell_groups
+-- The groups of the deliveries that came after this seq.
+SELECT DISTINCT group_name FROM mainspring_delivery WHERE seq > ?1
