@@ -126,7 +126,7 @@ async def test_a_verdict_the_database_refuses_does_not_hold_up_its_neighbours(
         await stage.until(lambda: len(stage.calls) == 5 and bool(refused))
         await stage.until(lambda: _only(stage, 1))
 
-    assert "the database refuses a verdict of group work" in caplog.text
+    assert "the database rejected a verdict of group work" in caplog.text
 
 
 async def _only(stage: Stage, count: int) -> bool:
@@ -194,7 +194,7 @@ async def test_a_suspect_that_dies_too_often_is_buried_unread(stage: Stage) -> N
     [dead] = await stage.browse("dead")
     [run] = await stage.runs()
     assert (stage.calls, dead.deaths, run.kind) == ([], 3, "poison")
-    assert dead.error == "3 worker processes died while holding it; its payload was not read again"
+    assert dead.error == "3 worker processes died while holding it; its payload was not decoded again"
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
