@@ -6,14 +6,14 @@ HOLD = """
 import asyncio
 from datetime import timedelta
 from shop import app
-from mainspring.model.message import ALL_LEVELS, Want
+from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.views import Beat
 
 async def main():
     async with app:
         storage = await app._door.storage("the test")
         await app.publish("orders.placed", {"id": 7})
-        await storage.mailbox.claim([Want("send_receipt", 1, ALL_LEVELS)], "node-1", timedelta(hours=1))
+        await storage.mailbox.claim([ClaimRequest("send_receipt", 1, ALL_LEVELS)], "node-1", timedelta(hours=1))
         await storage.upkeep.beat(Beat("node-1", "shop", "host", 1, ("send_receipt",), 1, "poll"))
 
 asyncio.run(main())

@@ -47,13 +47,13 @@ def test_a_database_that_is_not_served_is_an_error_of_the_system_checks(tmp_path
 
     said = project.refused("check")
 
-    assert "(mainspring.E002) DATABASES['default'] is on unknown, where Mainspring cannot be yet" in said
+    assert "(mainspring.E002) DATABASES['default'] is on unknown, which Mainspring does not support" in said
 
 
 @pytest.mark.parametrize(
     ("more", "settings", "doubt"),
     [
-        ({"OPTIONS": {}}, "", "(mainspring.W002) DATABASES['default']: a transaction that has read before"),
+        ({"OPTIONS": {}}, "", "(mainspring.W002) DATABASES['default']: a transaction that reads before it publishes"),
         ({"ATOMIC_REQUESTS": True}, "", "(mainspring.W003) DATABASES['default'] has ATOMIC_REQUESTS"),
         ({}, "MAINSPRING = {'APP': 'orders.spring.app'}", "(mainspring.W001) orders.spring.app is on another database"),
     ],

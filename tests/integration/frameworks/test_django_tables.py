@@ -45,7 +45,7 @@ TESTS = """
             ALONE
 """
 IN_MEMORY = """
-            with self.assertRaisesMessage(Misuse, "is in memory, as Django's tests have it"):
+            with self.assertRaisesMessage(Misuse, "is in memory, as in Django's tests"):
                 app.sync.publish("orders.placed", 2)
 """
 ON_A_SERVER = """
