@@ -89,7 +89,7 @@ class Gate:
         return True
 
     async def _ask(self, asked: Mapping[str, int], tx: object, call: str) -> bool:
-        # In a transaction nobody waits for others, so that nobody needs a loop either.
+        # With tx= the call never waits for the look of another, so it needs no loop.
         mine = asyncio.get_running_loop().create_future() if tx is None else None
         if mine is not None:
             self._looking = mine

@@ -75,7 +75,7 @@ class Leases:
         return Guard(self, name, ttl, wait)
 
     async def acquire(self, name: str, ttl: Duration = "30s") -> Lease | None:
-        """Acquire the lease, to be released by hand; None when somebody holds it."""
+        """Acquire the lease, to be released by hand; None when it is held already."""
         asked = self.asked(name, ttl, None)
         holding = await self.attempt(asked, "app.leases.acquire()")
         return None if holding is None else Lease(asked.name, holding, self)
@@ -261,7 +261,7 @@ def check_lease(name: object) -> str:
 
 
 class SyncLease(AnyLease):
-    """A lease that is held until it is released or lost, or the app is closed; it is renewed meanwhile.
+    """A lease that is held until it is released or lost, or the app is closed. The keeper renews it until then.
 
     ``with lease:`` releases it at the end of the block. A thread cannot be cancelled: one that works for long asks
     ``lost`` or calls ``raise_if_lost()`` now and then. Leaving the block of a lost lease raises LeaseLost.
@@ -280,7 +280,7 @@ class SyncLease(AnyLease):
         return self._wait_for(lambda: self._office.give_back(self), "release()")
 
     def confirm(self, *, tx: Any) -> None:
-        """Raise LeaseLost unless it is held in the database; nobody else acquires it until ``tx`` has ended."""
+        """Raise LeaseLost unless it is held in the database; no other holder acquires it until ``tx`` has ended."""
         enlisted(lambda: self._office.confirm(self, tx))
 
     def __enter__(self) -> Self:
@@ -341,7 +341,7 @@ class SyncLeases(Face[Leases]):
         return SyncGuard(self, self._target.asked(name, ttl, wait))
 
     def acquire(self, name: str, ttl: Duration = "30s") -> SyncLease | None:
-        """Acquire the lease, to be released by hand; None when somebody holds it."""
+        """Acquire the lease, to be released by hand; None when it is held already."""
         asked = self._target.asked(name, ttl, None)
         holding = self._wait_for(lambda: self._target.attempt(asked, "app.sync.leases.acquire()"), "acquire(…)")
         return None if holding is None else SyncLease(asked.name, holding, self._target, self._background)

@@ -401,7 +401,7 @@ class Mainspring:
         return await self._operations.audit(before, limit)
 
     async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
-        """Write a line of your own into the audit: what was done, on what, and by whom."""
+        """Write a line of your own into the audit: the action, its subject, and who did it."""
         await self._operations.note(action, subject, by, detail)
 
     async def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
@@ -429,7 +429,7 @@ class Mainspring:
 
     def _committed(self) -> None:
         # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
-        # asleep between the publish and the commit, when there was nobody to ring for.
+        # asleep between the publish and the commit, when no group was armed.
         self._wake()
         if not self._door.rouse():
             self._back.rouse()

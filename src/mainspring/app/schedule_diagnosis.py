@@ -13,7 +13,7 @@ from mainspring.model.symptom import Grade
 
 def of_schedules(app: Mainspring, spec: str) -> Iterator[Finding]:
     """The schedules in the code, and how the variables and the file go together with them."""
-    recurrences = app._registry.recurrences  # noqa: SLF001 - of the same room: nobody outside needs what was not followed
+    recurrences = app._registry.recurrences  # noqa: SLF001 - of the same package: only doctor needs what was not followed
     declared, ignored = recurrences.configured()
     if declared:
         yield Finding("schedules", "ok", f"{len(declared)} in {spec}: {', '.join(declared)}")

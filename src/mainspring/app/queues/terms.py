@@ -85,7 +85,7 @@ class Terms:
 
     @property
     def declarer(self) -> Declarer:
-        """By whom it is declared: by all processes whose queue of this group has these topics.
+        """The declarer: all processes whose queue of this group has these topics, as one.
 
         They may be short-lived, so that the end of one tells nothing of what the next ones want; and however many there
         were, one record is kept of them.
