@@ -13,15 +13,22 @@ CODE := $(wildcard src tests benchmarks examples mutants)
 DEBIAN_PACKAGES := pgbouncer chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check mutants bench services lock clean
+.PHONY: help demo test test-quick coverage check mutants bench services lock clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
 demo: $(READY) ## see the library at work
 	@$(BIN)/mainspring demo
 
-test: $(READY) ## run every test in parallel and print the coverage (ARGS="-k lease" for some)
+test: $(READY) ## run every test in parallel (ARGS="-k lease" for some)
+	@if [ "$${CI:-}" = true ]; then $(MAKE) --no-print-directory services; fi
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-quick: $(READY) ## run the unit tests, and the contract on SQLite, in a minute
+	$(BIN)/python -m pytest -n 2 --quick tests/unit tests/contract $(ARGS)
+
+coverage: $(READY) ## run every test, and fail if they cover less than 90 % of the package
 	@if [ "$${CI:-}" = true ]; then $(MAKE) --no-print-directory services; fi
 	@rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term $(ARGS)
@@ -52,9 +59,9 @@ services: ## install the Debian packages that some tests use (root)
 	apt-get install -qq -y --no-install-recommends $$missing >/dev/null \
 	  || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; }
 
-lock: $(PACKAGES) ## resolve the dependencies anew into requirements.lock
+lock: $(PACKAGES) ## resolve the dependencies again into requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --quiet \
-	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --generate-hashes --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	  --output-file requirements.lock
 	@if grep -n :// requirements.lock; then echo "lock: it names a host" >&2; exit 1; fi
 	@echo "lock: $$(grep -c == requirements.lock) packages"
@@ -76,5 +83,5 @@ $(PACKAGES): requirements.lock
 	  echo "$(PYTHON) has no venv module: apt-get install python3-venv, or name another with make PYTHON=..." >&2; exit 1; }
 	@echo "making $(VENV) (once per lock, about half a minute)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement requirements.lock
 	@touch $@

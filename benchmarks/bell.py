@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from mainspring import Mainspring
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from mainspring.model.verdict import Settlement
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.rate_limited_log import RateLimitedLog
-from mainspring.runtime.threads import Threads
+from mainspring.runtime.offload import Threads
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.codec import decoder
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.backoff import MESSAGES
@@ -98,7 +98,7 @@ def _handlers() -> dict[str, Handler]:
     app = Mainspring("memory://")
     app.consumer("orders.placed", group="plain")(handle)
     app.consumer("orders.placed", group="three")(handle_three)
-    plain, three = (each.handler(app._post) for each in app._consumers)  # noqa: SLF001 - as a worker gets them
+    plain, three = (each.handler(app._publisher) for each in app._consumers)  # noqa: SLF001 - as a worker gets them
     decode = decoder(Order)
     bare = Handler(
         "bare",

@@ -13,10 +13,10 @@ from uuid import UUID, uuid4
 from django.db import connections
 
 from mainspring.model.message import Draft
-from mainspring.storage.joined.spelling import named
+from mainspring.storage.enlisted.sqlalchemy import named
 from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import Statement
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.mailbox import SqliteMailbox

@@ -43,8 +43,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a parked message is due when it is routed, however late it was asked for",
         file=_POSTGRES + "publish.sql#reroute",
-        was="greatest(taken.due_at, coalesce($3::timestamptz, statement_timestamp()))",
-        becomes="coalesce($3::timestamptz, statement_timestamp())",
+        was="greatest(taken.due_at, NOW($3))",
+        becomes="NOW($3)",
         caught_by="tests/contract/test_routing.py::test_a_parked_message_keeps_a_due_time_that_is_still_to_come",
     ),
     # Claiming and taking.
@@ -65,7 +65,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "what is not due yet is claimed",
         file=_POSTGRES + "claims.sql#claim",
-        was="              AND d.due_at <= coalesce($8::timestamptz, statement_timestamp())\n",
+        was="              AND d.due_at <= NOW($8)\n",
         becomes="",
         caught_by=_CLAIM,
     ),
@@ -203,7 +203,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a claim that was extended since it was seen is reaped",
         file=_POSTGRES + "claims.sql#reap",
-        was="num_nulls(held_by) = 0\n              AND due_at <= coalesce($4::timestamptz, statement_timestamp())\n",
+        was="num_nulls(held_by) = 0\n              AND due_at <= NOW($4)\n",
         becomes="num_nulls(held_by) = 0\n",
         caught_by="tests/integration/postgres/test_claiming.py"
         "::test_a_claim_that_is_extended_after_a_reaper_has_looked_is_not_reaped",
@@ -211,21 +211,21 @@ MUTANTS: list[Mutant] = [
     # Cancelling, and what people do to deliveries.
     Mutant(
         "a parked message on its way to its groups gets away from its cancelling",
-        file=_POSTGRES + "cancellation.sql#cancel",
+        file=_POSTGRES + "controls.sql#cancel",
         was="(SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting)",
         becomes="false",
         caught_by="tests/integration/postgres/test_cancelling.py",
     ),
     Mutant(
         "a running delivery is removed under its holder when it is cancelled",
-        file="storage/sqlite/withdrawing.py",
+        file="storage/sqlite/verdicts.py",
         was="free = [(seq, raw) for seq, raw, is_held, _ in found if not is_held]",
         becomes="free = [(seq, raw) for seq, raw, is_held, _ in found]",
         caught_by="tests/contract/test_cancel.py",
     ),
     Mutant(
         "the claim of a running delivery is cut short by hastening it",
-        file=_SQLITE + "controls.sql#hasten",
+        file=_SQLITE + "controls.sql#run_now",
         was="WHERE d.held_by IS NULL AND ",
         becomes="WHERE ",
         caught_by="tests/contract/test_picked.py",

@@ -16,7 +16,7 @@ LIMITS = [
     Mutant(
         "a claim that was just extended is taken over",
         file="storage/postgres/sql/limits.sql#limited_hold",
-        was="          AND due_at <= coalesce($10::timestamptz, statement_timestamp())\n",
+        was="          AND due_at <= NOW($10)\n",
         becomes="",
         caught_by="tests/integration/postgres/test_limits.py"
         "::test_a_claim_that_its_holder_has_just_extended_is_not_taken_over",
@@ -31,7 +31,7 @@ LIMITS = [
     ),
     Mutant(
         "the limit of a group counts only what one call takes",
-        file="storage/limiting.py",
+        file="storage/portable/limits.py",
         was="limits.global_concurrency - sum(held.values()))",
         becomes="limits.global_concurrency)",
         caught_by="tests/contract/test_limits.py::test_so_many_of_a_group_at_once_whatever_their_keys",
@@ -59,7 +59,7 @@ LIMITS = [
     ),
     Mutant(
         "while the first of a key cannot be had its second goes",
-        file="storage/limiting.py",
+        file="storage/portable/limits.py",
         was="                if self._limits.ordered:\n                    self._out_of_reach.add(key)\n",
         becomes="",
         caught_by="tests/integration/postgres/test_limits.py"
@@ -81,7 +81,7 @@ LIMITS = [
     ),
     Mutant(
         "what has no key is not found behind two thousand that have to wait",
-        file="storage/sql/limited.py",
+        file="storage/portable/limits.py",
         was="        if after is None:\n",
         becomes="        if after is not None:\n",
         caught_by="tests/contract/test_limits.py::test_what_has_no_key_is_found_behind_however_many_that_have_to_wait",
@@ -112,23 +112,23 @@ LIKENESS = [
     ),
     Mutant(
         "a window of uniqueness ends later than it says",
-        file="storage/sqlite/unique.py",
-        was="return published > before(at, likeness.window)",
-        becomes="return published >= before(at, likeness.window)",
+        file="storage/sqlite/mailbox.py",
+        was="return published > before(at, key.window)",
+        becomes="return published >= before(at, key.window)",
         caught_by="tests/contract/test_unique.py::test_a_window_counts_from_when_the_first_was_stored",
     ),
     Mutant(
         "what is replaced stays beside what replaces it",
-        file="storage/sqlite/unique.py",
-        was='    if earlier is not None and likeness.keep == "last":\n',
-        becomes='    if earlier is None and likeness.keep == "last":\n',
+        file="storage/sqlite/mailbox.py",
+        was='    if earlier is not None and key.keep == "last":\n',
+        becomes='    if earlier is None and key.keep == "last":\n',
         caught_by="tests/contract/test_unique.py::test_each_of_many_is_replaced_by_the_next",
     ),
     Mutant(
         "what a worker has just taken is replaced while it runs",
-        file="storage/postgres/sql/unique.sql#likeness_replace",
-        was="        WHERE seq = seen.seq AND epoch = 0\n",
-        becomes="        WHERE seq = seen.seq\n",
+        file="storage/postgres/sql/publish.sql#unique_replace",
+        was="WHERE seq = seen.seq AND epoch = 0 FOR UPDATE",
+        becomes="WHERE seq = seen.seq FOR UPDATE",
         caught_by="tests/integration/postgres/test_unique.py::test_what_a_worker_has_just_taken_is_not_replaced",
     ),
 ]
@@ -158,7 +158,7 @@ JOINS = [
     ),
     Mutant(
         "what follows a join is published again by every look",
-        file="storage/sqlite/fan_in.py",
+        file="storage/sqlite/publish.py",
         was='        yield sql("joint_delete", raw)\n',
         becomes="",
         caught_by="tests/contract/test_joins.py::test_it_is_published_once",
@@ -169,16 +169,16 @@ JOINS = [
 FANOUTS = [
     Mutant(
         "a cursor goes past what was planned",
-        file="storage/postgres/sql/fanouts.sql#fanout_advance",
-        was="  AND c.planned >= $4\n",
+        file="storage/portable/sql/fanouts.sql#fanout_advance",
+        was=" AND planned >= $4",
         becomes="",
         caught_by="tests/contract/test_fanouts.py::test_a_cursor_goes_no_further_than_what_was_planned",
     ),
     Mutant(
         "a cursor goes back when an earlier window comes late",
-        file="storage/sqlite/sql/fanouts.sql#fanout_advance",
-        was="completed < ?4",
-        becomes="completed <> ?4",
+        file="storage/portable/sql/fanouts.sql#fanout_advance",
+        was="completed < $4",
+        becomes="completed <> $4",
         caught_by="tests/contract/test_fanouts.py::test_a_cursor_only_goes_on",
     ),
     Mutant(
@@ -198,14 +198,14 @@ FANOUTS = [
     ),
     Mutant(
         "a slice that is put off advances its cursor",
-        file="app/advancing.py",
-        was=" or not isinstance(judgement.of_result(result), Done):",
+        file="app/consume/cursor.py",
+        was=" or not isinstance(verdicts.of_result(result), Done):",
         becomes=":",
         caught_by="tests/unit/testing/test_fanouts.py::test_only_success_advances_a_cursor",
     ),
     Mutant(
         "a slice that is put off in its transaction advances its cursor",
-        file="app/transactional/within.py",
+        file="app/transaction/consumers.py",
         was="                if isinstance(settlement.verdict, Done):\n                    yield",
         becomes="                if settlement.verdict is not None:\n                    yield",
         caught_by="tests/integration/app/test_fanouts.py"
@@ -213,7 +213,7 @@ FANOUTS = [
     ),
     Mutant(
         "a slice that ran out of time advances its cursor",
-        file="app/advancing.py",
+        file="app/consume/cursor.py",
         was=" or run.stop_reason in _FAILED or",
         becomes=" or",
         caught_by="tests/integration/app/test_fanouts.py"
@@ -225,7 +225,7 @@ FANOUTS = [
 QUEUES = [
     Mutant(
         "a queue acknowledges what another has claimed since",
-        file="app/queues/answers.py",
+        file="app/queue/item.py",
         was="        if item.claim in answer.lost:\n            lost.append(item)\n        elif",
         becomes="        if",
         caught_by="tests/unit/app/test_queue_fences.py"
@@ -233,14 +233,14 @@ QUEUES = [
     ),
     Mutant(
         "a queue takes what another has settled for its own",
-        file="app/queues/answers.py",
-        was="ours = held(item).unheard and not joined",
+        file="app/queue/item.py",
+        was="ours = held(item).unheard and not enlisted",
         becomes="ours = not joined",
         caught_by="tests/unit/app/test_queue_fences.py::test_who_comes_late_is_told_even_if_the_other_has_finished",
     ),
     Mutant(
         "items that were claimed under several names are settled under one",
-        file="app/queues/owners.py",
+        file="app/queue/item.py",
         was="found.setdefault(owners[each.claim], [])",
         becomes="found.setdefault(next(iter(owners.values())), [])",
         caught_by="tests/integration/app/test_queues.py"
@@ -248,7 +248,7 @@ QUEUES = [
     ),
     Mutant(
         "items that were claimed under several names are extended under one",
-        file="app/queues/owners.py",
+        file="app/queue/item.py",
         was="found.setdefault(held(item).owner, [])",
         becomes="found.setdefault(held(items[0]).owner, [])",
         caught_by="tests/integration/app/test_queues.py"
@@ -256,7 +256,7 @@ QUEUES = [
     ),
     Mutant(
         "a process that ends does not hand back what was claimed for a cancelled call",
-        file="app/unheard.py",
+        file="app/connection.py",
         was="        if self._under_way:\n            await asyncio.wait(self._under_way)\n",
         becomes="        return\n",
         caught_by="tests/unit/app/test_queue_waiting.py"

@@ -66,8 +66,9 @@ def _around(text: str, statement: str) -> tuple[str, str, str]:
     if not statement:
         return "", text, ""
     start = text.index(f"-- name: {statement}\n")
-    end = text.find("\n-- name: ", start + 1)
-    return text[:start], text[start:end] if end > 0 else text[start:], text[end:] if end > 0 else ""
+    following = re.search(r"\n-- (?:name|part): ", text[start:])
+    end = len(text) if following is None else start + following.start()
+    return text[:start], text[start:end], text[end:]
 
 
 def try_out(mutant: Mutant) -> Outcome:

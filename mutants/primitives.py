@@ -9,6 +9,7 @@ _AWAITED_BLOCK = (
     "tests/integration/app/test_inbox.py::test_what_an_awaited_block_says_in_a_transaction_counts_if_that_commits"
 )
 _COMMITTED = "tests/integration/testing/test_committed.py"
+_KIT = "tests/unit/testing"
 _LEASES = "tests/integration/app/test_leases.py"
 _HANDLES = "tests/integration/handles"
 _TRANSACTIONAL = "tests/integration/transactional"
@@ -17,21 +18,21 @@ _MEMORY = "tests/unit/storage/test_memory.py"
 INBOX: list[Mutant] = [
     Mutant(
         "an inbox mark does not ask who was let in",
-        file="storage/postgres/sql/inbox.sql#inbox_mark",
-        was="coalesce((extract(epoch FROM changed_at) * 1000000)::bigint = $8::bigint, true)",
+        file="storage/portable/sql/inbox.sql#inbox_mark",
+        was="coalesce(MICROS(changed_at) = $8::bigint, true)",
         becomes="coalesce($8::bigint, 0) IS NOT NULL",
         caught_by=f"{_HOLDERS}::test_nobody_but_who_was_let_in_says_what_became_of_a_message",
     ),
     Mutant(
         "an inbox mark of an earlier attempt overrules a later one",
-        file="storage/sqlite/sql/inbox.sql#inbox_mark",
-        was="AND attempts = ?4",
-        becomes="AND attempts >= ?4",
+        file="storage/portable/sql/inbox.sql#inbox_mark",
+        was="AND attempts = $4",
+        becomes="AND attempts >= $4",
         caught_by="tests/contract/test_inbox.py::test_who_was_frozen_cannot_overrule_who_came_later",
     ),
     Mutant(
         "an inbox mark counts before its transaction has committed",
-        file="app/inbox.py",
+        file="app/inbox/inbox.py",
         was="""\
             heard = await self._transactions.run(tx, self._marking(said), f"inbox.{call}")
             self._unsaid.joined(said)""",
@@ -42,7 +43,7 @@ INBOX: list[Mutant] = [
     ),
     Mutant(
         "an inbox mark is written outside its transaction",
-        file="app/inbox.py",
+        file="app/inbox/inbox.py",
         was="        if tx is not None:\n            heard = await",
         becomes="        if False:\n            heard = await",
         caught_by=_AWAITED_BLOCK,
@@ -94,7 +95,7 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a lease is released by another holder",
-        file="storage/postgres/sql/leases.sql#lease_release",
+        file="storage/portable/sql/leases.sql#lease_release",
         was="AND holder = $3",
         becomes="AND $3::text IS NOT NULL",
         caught_by=f"{_HOLDERS}::test_nobody_but_its_holder_renews_confirms_or_releases_a_lease",
@@ -137,7 +138,7 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "an acquired lease lasts longer here than in the database",
-        file="app/leases.py",
+        file="app/lease/leases.py",
         was="asked.ttl, sent, self._clock)",
         becomes="asked.ttl, self._clock.elapsed(), self._clock)",
         caught_by=f"{_LEASES}::test_its_time_counts_from_the_request_however_long_the_reply_takes",
@@ -155,7 +156,7 @@ LEASES: list[Mutant] = [
 TRANSACTIONS: list[Mutant] = [
     Mutant(
         "a publish in a caller's transaction commits it",
-        file="storage/sqlite/joined.py",
+        file="storage/enlisted/sqlite.py",
         was="            return rows(self._cursor, statement)\n        except sqlite3.ProgrammingError",
         becomes="""\
             answer = rows(self._cursor, statement)
@@ -166,52 +167,95 @@ TRANSACTIONS: list[Mutant] = [
     ),
     Mutant(
         "a publish in a session goes over another connection",
-        file="storage/joined/sqlalchemy.py",
+        file="storage/enlisted/sqlalchemy.py",
         was="self._handle.connection()",
         becomes="self._handle.get_bind().connect()",
         caught_by=f"{_HANDLES}/test_matrix.py::test_nothing_is_seen_before_the_commit",
     ),
     Mutant(
         "a connection that commits every statement is joined",
-        file="storage/postgres/joined_psycopg.py",
+        file="storage/enlisted/psycopg.py",
         was="if connection.autocommit and status == TransactionStatus.IDLE:",
         becomes="if connection.autocommit and status == TransactionStatus.UNKNOWN:",
         caught_by=f"{_HANDLES}/test_autocommit.py",
     ),
     Mutant(
         "what a caller's connection makes of values reaches our answers",
-        file="storage/postgres/joined_psycopg.py",
+        file="storage/enlisted/psycopg.py",
         was="cursor = _Cursor(self._connection, row_factory=tuple_row)",
         becomes="cursor = psycopg.RawCursor(self._connection, row_factory=tuple_row)",
         caught_by=f"{_HANDLES}/test_codecs.py",
     ),
     Mutant(
         "a publish that is rolled back wakes workers",
-        file="storage/joined/django.py",
+        file="storage/enlisted/django.py",
         was="handle.on_commit(self._committed, robust=True)",
         becomes="self._committed()",
         caught_by=f"{_HANDLES}/test_after_commit.py::test_a_rollback_and_a_commit_of_nothing_are_not_told",
     ),
     Mutant(
         "a note of a transaction that was rolled back is told at the next commit",
-        file="storage/joined/commits.py",
+        file="storage/enlisted/sqlalchemy.py",
         was="meant = transaction is not None and transaction.is_active",
         becomes="meant = True",
         caught_by=f"{_HANDLES}/test_after_commit.py::test_a_rollback_and_a_commit_of_nothing_are_not_told",
     ),
     Mutant(
         "a commit that publishes wakes no worker",
-        file="storage/joined/sqlalchemy.py",
+        file="storage/enlisted/sqlalchemy.py",
         was="            note(connection, self._committed)\n",
         becomes="",
         caught_by=f"{_HANDLES}/test_after_commit.py::test_a_commit_is_told_once_and_when_everybody_can_see_it",
     ),
     Mutant(
         "a test runs what was committed before it",
-        file="app/testing/own.py",
+        file="testing/records.py",
         was="return [view for view in views if view.message_id in ours]",
         becomes="return list(views) if ours is not None else []",
         caught_by=f"{_COMMITTED}::test_what_was_committed_before_is_neither_run_nor_shown",
+    ),
+    Mutant(
+        "a test runs a group that its breaker has paused",
+        file="testing/services.py",
+        was="room = min(group.executor.free, group.size)",
+        becomes="room = group.size",
+        caught_by=f"{_KIT}/test_hooks.py::test_a_breaker_trips_and_recovers_by_the_kits_clock",
+    ),
+    Mutant(
+        "a test keeps an executor by the real clock",
+        file="testing/services.py",
+        was="            self._clock,\n            stepped=True,\n",
+        becomes="            stepped=True,\n",
+        caught_by=f"{_KIT}/test_time.py::test_a_handler_that_takes_too_long_times_out_without_waiting",
+    ),
+    Mutant(
+        "what comes due in a test while a handler runs finds it finished",
+        file="testing/services.py",
+        was="            await self._tick_since(began)\n",
+        becomes="",
+        caught_by=f"{_KIT}/test_schedule_policies.py::test_what_came_due_while_a_handler_ran_met_it_running",
+    ),
+    Mutant(
+        "a handler that ends a test has failed an attempt",
+        file="testing/calls.py",
+        was="                run.ask_to_stop(STOP_SHUTDOWN)\n",
+        becomes="",
+        caught_by=f"{_KIT}/test_time.py::test_a_handler_that_waits_for_ever_fails_the_test_and_stays_pending",
+    ),
+    Mutant(
+        "what a late handler of a test has written stays",
+        file="testing/calls.py",
+        was="            raise _late(run)\n",
+        becomes="            return\n",
+        caught_by="tests/integration/transactional/test_in_tests.py"
+        "::test_a_handler_that_returns_after_its_timeout_leaves_only_its_failure_behind",
+    ),
+    Mutant(
+        "variables that a handler sets reach the next one",
+        file="runtime/executor.py",
+        was="result = await in_own_context(perform if around is None else partial(around, run, perform))",
+        becomes="result = await (perform() if around is None else around(run, perform))",
+        caught_by=f"{_KIT}/test_services.py::test_variables_that_a_handler_sets_do_not_reach_the_next_run",
     ),
     Mutant(
         "a test runs what others commit beside it",
@@ -225,7 +269,7 @@ TRANSACTIONS: list[Mutant] = [
 HANDLERS: list[Mutant] = [
     Mutant(
         "a handler's effects are committed although its claim is lost",
-        file="app/transactional/within.py",
+        file="app/transaction/consumers.py",
         was="    if ours:\n        return",
         becomes="    if ours is not None:\n        return",
         caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_has_lost_its_claim_is_undone",
@@ -239,14 +283,14 @@ HANDLERS: list[Mutant] = [
     ),
     Mutant(
         "a handler that raises is committed",
-        file="storage/sqlite/lending.py",
+        file="storage/sqlite/lender.py",
         was='await loan.end("ROLLBACK")',
         becomes='await loan.end("COMMIT")',
         caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_gives_up_leaves_no_effect",
     ),
     Mutant(
         "what a handler publishes leaves its transaction",
-        file="app/context.py",
+        file="app/consume/context.py",
         was='        options["tx"] = run.tx\n',
         becomes="",
         caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_gives_up_leaves_no_effect",
@@ -268,9 +312,9 @@ HANDLERS: list[Mutant] = [
     ),
     Mutant(
         "a message that failed in the transaction of its batch is settled as done",
-        file="app/transactional/settlements.py",
-        was="return judgement.of_error(answer, run.delivery, run.handler.retry, took)",
-        becomes="return judgement.of_result(None)",
+        file="app/transaction/consumers.py",
+        was="return verdicts.of_error(answer, run.delivery, run.handler.retry, took)",
+        becomes="return verdicts.of_result(None)",
         caught_by=f"{_TRANSACTIONAL}/test_batches.py",
     ),
 ]
@@ -292,7 +336,7 @@ BELLS: list[Mutant] = [
     ),
     Mutant(
         "a bell that was disarmed is never armed again",
-        file="storage/postgres/sql/doorbell.sql#bell_arm",
+        file="storage/postgres/sql/workers.sql#bell_arm",
         was="DO UPDATE SET armed_until = excluded.armed_until",
         becomes="DO NOTHING",
         caught_by="tests/integration/postgres/test_strangers.py::test_bells_are_armed_and_disarmed_while_one_is_locked",

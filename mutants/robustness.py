@@ -23,14 +23,14 @@ _VERDICTS = [
     ),
     Mutant(
         "what is no Exception ends the thread that it was raised in",
-        file="runtime/threads.py",
+        file="runtime/offload.py",
         was="except BaseException as raised:",
         becomes="except Exception as raised:",
         caught_by=f"{RAISES}[SystemExit-thread]",
     ),
     Mutant(
         "a coroutine that was returned counts as done",
-        file="runtime/judgement.py",
+        file="runtime/verdicts.py",
         was='                refuse_unawaited(result, "the handler")\n',
         becomes="                pass\n",
         caught_by="tests/raising/test_unawaited.py::test_what_was_not_awaited_is_a_failure_that_says_what_to_write",
@@ -79,21 +79,21 @@ _VERDICTS = [
     ),
     Mutant(
         "a verdict is read a second time when it is written",
-        file="runtime/judgement.py",
+        file="runtime/verdicts.py",
         was="            return DONE if output is None else Done(_storable(output))",
         becomes="            return result",
         caught_by=f"{ODD}::test_a_verdict_that_answers_otherwise_later_is_written_as_it_was_read",
     ),
     Mutant(
         "an error whose traceback cannot be read leaves its message without a verdict",
-        file="runtime/tracebacks.py",
+        file="runtime/verdicts.py",
         was="    except BaseException as failed:",
         becomes="    except ValueError as failed:",
         caught_by=f"{ODD}::test_an_error_that_cannot_be_looked_at_is_a_failure_like_any_other",
     ),
     Mutant(
         "a class may raise where it is asked for its name",
-        file="model/wording.py",
+        file="model/text.py",
         was="str(_QUALNAME(type(error)))",
         becomes="type(error).__qualname__",
         caught_by=f"{ODD}::test_no_metaclass_keeps_an_error_from_being_described",
@@ -131,7 +131,7 @@ _INTERRUPTS = [
     ),
     Mutant(
         "Ctrl-C is swallowed while the text of an error is asked for",
-        file="model/wording.py",
+        file="model/text.py",
         was="        if is_interrupt(error):\n            raise\n",
         becomes="",
         caught_by=f"{INTERRUPTS}::test_it_is_not_taken_for_a_text_that_cannot_be_had",
@@ -176,14 +176,14 @@ _OVERRUNS = [
     ),
     Mutant(
         "health does not know what goes on overrunning",
-        file="app/health.py",
+        file="app/observe/health.py",
         was="*_breakers(workers), *_overrunning(workers),",
         becomes="*_breakers(workers),",
         caught_by=f"{OVERRUNNING}::test_health_names_the_one_that_overruns_the_longest",
     ),
     Mutant(
         "health names the one that overruns for the shortest time",
-        file="app/health.py",
+        file="app/observe/health.py",
         was="for each in worker.overrunning()), key=lambda each: each.since)",
         becomes="for each in worker.overrunning()), key=lambda each: -each.since)",
         caught_by=f"{OVERRUNNING}::test_of_two_that_overrun_health_names_the_one_that_was_told_first",
@@ -200,21 +200,21 @@ _OVERRUNS = [
 _DECLARATIONS = [
     Mutant(
         "an older version removes the subscriptions of a newer one",
-        file="storage/declaring.py",
+        file="storage/portable/declarations.py",
         was=" for name, group in known.items() if self.by_group[name].version >= group.version)",
         becomes=" for name, group in known.items())",
         caught_by=f"{DECLARING}::test_an_older_version_removes_nothing_though_the_newer_one_is_gone",
     ),
     Mutant(
         "handler and options of an older version are written over those of a newer one",
-        file="storage/declaring.py",
+        file="storage/portable/declarations.py",
         was="return version > known.version or (version == known.version and described != known.described)",
         becomes="return described != known.described",
         caught_by=f"{DECLARING}::test_handler_and_options_are_those_of_the_newest_version",
     ),
     Mutant(
         "an older version that declares at the same time describes the group",
-        file="storage/postgres/sql/declarations.sql#declare_groups",
+        file="storage/postgres/sql/workers.sql#declare_groups",
         was=" AND groups.version <= excluded.version",
         becomes="",
         caught_by="tests/integration/postgres/test_declaring.py::"
@@ -222,14 +222,14 @@ _DECLARATIONS = [
     ),
     Mutant(
         "what a live process has declared is pruned in SQLite",
-        file="storage/sqlite/pruning.py",
+        file="storage/sqlite/upkeep.py",
         was="before(self._at, max(age, FORGOTTEN_AFTER))",
         becomes="before(self._at, age)",
         caught_by=f"{DECLARING}::test_what_a_live_worker_has_declared_is_kept_however_soon_workers_are_forgotten",
     ),
     Mutant(
         "what a live process has declared is pruned in PostgreSQL",
-        file="storage/postgres/pruning.py",
+        file="storage/postgres/upkeep.py",
         was="(max(age, FORGOTTEN_AFTER), self._limit, self._now)",
         becomes="(age, self._limit, self._now)",
         caught_by=f"{DECLARING}::test_what_a_live_worker_has_declared_is_kept_however_soon_workers_are_forgotten",
@@ -243,14 +243,14 @@ _DECLARATIONS = [
     ),
     Mutant(
         "after an outage each process takes the others for dead",
-        file="storage/postgres/sql/declarations.sql#declare_kept",
+        file="storage/postgres/sql/workers.sql#declare_kept",
         was="NOT judge.stands OR d.start_id",
         becomes="d.start_id",
         caught_by=f"{DECLARING}::test_after_an_outage_in_which_all_were_silent_nothing_is_removed",
     ),
     Mutant(
         "a group that was retired is declared again by a worker that goes on",
-        file="storage/declaring.py",
+        file="storage/portable/declarations.py",
         was="if each[0] in known or not self.again)",
         becomes=")",
         caught_by=f"{DECLARING}::test_a_group_that_was_retired_stays_so_until_the_next_start",
@@ -260,14 +260,14 @@ _DECLARATIONS = [
 _SUSPECTS = [
     Mutant(
         "there is no probation",
-        file="runtime/suspects.py",
+        file="runtime/claims_in_hand.py",
         was="return PROBATION if ran is None else max(PROBATION - ran, 0.0)",
         becomes="return 0.0",
         caught_by=f"{SUSPECTS}::test_a_suspect_on_probation_is_the_only_one_of_its_group_and_no_other_group_waits_for_it",
     ),
     Mutant(
         "one that has cost a process runs beside other suspects",
-        file="runtime/suspects.py",
+        file="runtime/claims_in_hand.py",
         was="    if suspect.deaths > 0:\n        return FOREVER\n",
         becomes="",
         caught_by=f"{SUSPECTS}::test_no_suspect_is_taken_while_one_runs_that_has_cost_a_process",
@@ -295,14 +295,14 @@ _SUSPECTS = [
     ),
     Mutant(
         "a suspect is buried one death too early",
-        file="runtime/judgement.py",
+        file="runtime/verdicts.py",
         was="if delivery.deaths >= deaths:",
         becomes="if delivery.deaths >= deaths - 1:",
         caught_by="tests/runtime/test_trouble.py::test_a_suspect_that_has_not_died_often_enough_is_run",
     ),
     Mutant(
         "a suspect is buried one death too late",
-        file="runtime/judgement.py",
+        file="runtime/verdicts.py",
         was="if delivery.deaths >= deaths:",
         becomes="if delivery.deaths > deaths:",
         caught_by="tests/runtime/test_trouble.py::test_a_suspect_that_dies_too_often_is_buried_unread",
@@ -326,7 +326,7 @@ _RETRIES = [
     ),
     Mutant(
         "a failure is tried again at once",
-        file="runtime/judgement.py",
+        file="runtime/verdicts.py",
         was="Bury(failure) if delay is None else Retry(delay, failure)",
         becomes="Bury(failure) if delay is None else Retry(timedelta(), failure)",
         caught_by="tests/runtime/test_delivering.py::"
@@ -374,7 +374,7 @@ _STOPPING = [
         "what a stop has cancelled counts as failed",
         file="runtime/executor.py",
         was="                return verdict or Release()\n",
-        becomes="                return verdict or self._failed(run, judgement.overdue(timedelta()))\n",
+        becomes="                return verdict or self._failed(run, verdicts.overdue(timedelta()))\n",
         caught_by="tests/runtime/test_stopping.py::test_after_the_grace_handlers_are_cancelled_and_released_without_an_attempt",
     ),
 ]
@@ -382,14 +382,14 @@ _STOPPING = [
 _RETENTION = [
     Mutant(
         "a chore of pruning that fails stops the others",
-        file="runtime/duties.py",
+        file="runtime/janitor.py",
         was="                failure = failure or error\n",
         becomes="                raise\n",
         caught_by="tests/runtime/test_duties.py::test_a_chore_that_fails_stops_no_other_and_is_told",
     ),
     Mutant(
         "failed runs are pruned with those that succeeded",
-        file="storage/ages.py",
+        file="storage/portable/retention.py",
         was='("done", "snoozed", "cancelled")',
         becomes='("done", "snoozed", "cancelled", "failed")',
         caught_by=f"{PRUNE}::test_runs_that_failed_go_after_their_own_time",

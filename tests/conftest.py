@@ -1,6 +1,7 @@
 """What every test shares: the servers, the size of the fault runs, and an honest last page."""
 
 import compileall
+import gc
 import os
 import sys
 from collections import Counter
@@ -17,14 +18,21 @@ from tests.integration.handles.report import show_handles
 from tests.integration.namespaces.report import show_namespaces
 from tests.raising.report import show_raises
 from tests.services.needs import MARK
-from tests.services.postgres import HOME, postgres_schema, postgres_url
+from tests.services.postgres import HOME, postgres_schema, postgres_schemas, postgres_url
 from tests.services.rewriting import rewrite
 from tests.services.unmeasured import MARK as UNMEASURED
 from tests.services.unmeasured import paused, pytest_runtest_protocol
 from tests.services.watch import watched_home
 from tests.sharing import in_turn, pytest_xdist_make_scheduler
 
-__all__ = ["large", "postgres_schema", "postgres_url", "pytest_runtest_protocol", "pytest_xdist_make_scheduler"]
+__all__ = [
+    "large",
+    "postgres_schema",
+    "postgres_schemas",
+    "postgres_url",
+    "pytest_runtest_protocol",
+    "pytest_xdist_make_scheduler",
+]
 
 _ROOT = Path(__file__).parents[1]
 _OPEN = pytest.StashKey[ExitStack]()
@@ -32,6 +40,7 @@ _OPEN = pytest.StashKey[ExitStack]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help="run the fault tests at their full size")
+    parser.addoption("--quick", action="store_true", help="run the contract on SQLite and in memory only")
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # The first process of the run holds the server's home open: it ends after every worker.
     config.stash[_OPEN] = ExitStack()
     config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
+    os.environ["MAINSPRING_TEST_HOME"] = str(config.stash[HOME])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,11 +78,15 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     # All workers import the same: what that measures, the first one measures for all.
     first = getattr(session.config, "workerinput", {}).get("workerid", "gw0") == "gw0"
+    # What is imported and collected stays to the end: the garbage collector need never look at it.
+    gc.disable()
     try:
         with nullcontext() if first else paused(session.config):
             return (yield)
     finally:
         sys.dont_write_bytecode = before
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

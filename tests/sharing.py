@@ -37,6 +37,13 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist brings 
         path, _, _ = nodeid.partition("::")
         return next((start for start in TOGETHER if path.startswith(start)), nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget a unit that is complete: pytest-xdist would count through all of them after every test."""
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        super().mark_test_complete(node, item_index, duration)
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:

@@ -6,44 +6,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mainspring.app.batch_context import BatchContext
-    from mainspring.app.classes import Consumer
     from mainspring.app.config import AppOptions, Options
-    from mainspring.app.consumed import Consumed
-    from mainspring.app.consumers import ConsumerOptions
-    from mainspring.app.context import Context
-    from mainspring.app.depends import Depends
-    from mainspring.app.envelope import PublishOptions
-    from mainspring.app.fanout import Fanout, FanoutOptions
-    from mainspring.app.fanouts import FanoutView
-    from mainspring.app.following import JoinOptions, SendOptions
-    from mainspring.app.health import Check, Health, HealthLimits
-    from mainspring.app.lease import Lease
-    from mainspring.app.leases import SyncLease
+    from mainspring.app.consume.consumer import Consumed, Registrar, SyncConsumed
+    from mainspring.app.consume.consumers import ConsumerOptions
+    from mainspring.app.consume.context import BatchContext, Context, SyncContext
+    from mainspring.app.consume.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
+    from mainspring.app.consume.parameters import Depends
+    from mainspring.app.consume.resolvers import Resolver
+    from mainspring.app.consume.signature import Consumer
+    from mainspring.app.fanout.coordinator import PlannedWindow
+    from mainspring.app.fanout.declaration import Fanout, FanoutOptions, FanoutRegistrar
+    from mainspring.app.fanout.fanouts import FanoutView
+    from mainspring.app.lease.lease import Lease
+    from mainspring.app.lease.leases import SyncLease
     from mainspring.app.mainspring import Mainspring
-    from mainspring.app.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
-    from mainspring.app.planning import PlannedWindow
-    from mainspring.app.queues.answers import ExtendedItems, SettledItems
-    from mainspring.app.queues.item import Item
-    from mainspring.app.queues.queue import Queue
-    from mainspring.app.recurring import RecurringOptions
-    from mainspring.app.resolvers import Resolver
-    from mainspring.app.schedule_view import ScheduleView
-    from mainspring.app.testing.kit import Testing
-    from mainspring.app.timings import TimingOptions
-    from mainspring.app.unique import Unique, unique
+    from mainspring.app.message.envelope import JoinOptions, PublishOptions, SendOptions
+    from mainspring.app.message.unique import Unique, unique
+    from mainspring.app.observe.health import Check, Health, HealthLimits
+    from mainspring.app.options import Setting
+    from mainspring.app.queue.item import ExtendedItems, Item, SettledItems
+    from mainspring.app.queue.queue import Queue, SyncQueue
+    from mainspring.app.schedule.recurring import RecurringOptions
+    from mainspring.app.schedule.timing import TimingOptions
+    from mainspring.app.schedule.view import ScheduleView
     from mainspring.model import errors
-    from mainspring.model.browsing import Filter
     from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView, Slice
-    from mainspring.model.inbox import Admission, InboxView
-    from mainspring.model.join import JoinOutcome, JoinReceipt
+    from mainspring.model.inbox import Admission, InboxKey, InboxView
+    from mainspring.model.join import Follower, JoinOutcome, JoinReceipt, JoinView
     from mainspring.model.lease import LeaseView
-    from mainspring.model.message import Cancelled, Keep, Priority, Receipt
-    from mainspring.model.retention import Retention
-    from mainspring.model.verdict import Cancel, Done, Snooze
+    from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView
+    from mainspring.model.message import Cancelled, Claim, Keep, Priority, Receipt
+    from mainspring.model.retention import Pruned, Retention
+    from mainspring.model.search import Causes, CauseView, Chain, Filter, Link, Page
+    from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Snooze
+    from mainspring.model.views import (
+        AuditView,
+        Counts,
+        Declaration,
+        DeliveryView,
+        GroupView,
+        MessageView,
+        Roster,
+        RunView,
+        Tally,
+        WorkerView,
+    )
     from mainspring.storage.codec import Codec, JsonCodec, MsgpackCodec
     from mainspring.telemetry import events
     from mainspring.telemetry.logs import JsonLines
+    from mainspring.testing.kit import Testing
+    from mainspring.testing.records import DeadLetter, Pending, Ran, Sent
     from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
     from mainspring.timing.breaker import Breaker, breaker
     from mainspring.timing.cron import Cron, CronError
@@ -53,66 +65,103 @@ __all__ = [
     "NO_RETRY",
     "Admission",
     "AppOptions",
+    "AuditView",
     "BatchContext",
     "Breaker",
+    "Bucket",
+    "Bury",
     "Cancel",
     "Cancelled",
+    "CauseView",
+    "Causes",
+    "Chain",
     "Check",
+    "Claim",
     "Codec",
     "Consumed",
     "Consumer",
     "ConsumerOptions",
     "Context",
+    "Counts",
     "Cron",
     "CronError",
     "CursorView",
+    "DeadLetter",
+    "Declaration",
+    "DeliveryView",
     "Depends",
     "Done",
     "ExtendedItems",
+    "Failure",
     "Fanout",
     "FanoutOptions",
     "FanoutPolicy",
     "FanoutPolicyView",
+    "FanoutRegistrar",
     "FanoutView",
     "Filter",
+    "Follower",
+    "GroupView",
     "Health",
     "HealthLimits",
+    "Histogram",
+    "InboxKey",
     "InboxView",
     "Item",
     "JoinOptions",
     "JoinOutcome",
     "JoinReceipt",
+    "JoinView",
     "JsonCodec",
     "JsonLines",
     "Keep",
     "Lease",
     "LeaseView",
+    "Link",
     "LogContext",
     "Mainspring",
+    "MeasuresView",
+    "MessageView",
     "Middleware",
     "MsgpackCodec",
     "Options",
     "Outgoing",
+    "PacesView",
+    "Page",
+    "Pending",
     "PlannedWindow",
     "Priority",
+    "Pruned",
     "PublishOptions",
     "Queue",
+    "Ran",
     "Receipt",
     "RecurringOptions",
+    "Registrar",
     "ReportErrors",
     "Resolver",
     "Retention",
+    "Retry",
     "RetryPolicy",
+    "Roster",
+    "RunView",
     "ScheduleView",
     "SendOptions",
+    "Sent",
+    "Setting",
     "SettledItems",
     "Slice",
     "SlowHandlers",
     "Snooze",
+    "SyncConsumed",
+    "SyncContext",
     "SyncLease",
+    "SyncQueue",
+    "Tally",
     "Testing",
     "TimingOptions",
     "Unique",
+    "WorkerView",
     "breaker",
     "errors",
     "events",
@@ -125,40 +174,52 @@ __all__ = [
 
 _HOMES = {
     "mainspring.app.mainspring": ("Mainspring",),
-    "mainspring.app.batch_context": ("BatchContext",),
-    "mainspring.app.classes": ("Consumer",),
+    "mainspring.app.consume.signature": ("Consumer",),
     "mainspring.app.config": ("AppOptions", "Options"),
-    "mainspring.app.consumed": ("Consumed",),
-    "mainspring.app.consumers": ("ConsumerOptions",),
-    "mainspring.app.context": ("Context",),
-    "mainspring.app.depends": ("Depends",),
-    "mainspring.app.envelope": ("PublishOptions",),
-    "mainspring.app.fanout": ("Fanout", "FanoutOptions"),
-    "mainspring.app.fanouts": ("FanoutView",),
-    "mainspring.app.following": ("JoinOptions", "SendOptions"),
-    "mainspring.app.health": ("Check", "Health", "HealthLimits"),
-    "mainspring.app.lease": ("Lease",),
-    "mainspring.app.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
-    "mainspring.app.planning": ("PlannedWindow",),
-    "mainspring.app.queues.answers": ("ExtendedItems", "SettledItems"),
-    "mainspring.app.queues.item": ("Item",),
-    "mainspring.app.queues.queue": ("Queue",),
-    "mainspring.app.recurring": ("RecurringOptions",),
-    "mainspring.app.resolvers": ("Resolver",),
-    "mainspring.app.schedule_view": ("ScheduleView",),
-    "mainspring.app.leases": ("SyncLease",),
-    "mainspring.app.testing.kit": ("Testing",),
-    "mainspring.app.timings": ("TimingOptions",),
-    "mainspring.app.unique": ("Unique", "unique"),
-    "mainspring.model.browsing": ("Filter",),
+    "mainspring.app.consume.consumer": ("Consumed", "Registrar", "SyncConsumed"),
+    "mainspring.app.consume.consumers": ("ConsumerOptions",),
+    "mainspring.app.consume.context": ("BatchContext", "Context", "SyncContext"),
+    "mainspring.app.consume.parameters": ("Depends",),
+    "mainspring.app.fanout.declaration": ("Fanout", "FanoutOptions", "FanoutRegistrar"),
+    "mainspring.app.fanout.fanouts": ("FanoutView",),
+    "mainspring.app.message.envelope": ("JoinOptions", "PublishOptions", "SendOptions"),
+    "mainspring.app.observe.health": ("Check", "Health", "HealthLimits"),
+    "mainspring.app.lease.lease": ("Lease",),
+    "mainspring.app.consume.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
+    "mainspring.app.fanout.coordinator": ("PlannedWindow",),
+    "mainspring.app.queue.item": ("ExtendedItems", "Item", "SettledItems"),
+    "mainspring.app.queue.queue": ("Queue", "SyncQueue"),
+    "mainspring.app.schedule.recurring": ("RecurringOptions",),
+    "mainspring.app.consume.resolvers": ("Resolver",),
+    "mainspring.app.schedule.view": ("ScheduleView",),
+    "mainspring.app.lease.leases": ("SyncLease",),
+    "mainspring.testing.kit": ("Testing",),
+    "mainspring.app.schedule.timing": ("TimingOptions",),
+    "mainspring.app.message.unique": ("Unique", "unique"),
+    "mainspring.model.search": ("CauseView", "Causes", "Chain", "Filter", "Link", "Page"),
     "mainspring.model.errors": ("errors",),
     "mainspring.model.fanout": ("CursorView", "FanoutPolicy", "FanoutPolicyView", "Slice"),
-    "mainspring.model.inbox": ("Admission", "InboxView"),
-    "mainspring.model.join": ("JoinOutcome", "JoinReceipt"),
+    "mainspring.model.inbox": ("Admission", "InboxKey", "InboxView"),
+    "mainspring.model.join": ("Follower", "JoinOutcome", "JoinReceipt", "JoinView"),
     "mainspring.model.lease": ("LeaseView",),
-    "mainspring.model.message": ("Cancelled", "Keep", "Priority", "Receipt"),
-    "mainspring.model.verdict": ("Cancel", "Done", "Snooze"),
-    "mainspring.model.retention": ("Retention",),
+    "mainspring.model.message": ("Cancelled", "Claim", "Keep", "Priority", "Receipt"),
+    "mainspring.model.verdict": ("Bury", "Cancel", "Done", "Failure", "Retry", "Snooze"),
+    "mainspring.model.retention": ("Pruned", "Retention"),
+    "mainspring.model.views": (
+        "AuditView",
+        "Counts",
+        "Declaration",
+        "DeliveryView",
+        "GroupView",
+        "MessageView",
+        "Roster",
+        "RunView",
+        "Tally",
+        "WorkerView",
+    ),
+    "mainspring.model.measures": ("Bucket", "Histogram", "MeasuresView", "PacesView"),
+    "mainspring.app.options": ("Setting",),
+    "mainspring.testing.records": ("DeadLetter", "Pending", "Ran", "Sent"),
     "mainspring.telemetry.events": ("events",),
     "mainspring.telemetry.logs": ("JsonLines",),
     "mainspring.storage.codec": ("Codec", "JsonCodec", "MsgpackCodec"),

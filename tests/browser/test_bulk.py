@@ -5,7 +5,7 @@ from typing import Any
 from playwright.sync_api import expect
 
 from mainspring import Mainspring, intervals
-from mainspring.model.browsing import Filter
+from mainspring.model.search import Filter
 from tests.browser.conftest import Opening, Sites
 from tests.browser.site import VIEWER, Site
 
@@ -41,7 +41,7 @@ def test_what_others_did_is_told_to_who_looks_at_messages(site: Site, visit: Ope
 
 
 def test_what_goes_on_elsewhere_is_told_and_followed(site: Site, visit: Opening) -> None:
-    controls = site.do(site.app._door.storage("a test")).controls
+    controls = site.do(site.app._connection.storage("a test")).controls
     line = site.do(controls.noted("revive", "state dead, group take_order", "ada", "500 revived; goes on"))
     page = visit(site, "/dead", token=VIEWER)
 

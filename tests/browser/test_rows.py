@@ -131,7 +131,7 @@ def test_a_copy_that_nobody_has_touched_keeps_what_is_hidden(site: Site, visit: 
     page.get_by_role("dialog").get_by_role("button", name="Publish").click()
 
     expect(page).not_to_have_url(before)
-    copied = site.do(site.app.messages.show(page.url.rpartition("/")[2]))
+    copied = site.do(site.app.messages.get(page.url.rpartition("/")[2]))
     assert copied is not None
     assert b"4000 1234" in copied.payload
 

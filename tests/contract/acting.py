@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 from uuid import UUID, uuid4
 
-from mainspring.model.browsing import Filter, Sought
 from mainspring.model.message import (
     ALL_LEVELS,
     Claim,
@@ -18,6 +17,7 @@ from mainspring.model.message import (
     Scan,
     Settled,
 )
+from mainspring.model.search import Filter, Sought
 from mainspring.model.verdict import Bury, Failure, FailureKind, Settlement, Verdict
 from mainspring.model.views import Counts, Declaration, DeliveryView, MessageView
 from mainspring.storage.contract import Storage

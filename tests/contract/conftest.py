@@ -1,16 +1,22 @@
 """The storage under test: empty, migrated, its clock at noon, once for every database there is.
 
-Memory runs the scripts of SQLite, so that it is tested only where it can differ: in what is marked ``memory``.
+Memory runs the scripts of SQLite, and psycopg those of asyncpg. They are tested where they can differ, in what is
+marked ``memory`` or ``psycopg``: the latter is about values, errors and transactions, and runs every statement.
+
+All tests share one loop, and those on PostgreSQL one open storage: a new connection plans every statement again, which
+takes longer than most tests.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from shutil import copy
 from uuid import uuid4
 
 import psycopg
 import pytest
+import pytest_asyncio
 from psycopg import sql
 
 from mainspring.storage.contract import Storage
@@ -55,18 +61,24 @@ def empty(postgres_database: Callable[[str], str]) -> Iterator[Callable[[str], N
         yield lambda server: _empty(connected(server))
 
 
-DATABASES = [
-    "sqlite",
-    *(f"asyncpg-{server}" for server in SERVERS),
-    # Both drivers run the same scripts, and tests/integration/postgres measures what is psycopg's own.
-    *(pytest.param(f"psycopg-{server}", marks=pytest.mark.unmeasured) for server in SERVERS),
-]
+ASYNCPG = [f"asyncpg-{server}" for server in SERVERS]
+# Not measured: tests/integration/postgres measures what is psycopg's own.
+PSYCOPG = [pytest.param(f"psycopg-{server}", marks=pytest.mark.unmeasured) for server in SERVERS]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("asyncio"):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "blank" in metafunc.fixturenames:
-        memory = ["memory"] if metafunc.definition.get_closest_marker("memory") else []
-        metafunc.parametrize("blank", [*memory, *DATABASES], indirect=True)
+        marked = metafunc.definition.get_closest_marker
+        embedded = ["memory", "sqlite"] if marked("memory") else ["sqlite"]
+        servers = [*ASYNCPG, *(PSYCOPG if marked("psycopg") else [])]
+        wanted = embedded if metafunc.config.getoption("--quick") else [*embedded, *servers]
+        metafunc.parametrize("blank", wanted, indirect=True)
 
 
 @pytest.fixture
@@ -94,16 +106,49 @@ def blank(
     return make
 
 
-@pytest.fixture
-async def storage(blank: Callable[[str], Storage]) -> AsyncIterator[Storage]:
-    storage = blank(SCHEMA)
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def open_storages() -> AsyncIterator[dict[str, Storage]]:
+    """Storages on PostgreSQL that stay open from test to test, by their kind."""
+    storages: dict[str, Storage] = {}
+    yield storages
+    for storage in storages.values():
+        await storage.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with its tables, to be copied."""
+    path = tmp_path_factory.mktemp("contract") / "migrated.db"
+    storage = SqliteStorage(str(path))
     await storage.open()
+    await storage.schema.migrate()
+    await storage.close()
+    return path
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def storage(
+    request: pytest.FixtureRequest,
+    blank: Callable[[str], Storage],
+    open_storages: dict[str, Storage],
+    migrated: Path,
+    tmp_path: Path,
+) -> AsyncIterator[Storage]:
+    kind: str = request.node.callspec.params["blank"]
+    if kind == "sqlite":
+        copy(migrated, tmp_path / f"{SCHEMA}.db")
+    storage = open_storages.get(kind) or blank(SCHEMA)
     try:
-        await storage.schema.migrate()
+        if kind not in open_storages:
+            await storage.open()
+            await storage.schema.migrate()
+        if isinstance(storage, PostgresStorage):
+            open_storages[kind] = storage
         storage.now = NOON
         yield storage
     finally:
-        await storage.close()
+        if kind not in open_storages:
+            await storage.close()
 
 
 def _empty(connection: psycopg.Connection) -> None:

@@ -2,8 +2,10 @@
 
 from uuid import UUID
 
-from mainspring.model.browsing import DeadSelection, Filter, Sought
+import pytest
+
 from mainspring.model.message import Priority
+from mainspring.model.search import DeadSelection, Filter, Sought
 from mainspring.model.verdict import DONE, Cancel, Done
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -24,6 +26,8 @@ from tests.contract.acting import (
     the_copy,
     turn,
 )
+
+pytestmark = pytest.mark.psycopg
 
 
 async def test_each_state_lists_its_own(storage: Storage) -> None:

@@ -3,8 +3,10 @@
 from itertools import product
 from string import ascii_lowercase
 
-from mainspring.model.browsing import Causes, DeadSelection, Filter
+import pytest
+
 from mainspring.model.fingerprint import fingerprint
+from mainspring.model.search import Causes, DeadSelection, Filter
 from mainspring.model.verdict import Bury, Settlement
 from mainspring.storage.contract import Storage
 from tests.contract.acting import MINUTE, NOON, WORKER, bury_one, claim, draft, failure, listed, publish, turn
@@ -29,6 +31,7 @@ async def test_errors_that_differ_only_in_numbers_are_one_cause(storage: Storage
     assert (least.error, least.count, least.first_at) == ("timeout", 1, NOON + 3 * MINUTE)
 
 
+@pytest.mark.psycopg
 async def test_each_group_has_causes_of_its_own(storage: Storage) -> None:
     await bury_one(storage, "mailer", "boom")
     await bury_one(storage, "analytics", "boom")
@@ -105,6 +108,7 @@ async def test_more_causes_than_there_are_steps_are_said_to_be_left_out(storage:
     assert (len(exactly.rows), exactly.more) == (2, True)
 
 
+@pytest.mark.psycopg
 async def test_dead_letters_are_listed_revived_and_discarded_by_their_cause(storage: Storage) -> None:
     lost = [await bury_one(storage, error=f"order {number} lost") for number in range(2)]
     slow = await bury_one(storage, error="timeout")

@@ -2,10 +2,14 @@
 
 from uuid import UUID, uuid4
 
-from mainspring.model.browsing import Chain
+import pytest
+
+from mainspring.model.search import Chain
 from mainspring.model.verdict import DONE, Cancel
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, NOON, SECOND, bury_one, claim, declare, draft, hold_one, publish, settle, turn
+
+pytestmark = pytest.mark.psycopg
 
 
 async def caused(storage: Storage, *causes: UUID | None, group: str | None = "mailer") -> list[UUID]:

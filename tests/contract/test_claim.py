@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections import Counter
 
+import pytest
+
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Priority, Scan
 from mainspring.model.verdict import Retry
 from mainspring.storage.contract import Storage
@@ -26,6 +28,8 @@ from tests.contract.acting import (
     the_copy,
     turn,
 )
+
+pytestmark = pytest.mark.psycopg
 
 
 async def test_a_claimed_delivery_is_held_until_its_time_runs_out(storage: Storage) -> None:

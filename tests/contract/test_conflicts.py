@@ -3,13 +3,16 @@
 from dataclasses import replace
 from uuid import uuid4
 
+import pytest
+
 from mainspring.model.join import Join, follower_id
-from mainspring.model.message import Conflict, Draft
-from mainspring.model.unique import UniqueKey
+from mainspring.model.message import Conflict, Draft, UniqueKey
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.storage.contract import Storage
 from tests.contract.acting import NOON, TOPIC, WORKER, claim, claim_one, declare, draft, settle
 from tests.contract.scheduling import keep, leaving, look, occurrence, schedule
+
+pytestmark = pytest.mark.psycopg
 
 ORDER = draft(group="mailer", payload=b'{"order":42}')
 

@@ -2,8 +2,8 @@
 
 from uuid import uuid4
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import Priority
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Retry
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (

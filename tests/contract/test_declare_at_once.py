@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.retention import Retention
-from mainspring.model.standing import SILENT_AFTER, Declarer, Standing
 from mainspring.model.views import Declaration, GroupView
+from mainspring.model.worker import SILENT_AFTER, Declarer, Standing
 from mainspring.storage.contract import Storage
 from tests.contract.acting import MINUTE, NOON, claim, draft, ids, publish, turn
+
+pytestmark = pytest.mark.psycopg
 
 ROUND = timedelta(seconds=30)
 OLD, NEW = Declarer("shop/old", "1"), Declarer("shop/new", "2")

@@ -6,21 +6,21 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join
 from mainspring.model.schedule import NEVER
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE
 from mainspring.storage.contract import Storage
 from tests.contract.acting import NOON, bury_one, claim_one, declare, draft, publish, settle, siblings
 from tests.contract.scheduling import NAME, NOTE, keep, look, occurrence, schedule
 
-pytestmark = pytest.mark.memory
+pytestmark = [pytest.mark.memory, pytest.mark.psycopg]
 
 PATIENCE = 20.0
 """Far longer than any bell takes; only a bell that never rings is waited for so long."""
 
 
-class Ear:
+class QueueWaiter:
     """Hears the bell of a storage, and remembers for which groups it rang and in which thread."""
 
     def __init__(self, storage: Storage) -> None:
@@ -50,7 +50,7 @@ def _real_clock(storage: Storage) -> None:
 
 async def test_a_publish_through_another_door_is_heard(storage: Storage) -> None:
     await declare(storage, "mailer")
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     await storage.doorbell.arm(["mailer"])
 
     async with siblings(storage, 1) as (other,):
@@ -61,7 +61,7 @@ async def test_a_publish_through_another_door_is_heard(storage: Storage) -> None
 
 
 async def test_a_publish_straight_to_a_group_is_heard(storage: Storage) -> None:
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     await storage.doorbell.arm(["mailer"])
 
     await publish(storage, draft(group="mailer"))
@@ -72,7 +72,7 @@ async def test_a_publish_straight_to_a_group_is_heard(storage: Storage) -> None:
 async def test_a_parked_message_is_heard_when_it_is_routed(storage: Storage) -> None:
     await publish(storage, draft())
     await declare(storage, "mailer")
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     await storage.doorbell.arm(["mailer"])
 
     await storage.upkeep.reroute(10)
@@ -82,7 +82,7 @@ async def test_a_parked_message_is_heard_when_it_is_routed(storage: Storage) -> 
 
 async def test_a_ring_is_heard_by_everyone(storage: Storage) -> None:
     async with siblings(storage, 2) as (one, other):
-        ears = [Ear(one), Ear(other)]
+        ears = [QueueWaiter(one), QueueWaiter(other)]
         for door in (one, other):
             await door.doorbell.arm(["mailer"])
 
@@ -94,7 +94,7 @@ async def test_a_ring_is_heard_by_everyone(storage: Storage) -> None:
 
 async def test_a_rewritten_schedule_is_heard_by_everyone(storage: Storage) -> None:
     async with siblings(storage, 2) as (one, other):
-        ears = [Ear(one), Ear(other)]
+        ears = [QueueWaiter(one), QueueWaiter(other)]
         for door in (one, other):
             await door.doorbell.arm(["mailer"])
 
@@ -106,7 +106,7 @@ async def test_a_rewritten_schedule_is_heard_by_everyone(storage: Storage) -> No
 
 async def test_thawed_schedules_are_heard(storage: Storage) -> None:
     await storage.timetable.freeze("shop", "ann", "upgrade")
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     await storage.doorbell.arm(["mailer"])
 
     await storage.timetable.thaw("shop", "ann")
@@ -118,7 +118,7 @@ async def test_a_delivery_that_waits_no_longer_is_heard(storage: Storage) -> Non
     await publish(storage, draft(group="mailer", schedule=NAME))
     await storage.timetable.enter([occurrence(NOON, due_at=NEVER)], NOTE)
     await settle(storage, await claim_one(storage), DONE)
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     await storage.doorbell.arm(["mailer"])
 
     await look(storage)
@@ -127,7 +127,7 @@ async def test_a_delivery_that_waits_no_longer_is_heard(storage: Storage) -> Non
 
 
 async def test_a_publish_from_another_thread_is_heard_on_the_listeners_loop(storage: Storage) -> None:
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     await storage.doorbell.arm(["mailer"])
     other = storage.sibling()
 
@@ -166,9 +166,9 @@ async def test_a_member_that_ends_without_a_verdict_is_heard_by_everyone(storage
     cancelled, retired = draft(group="mailer"), draft(group="printer")
     await storage.mailbox.join(Join(uuid4(), draft(group="boss")), [cancelled, retired])
     async with siblings(storage, 2) as (one, other):
-        first = Ear(one)
+        first = QueueWaiter(one)
         await storage.mailbox.cancel(cancelled.id, "obsolete")
         await first.hears()
-        second = Ear(other)
+        second = QueueWaiter(other)
         await storage.controls.retire("printer", "ann", 10)
         await second.hears()

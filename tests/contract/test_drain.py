@@ -1,5 +1,7 @@
 """Workers that are to finish what they have and claim no more."""
 
+import pytest
+
 from mainspring.model.retention import Retention
 from mainspring.model.views import Beat, Orders, WorkerView
 from mainspring.storage.contract import Storage
@@ -48,7 +50,7 @@ async def test_a_worker_that_is_resumed_hears_of_it(storage: Storage) -> None:
     await storage.upkeep.beat(beat())
     await storage.controls.drain("node-1", "ann", "")
 
-    told = await storage.controls.undrain("node-1", "bob")
+    told = await storage.controls.resume_worker("node-1", "bob")
 
     assert told
     assert await storage.upkeep.beat(beat()) == Orders()
@@ -69,10 +71,10 @@ async def test_draining_is_audited(storage: Storage) -> None:
     await storage.upkeep.beat(beat())
 
     await storage.controls.drain("node-1", "ann", "deploy")
-    await storage.controls.undrain("node-1", "bob")
+    await storage.controls.resume_worker("node-1", "bob")
 
     notes = [(each.by, each.action, each.subject, each.detail) for each in await storage.ledger.audit(None, 10)]
-    assert notes == [("bob", "undrain", "node-1", ""), ("ann", "drain", "node-1", "deploy")]
+    assert notes == [("bob", "worker resume", "node-1", ""), ("ann", "drain", "node-1", "deploy")]
 
 
 async def test_who_is_not_there_cannot_be_drained(storage: Storage) -> None:
@@ -80,7 +82,7 @@ async def test_who_is_not_there_cannot_be_drained(storage: Storage) -> None:
     await storage.upkeep.farewell("node-1")
 
     assert not await storage.controls.drain("node-1", "ann", "")
-    assert not await storage.controls.undrain("node-1", "ann")
+    assert not await storage.controls.resume_worker("node-1", "ann")
     assert await storage.ledger.audit(None, 10) == []
     assert await storage.upkeep.beat(beat()) == Orders(), "who comes back is a new one"
 
@@ -111,6 +113,7 @@ async def test_a_worker_that_was_silent_for_long_stays_drained(storage: Storage)
     assert (await seen(storage)).started_at == NOON
 
 
+@pytest.mark.psycopg
 async def test_a_worker_that_the_roster_has_forgotten_stays_drained(storage: Storage) -> None:
     await storage.upkeep.beat(beat(start_id="first", number=1))
     await storage.controls.drain("node-1", "ann", "")
@@ -157,6 +160,6 @@ async def test_a_drain_is_asked_for_until_the_worker_says_that_it_drains(storage
 async def test_who_is_resumed_counts_as_active_at_once(storage: Storage) -> None:
     await storage.upkeep.beat(beat(start_id="first", number=1, draining=True))
 
-    await storage.controls.undrain("node-1", "bob")
+    await storage.controls.resume_worker("node-1", "bob")
 
     assert (await seen(storage)).condition == "active"

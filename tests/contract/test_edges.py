@@ -2,8 +2,8 @@
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import Cancelled, Extended, Published, Settled
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Done, Retry
 from mainspring.model.views import Beat, Declaration, GroupRuns
 from mainspring.storage.contract import Keyed, Storage
@@ -27,6 +27,7 @@ from tests.contract.acting import (
     turn,
 )
 
+pytestmark = pytest.mark.psycopg
 NAMES = [
     "größe.日本.🎉",
     "it's",

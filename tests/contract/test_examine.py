@@ -9,6 +9,8 @@ from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
 from tests.contract.acting import claim, draft, ids, publish
 
+pytestmark = pytest.mark.psycopg
+
 
 def now() -> datetime:
     return datetime.now(UTC)

@@ -2,6 +2,8 @@
 
 from uuid import uuid4
 
+import pytest
+
 from mainspring.model.message import Claim, Extended
 from mainspring.model.verdict import DONE, Release
 from mainspring.storage.contract import Storage
@@ -20,6 +22,8 @@ from tests.contract.acting import (
     the_copy,
     turn,
 )
+
+pytestmark = pytest.mark.psycopg
 
 
 async def test_an_extended_claim_is_held_from_now_on(storage: Storage) -> None:

@@ -229,6 +229,7 @@ async def test_the_policy_of_a_shard_goes_before_that_of_its_work(storage: Stora
     assert shown["b"].policy == FanoutPolicy(every=HOUR, jitter=MINUTE)
 
 
+@pytest.mark.psycopg
 async def test_policies_are_listed_reset_and_audited(storage: Storage) -> None:
     fanouts = storage.fanouts
     await fanouts.edit("etl", "payments", "b", FanoutPolicy(jitter=30 * DAY), NOTE)
@@ -250,6 +251,7 @@ async def test_policies_are_listed_reset_and_audited(storage: Storage) -> None:
     ]
 
 
+@pytest.mark.psycopg
 async def test_cursors_are_counted_and_listed_page_by_page(storage: Storage) -> None:
     fanouts = storage.fanouts
     hold = await held(storage)
@@ -275,6 +277,7 @@ async def test_cursors_are_counted_and_listed_page_by_page(storage: Storage) -> 
     assert await fanouts.tally("other") == []
 
 
+@pytest.mark.psycopg
 async def test_cursors_of_shards_that_are_gone_are_pruned_a_few_at_a_time(storage: Storage) -> None:
     await plan(storage, await held(storage), NOON, "a", "b", "c", "named", "on its way")
     for shard in ("a", "b", "c", "named"):

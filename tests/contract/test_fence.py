@@ -4,8 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Claim, Settled
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (

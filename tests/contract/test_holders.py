@@ -10,14 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.model.browsing import Filter
 from mainspring.model.fanout import Batch, Candidate, Planning
-from mainspring.model.holder import holder, shown
 from mainspring.model.inbox import Fate, InboxFilter, InboxKey
 from mainspring.model.lease import Hold, Renewal, Renewed
 from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Delivery, Extended, Progress, Settled
+from mainspring.model.search import Filter
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Settlement, Snooze, Verdict
+from mainspring.model.worker import holder, shown
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOLD,
@@ -159,6 +159,7 @@ async def test_nobody_but_its_holder_reports_progress(storage: Storage) -> None:
     await assert_untouched(storage, delivery)
 
 
+@pytest.mark.psycopg
 async def test_whichever_way_it_was_taken_a_delivery_is_its_takers_alone(storage: Storage) -> None:
     await declare(storage, "mailer")
     one = draft(group="mailer")
@@ -211,6 +212,7 @@ def test_what_has_no_token_is_a_name(name: str) -> None:
     assert shown(name) == name
 
 
+@pytest.mark.psycopg
 async def test_nobody_but_its_holder_renews_confirms_or_releases_a_lease(storage: Storage) -> None:
     granted = await storage.leases.acquire("reports", "ours", MINUTE)
     assert granted is not None

@@ -252,6 +252,7 @@ async def test_what_an_operator_releases_is_let_in_again(storage: Storage, fate:
     assert (note.subject, note.detail) == ("evt_1", "stripe in shop")
 
 
+@pytest.mark.psycopg
 async def test_what_is_done_failed_or_unknown_is_not_released(storage: Storage) -> None:
     other = KEY._replace(message_id="evt_2")
     await admit(storage)
@@ -265,6 +266,7 @@ async def test_what_is_done_failed_or_unknown_is_not_released(storage: Storage) 
     assert await storage.ledger.audit(None, 10) == []
 
 
+@pytest.mark.psycopg
 async def test_messages_are_listed_by_what_is_asked_the_latest_change_first(storage: Storage) -> None:
     for number, status in enumerate(("processing", "done", "dead", "seen"), 1):
         turn(storage, number * HOUR)

@@ -5,10 +5,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join, JoinOutcome, follower_id, is_member, outcome
 from mainspring.model.message import Delivery, Draft, Priority
 from mainspring.model.schedule import ScheduleTick
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.storage.contract import Keyed, Storage
 from tests.contract.acting import (

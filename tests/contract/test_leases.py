@@ -219,6 +219,7 @@ async def test_leases_are_listed_by_name_page_by_page(storage: Storage) -> None:
     assert await storage.leases.find("d") is None
 
 
+@pytest.mark.psycopg
 async def test_an_operator_releases_a_lease_and_it_is_written_down(storage: Storage) -> None:
     granted = await acquire(storage)
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.limits import SLOTS, LimitedClaim, Limits, Rate
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Priority
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Snooze, Verdict
 from mainspring.storage.contract import Storage
-from mainspring.storage.limiting import KEYS
+from mainspring.storage.portable.limits import KEYS
 from tests.contract.acting import (
     HOLD,
     HOUR,

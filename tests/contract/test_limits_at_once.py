@@ -11,6 +11,8 @@ from mainspring.model.verdict import DONE, Release, Retry, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOLD, HOUR, NOW, draft, failure, publish, settle, siblings
 
+pytestmark = pytest.mark.psycopg
+
 GROUP = "mailer"
 KEYS = 5
 EACH = 12

@@ -69,6 +69,7 @@ async def test_groups_are_read_together_or_one_alone(storage: Storage) -> None:
     assert await by_time(storage, group="nobody") == []
 
 
+@pytest.mark.psycopg
 async def test_what_all_groups_make_together_is_no_group(storage: Storage) -> None:
     names = ("audit", "mailer", "mailer-2", "te%t")
     await storage.upkeep.beat(beat(*(Measure(name, "done", 0, 10**number) for number, name in enumerate(names))))

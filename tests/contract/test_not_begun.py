@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.retention import Retention
 from mainspring.model.schedule import NEVER, Due, Occurrence
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Release, Retry
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -143,6 +143,7 @@ async def test_what_somebody_asked_for_outlives_a_pause_and_takes_its_turn(stora
     assert ids(await claim(storage)) == [asked[1].draft.id]
 
 
+@pytest.mark.psycopg
 async def test_nothing_that_was_asked_of_a_schedule_outlives_it_unless_it_has_begun(storage: Storage) -> None:
     await keep(storage, schedule(next_at=None))
     asked = [occurrence(NOON + hours * HOUR, due_at=NEVER, manual=True) for hours in (1, 2)]

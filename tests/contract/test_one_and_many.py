@@ -11,6 +11,8 @@ from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, MINUTE, NOON, declare, draft, found, publish
 from tests.contract.test_routing import ROUTES
 
+pytestmark = pytest.mark.psycopg
+
 DRAFTS = [
     draft(),
     draft("orders.unheard"),

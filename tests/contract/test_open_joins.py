@@ -3,9 +3,11 @@
 import asyncio
 from uuid import UUID, uuid4
 
-from mainspring.model.browsing import DeadSelection
+import pytest
+
 from mainspring.model.join import Follower, Join, JoinView, Recount
 from mainspring.model.message import Draft
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Retry, Settlement, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -194,6 +196,7 @@ async def test_reading_changes_nothing_and_waits_for_nobody(storage: Storage) ->
     assert await look(storage) == 1
 
 
+@pytest.mark.psycopg
 async def test_a_recount_finds_nothing_where_every_end_was_noted(storage: Storage) -> None:
     await declare(storage, "printer")
     ids = [

@@ -1,5 +1,7 @@
 """How many wait for a group: what a publisher asks before it adds more."""
 
+import pytest
+
 from mainspring.model.message import Priority
 from mainspring.model.verdict import DONE, Release
 from mainspring.storage.contract import Storage
@@ -16,6 +18,7 @@ async def test_what_nobody_holds_is_counted_due_or_not(storage: Storage) -> None
     assert await storage.ledger.pending({}) == {}
 
 
+@pytest.mark.psycopg
 async def test_what_is_held_dead_or_done_is_not_counted(storage: Storage) -> None:
     await bury_one(storage)
     await publish(storage, *(draft(group="mailer") for _ in range(4)))

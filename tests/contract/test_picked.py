@@ -3,9 +3,11 @@
 from datetime import timedelta
 from uuid import uuid4
 
-from mainspring.model.browsing import DeadSelection, Filter, Line, Picked
+import pytest
+
 from mainspring.model.message import Cancelled, Priority, Scan
 from mainspring.model.schedule import NEVER
+from mainspring.model.search import DeadSelection, Filter, Line, Picked
 from mainspring.model.verdict import Release
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -69,50 +71,50 @@ async def test_of_those_picked_no_more_than_the_limit_and_the_oldest_first(stora
     assert await listed(storage, "ready") == [dead[0].message_id]
 
 
-async def test_what_is_scheduled_is_hastened(storage: Storage) -> None:
+async def test_what_is_scheduled_is_due_now(storage: Storage) -> None:
     later, latest = draft(group="mailer", delay=HOUR), draft(group="mailer", delay=2 * HOUR)
     await publish(storage, later, latest)
 
-    hastened = await storage.controls.hasten(((latest.id, "mailer"), (latest.id, "mailer")), "ann")
+    due_now = await storage.controls.run_now(((latest.id, "mailer"), (latest.id, "mailer")), "ann")
     (delivery,) = await claim(storage)
 
-    assert hastened == 1
+    assert due_now == 1
     assert (delivery.message_id, delivery.epoch, delivery.attempt) == (latest.id, 1, 1)
     assert delivery.scheduled_for == NOON + 2 * HOUR, "what was asked for is remembered"
     assert await listed(storage, "scheduled") == [later.id]
-    assert await audited(storage) == [("ann", "hasten", "2 picked", "1 due now")]
+    assert await audited(storage) == [("ann", "run_now", "2 picked", "1 due now")]
 
 
-async def test_what_is_due_held_or_unknown_is_not_hastened(storage: Storage) -> None:
+async def test_what_is_due_held_or_unknown_is_not_due_now(storage: Storage) -> None:
     held = await hold_one(storage)
     ready = draft(group="mailer")
     await publish(storage, ready, draft(group="other", delay=HOUR))
     picked: Picked = ((held.message_id, "mailer"), (ready.id, "mailer"), (uuid4(), "other"))
 
-    assert await storage.controls.hasten(picked, "ann") == 0
-    assert await storage.controls.hasten((), "ann") == 0
+    assert await storage.controls.run_now(picked, "ann") == 0
+    assert await storage.controls.run_now((), "ann") == 0
     assert (await the_copy(storage, held.message_id)).due_at == NOON + HOLD
     assert await audited(storage) == []
 
 
-async def test_a_retry_is_hastened_and_what_waits_for_a_run_of_its_schedule_is_not(storage: Storage) -> None:
+async def test_a_retry_is_due_now_and_what_waits_for_a_run_of_its_schedule_is_not(storage: Storage) -> None:
     held = await hold_one(storage)
     await settle(storage, held, Release(timedelta(hours=1)))
     waiting = draft(group="mailer", schedule="daily", at=NEVER)
     await publish(storage, waiting)
 
-    hastened = await storage.controls.hasten(((held.message_id, "mailer"), (waiting.id, "mailer")), "ann")
+    due_now = await storage.controls.run_now(((held.message_id, "mailer"), (waiting.id, "mailer")), "ann")
 
-    assert hastened == 1
+    assert due_now == 1
     assert await listed(storage, "ready") == [held.message_id]
     assert (await the_copy(storage, waiting.id)).due_at == NEVER
 
 
-async def test_a_hastened_delivery_lies_above_the_low_water_mark(storage: Storage) -> None:
+async def test_a_due_now_delivery_lies_above_the_low_water_mark(storage: Storage) -> None:
     one = draft(group="mailer", delay=HOUR)
     await publish(storage, one)
     turn(storage, MINUTE)
-    await storage.controls.hasten(((one.id, "mailer"),), "ann")
+    await storage.controls.run_now(((one.id, "mailer"),), "ann")
 
     from_now_on = tuple(Scan(level, NOON + MINUTE) for level in Priority)
 
@@ -125,7 +127,7 @@ async def test_those_picked_are_withdrawn_and_no_other_copies(storage: Storage) 
     one, parked = draft(), draft("nobody.listens")
     await publish(storage, one, parked)
 
-    answer = await storage.controls.withdraw(
+    answer = await storage.controls.cancel(
         ((one.id, "mailer"), (one.id, "mailer"), (parked.id, ""), (uuid4(), "mailer")), "ann", "no longer wanted"
     )
 
@@ -146,7 +148,7 @@ async def test_those_picked_are_withdrawn_and_no_other_copies(storage: Storage) 
 async def test_the_holder_of_what_is_withdrawn_is_asked_to_stop(storage: Storage) -> None:
     held = await hold_one(storage)
 
-    answer = await storage.controls.withdraw(((held.message_id, "mailer"),), "ann", "enough")
+    answer = await storage.controls.cancel(((held.message_id, "mailer"),), "ann", "enough")
     extended = await storage.mailbox.extend([held.claim], WORKER, HOLD)
 
     assert answer == Cancelled(cancelled=0, asked=1)
@@ -159,12 +161,13 @@ async def test_what_is_dead_or_a_parked_message_by_a_group_is_not_withdrawn(stor
     parked = draft("nobody.listens")
     await publish(storage, parked)
 
-    answer = await storage.controls.withdraw(((dead.message_id, "mailer"), (parked.id, "mailer")), "ann", "why")
+    answer = await storage.controls.cancel(((dead.message_id, "mailer"), (parked.id, "mailer")), "ann", "why")
 
     assert answer == Cancelled(0, 0)
     assert await audited(storage) == []
 
 
+@pytest.mark.psycopg
 async def test_a_line_is_brought_up_to_date_with_every_batch_until_it_says_how_it_ended(storage: Storage) -> None:
     dead = [await bury_one(storage) for _ in range(2)]
     later, ready = draft(group="mailer", delay=HOUR), draft(group="mailer")
@@ -181,9 +184,9 @@ async def test_a_line_is_brought_up_to_date_with_every_batch_until_it_says_how_i
     assert await told() == "4 done; goes on"
     await storage.controls.discard(DeadSelection(picked=((dead[1].message_id, "mailer"),)), line.after(1), 10)
     assert await told() == "5 done; goes on"
-    await storage.controls.hasten(((later.id, "mailer"),), line.after(2))
+    await storage.controls.run_now(((later.id, "mailer"),), line.after(2))
     assert await told() == "6 done; goes on"
-    await storage.controls.withdraw(((ready.id, "mailer"), (later.id, "mailer")), line.after(3), "why")
+    await storage.controls.cancel(((ready.id, "mailer"), (later.id, "mailer")), line.after(3), "why")
     assert await told() == "8 done; goes on"
     await storage.controls.amend(line.id, "failed: \ud800 it goes on")
     assert (await told()).startswith("8 done; failed: ")
@@ -205,10 +208,10 @@ async def test_what_is_noted_may_hold_any_character(storage: Storage) -> None:
     assert (by.rstrip("\x00").removesuffix("\\x00"), detail.split()[:2]) == ("ann", ["4", "revived"])
 
 
-async def test_a_hastened_delivery_keeps_its_fence(storage: Storage) -> None:
+async def test_a_due_now_delivery_keeps_its_fence(storage: Storage) -> None:
     held = await hold_one(storage)
     await settle(storage, held, Release(timedelta(hours=1)))
-    await storage.controls.hasten(((held.message_id, "mailer"),), "ann")
+    await storage.controls.run_now(((held.message_id, "mailer"),), "ann")
 
     again = await claim_one(storage, owner="worker-2")
 

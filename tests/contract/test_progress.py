@@ -4,10 +4,10 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.join import Join
 from mainspring.model.message import Claim, Delivery, Progress
 from mainspring.model.retention import Pruned, Retention
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Release, Retry, Snooze, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -54,6 +54,7 @@ async def test_it_is_seen_wherever_running_deliveries_are(storage: Storage) -> N
     assert await the_copy(storage, held.message_id) == running
 
 
+@pytest.mark.psycopg
 async def test_it_is_seen_of_the_members_of_a_join(storage: Storage) -> None:
     join = Join(draft().id, draft(group="mailer"))
     await storage.mailbox.join(join, [draft(group="mailer"), draft(group="mailer")])

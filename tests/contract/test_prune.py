@@ -3,8 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from mainspring.model.browsing import DeadSelection
+import pytest
+
 from mainspring.model.retention import Pruned, Retention
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Retry, Snooze
 from mainspring.model.views import Beat, GroupRuns, RunView
 from mainspring.storage.contract import Storage
@@ -239,6 +241,7 @@ async def test_a_schedule_made_at_run_time_goes_when_it_is_over(storage: Storage
     ]
 
 
+@pytest.mark.psycopg
 async def test_runs_made_elsewhere_are_recorded_as_they_were(storage: Storage) -> None:
     run = RunView(
         id=0,

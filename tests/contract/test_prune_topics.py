@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.browsing import Filter
 from mainspring.model.message import Delivery
 from mainspring.model.retention import Kind, Pruned, Retention
+from mainspring.model.search import Filter
 from mainspring.model.verdict import DONE, Bury, Retry
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -87,6 +87,7 @@ async def test_each_kind_of_a_topic_has_its_own_time(storage: Storage) -> None:
     assert await left(storage) == {kind: ["users.added"] for kind in ("done", "failures", "dead", "parked")}
 
 
+@pytest.mark.psycopg
 async def test_a_topic_may_be_kept_for_longer_than_all_others(storage: Storage) -> None:
     await fill(storage, "orders.paid", "users.added")
     rule: Mapping[Kind, timedelta | None] = {"done": 30 * DAY, "failures": None, "dead": None, "parked": 10 * DAY}

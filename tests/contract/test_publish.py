@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.model.browsing import Filter
 from mainspring.model.message import Priority, Published
+from mainspring.model.search import Filter
 from mainspring.model.verdict import DONE
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -28,6 +28,8 @@ from tests.contract.acting import (
     the_copy,
     turn,
 )
+
+pytestmark = pytest.mark.psycopg
 
 
 @pytest.mark.memory

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Draft, Keep
 from mainspring.model.retention import Pruned, Retention
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Retry
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -30,6 +30,7 @@ from tests.contract.acting import (
     turn,
 )
 
+pytestmark = pytest.mark.psycopg
 PLAIN = Retention()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mainspring.model.browsing import Filter
 from mainspring.model.message import Priority
+from mainspring.model.search import Filter
 from mainspring.model.verdict import DONE
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (

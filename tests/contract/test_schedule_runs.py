@@ -2,9 +2,9 @@
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.message import Draft
 from mainspring.model.retention import Retention
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Retry, Verdict
 from mainspring.model.views import RunView, Source
 from mainspring.storage.contract import Storage
@@ -99,6 +99,7 @@ async def test_the_runs_of_a_schedule_are_paged_newest_first(storage: Storage) -
     assert await of_schedule(storage, "of no schedule") == []
 
 
+@pytest.mark.psycopg
 async def test_the_latest_runs_of_each_schedule_are_found(storage: Storage) -> None:
     for name in (NAME, "another", NAME, "it's 夜", NAME):
         await publish(storage, draft(group="mailer", schedule=name))
@@ -112,6 +113,7 @@ async def test_the_latest_runs_of_each_schedule_are_found(storage: Storage) -> N
     assert await storage.ledger.recent([], 5) == {}
 
 
+@pytest.mark.psycopg
 async def test_the_latest_failures_are_found_whatever_they_are_of(storage: Storage) -> None:
     for number, topic in enumerate(("a", "b", "a", "a")):
         turn(storage, number * MINUTE)

@@ -247,6 +247,7 @@ async def test_what_no_code_has_declared_for_long_is_retired(storage: Storage) -
     assert {name for name, row in rows.items() if row.revision} == {"another", "code"}
 
 
+@pytest.mark.psycopg
 async def test_a_pause_of_an_operators_outlives_all_that_code_declares(storage: Storage) -> None:
     await keep(storage, schedule())
     await edit(storage, paused_at=NOON, paused_by="ann", pause_reason="too loud")

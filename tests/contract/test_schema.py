@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator, Callable
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
 from mainspring.model.errors import SchemaMissing
 from mainspring.storage.contract import Storage
 from tests.contract.acting import claim, draft, ids, publish, siblings
 
+pytestmark = pytest.mark.psycopg
 
-@pytest.fixture
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def new(blank: Callable[[str], Storage]) -> AsyncIterator[Storage]:
     """An open storage without any tables."""
     storage = blank(f"new_{uuid4().hex[:8]}")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.model.browsing import Filter, Page
+from mainspring.model.search import Filter, Page
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Snooze, Verdict
 from mainspring.model.views import State
 from mainspring.storage.contract import Storage
@@ -241,6 +241,7 @@ async def test_however_many_groups_there_are_none_is_left_out(storage: Storage) 
     assert set(found) == {one.id for one in many}
 
 
+@pytest.mark.psycopg
 async def test_what_has_failed_and_waits_for_its_next_attempt_is_retrying(storage: Storage) -> None:
     fresh, later = draft(group="mailer"), draft(group="mailer", delay=HOUR)
     await publish(storage, fresh, later)

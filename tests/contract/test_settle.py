@@ -26,6 +26,7 @@ from tests.contract.acting import (
     turn,
 )
 
+pytestmark = pytest.mark.psycopg
 KEEPS: list[Keep] = ["all", "failures", "none"]
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
+from mainspring.model.search import DeadSelection
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOLD,
@@ -25,7 +25,7 @@ from tests.contract.acting import (
     turn,
 )
 
-pytestmark = pytest.mark.memory
+pytestmark = [pytest.mark.memory, pytest.mark.psycopg]
 
 
 async def test_a_sibling_sees_the_same_database(storage: Storage) -> None:

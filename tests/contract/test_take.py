@@ -1,7 +1,11 @@
 """Take: one delivery by its message and group, due or not."""
 
+import pytest
+
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOLD, HOUR, MINUTE, NOON, claim, claim_one, declare, draft, publish, the_copy, turn
+
+pytestmark = pytest.mark.psycopg
 
 
 async def test_what_is_not_due_yet_is_taken_all_the_same(storage: Storage) -> None:

@@ -4,10 +4,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
-from mainspring.model.message import Receipt
+from mainspring.model.message import Keeps, Receipt, Scope
 from mainspring.model.retention import Pruned, Retention
-from mainspring.model.unique import Keeps, Scope
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (

@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.model.message import Receipt
+from mainspring.model.message import Receipt, Scope
 from mainspring.model.retention import Pruned, Retention
-from mainspring.model.unique import Scope
 from mainspring.model.verdict import Done
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -27,6 +26,8 @@ from tests.contract.acting import (
     turn,
 )
 from tests.contract.uniqueness import publish, stored
+
+pytestmark = pytest.mark.psycopg
 
 PLAIN = Retention()
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.schedule import NEVER, ScheduleTick
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Verdict
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (

@@ -2,8 +2,7 @@
 
 from uuid import UUID
 
-from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import Keeps, Scope, UniqueKey
+from mainspring.model.message import Draft, Keeps, Receipt, Scope, UniqueKey
 from mainspring.storage.contract import Storage
 from tests.contract.acting import draft
 

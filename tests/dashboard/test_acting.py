@@ -10,7 +10,7 @@ from tests.dashboard.wishes import NO_SUCH
 BY = "operator (dashboard)"
 
 
-async def _post(scene: Scene, path: str, body: Any, status: int = 200) -> Any:
+async def _publisher(scene: Scene, path: str, body: Any, status: int = 200) -> Any:
     async with scene.operator() as client:
         answer = await client.post(path, json=body)
     assert answer.status_code == status, answer.text
@@ -27,9 +27,9 @@ async def test_a_message_is_published(scene: Scene) -> None:
         "delay": 3600,
     }
 
-    receipt = await _post(scene, "/api/messages", body, 201)
+    receipt = await _publisher(scene, "/api/messages", body, 201)
 
-    stored = await scene.app.messages.show(receipt["id"])
+    stored = await scene.app.messages.get(receipt["id"])
     assert stored is not None
     assert (stored.payload, stored.key, dict(stored.headers)) == (b'{"order":9}', "order:9", {"shop": "ulm"})
     assert [(each.group, each.state, each.priority) for each in stored.deliveries] == [("ship", "scheduled", 1)]
@@ -37,10 +37,10 @@ async def test_a_message_is_published(scene: Scene) -> None:
 
 
 async def test_a_copy_has_what_it_does_not_say_itself(scene: Scene) -> None:
-    receipt = await _post(scene, "/api/messages", {"topic": "cards.charged", "copy_of": scene.dead[0]}, 201)
+    receipt = await _publisher(scene, "/api/messages", {"topic": "cards.charged", "copy_of": scene.dead[0]}, 201)
 
-    original = await scene.app.messages.show(scene.dead[0])
-    copy = await scene.app.messages.show(receipt["id"])
+    original = await scene.app.messages.get(scene.dead[0])
+    copy = await scene.app.messages.get(receipt["id"])
     assert original is not None
     assert copy is not None
     assert (copy.payload, copy.key, copy.headers) == (original.payload, original.key, original.headers)
@@ -51,9 +51,9 @@ async def test_a_copy_has_what_it_does_not_say_itself(scene: Scene) -> None:
 async def test_a_copy_that_was_edited_is_for_one_group(scene: Scene) -> None:
     wish = {"topic": "cards.charged", "copy_of": scene.dead[0], "payload": MASK_FREE, "group": "ship"}
 
-    receipt = await _post(scene, "/api/messages", wish, 201)
+    receipt = await _publisher(scene, "/api/messages", wish, 201)
 
-    copy = await scene.app.messages.show(receipt["id"])
+    copy = await scene.app.messages.get(receipt["id"])
     assert copy is not None
     assert copy.payload == b'{"card_number":"4000"}'
     assert [each.group for each in copy.deliveries] == ["ship"]
@@ -62,9 +62,9 @@ async def test_a_copy_that_was_edited_is_for_one_group(scene: Scene) -> None:
 async def test_a_number_that_no_browser_can_hold_is_published_as_it_was_typed(scene: Scene) -> None:
     wish = {"topic": "orders.placed", "payload_text": '{"id": 12345678901234567890}'}
 
-    receipt = await _post(scene, "/api/messages", wish, 201)
+    receipt = await _publisher(scene, "/api/messages", wish, 201)
 
-    stored = await scene.app.messages.show(receipt["id"])
+    stored = await scene.app.messages.get(receipt["id"])
     assert stored is not None
     assert stored.payload == b'{"id":12345678901234567890}'
 
@@ -89,55 +89,55 @@ async def test_a_number_that_no_browser_can_hold_is_published_as_it_was_typed(sc
 async def test_what_cannot_be_meant_is_told_and_nothing_is_stored(scene: Scene, wish: Any, said: str) -> None:
     before = await scene.actions()
 
-    answer = await _post(scene, "/api/messages", wish, 422)
+    answer = await _publisher(scene, "/api/messages", wish, 422)
 
     assert said in answer["error"]["message"]
     assert await scene.actions() == before
 
 
 async def test_a_message_is_cancelled_for_one_group_or_for_all(scene: Scene) -> None:
-    none = await _post(scene, f"/api/messages/{scene.waiting[0]}/cancel", {"group": "charge"})
-    one = await _post(scene, f"/api/messages/{scene.waiting[0]}/cancel", {"reason": "ordered twice"})
-    again = await _post(scene, f"/api/messages/{scene.waiting[0]}/cancel", {})
+    none = await _publisher(scene, f"/api/messages/{scene.waiting[0]}/cancel", {"group": "charge"})
+    one = await _publisher(scene, f"/api/messages/{scene.waiting[0]}/cancel", {"reason": "ordered twice"})
+    again = await _publisher(scene, f"/api/messages/{scene.waiting[0]}/cancel", {})
 
     assert (none["cancelled"], one["cancelled"], again["cancelled"]) == (0, 1, 0)
     assert [line[:2] for line in await scene.actions()].count((BY, "cancel")) == 1
 
 
 async def test_a_dead_letter_is_retried_and_a_scheduled_delivery_is_due_now(scene: Scene) -> None:
-    dead = await _post(scene, f"/api/messages/{scene.dead[0]}/retry", {})
-    scheduled = await _post(scene, f"/api/messages/{scene.waiting[0]}/retry", {"group": "ship"})
-    neither = await _post(scene, f"/api/messages/{scene.waiting[1]}/retry", {"group": "charge"})
+    dead = await _publisher(scene, f"/api/messages/{scene.dead[0]}/retry", {})
+    scheduled = await _publisher(scene, f"/api/messages/{scene.waiting[0]}/retry", {"group": "ship"})
+    neither = await _publisher(scene, f"/api/messages/{scene.waiting[1]}/retry", {"group": "charge"})
 
-    assert dead == {"revived": 1, "hastened": 0}
-    assert scheduled == {"revived": 0, "hastened": 1}
-    assert neither == {"revived": 0, "hastened": 0}
+    assert dead == {"revived": 1, "run_now": 0}
+    assert scheduled == {"revived": 0, "run_now": 1}
+    assert neither == {"revived": 0, "run_now": 0}
     assert [row.message_id.hex for row in await scene.app.messages.list("ready", group="ship")] == [
         scene.waiting[0].replace("-", "")
     ]
 
 
 async def test_a_dead_letter_lives_again_with_another_payload(scene: Scene) -> None:
-    done = await _post(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
-    gone = await _post(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
+    done = await _publisher(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
+    gone = await _publisher(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
 
     assert (done, gone) == ({"replaced": 1}, {"replaced": 0})
     (ready,) = await scene.app.messages.list("ready", group="charge")
-    stored = await scene.app.messages.show(ready.message_id)
+    stored = await scene.app.messages.get(ready.message_id)
     assert stored is not None
     assert stored.payload == b'{"card_number":"4000"}'
 
 
 async def test_dead_letters_are_discarded(scene: Scene) -> None:
-    done = await _post(scene, f"/api/messages/{scene.dead[0]}/discard", {})
-    again = await _post(scene, f"/api/messages/{scene.dead[0]}/discard", {})
+    done = await _publisher(scene, f"/api/messages/{scene.dead[0]}/discard", {})
+    again = await _publisher(scene, f"/api/messages/{scene.dead[0]}/discard", {})
 
     assert (done, again) == ({"discarded": 1}, {"discarded": 0})
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry", "discard"])
 async def test_a_message_that_is_none_is_not_found(scene: Scene, action: str) -> None:
-    answer = await _post(scene, f"/api/messages/{NO_SUCH}/{action}", {}, 404)
+    answer = await _publisher(scene, f"/api/messages/{NO_SUCH}/{action}", {}, 404)
 
     assert answer["error"]["code"] == "not_found"
 
@@ -162,32 +162,32 @@ async def test_an_id_that_is_none_is_told(scene: Scene, path: str) -> None:
     ],
 )
 async def test_a_name_that_nobody_has_is_told_with_those_that_there_are(scene: Scene, path: str, body: Any) -> None:
-    answer = await _post(scene, path, body, 422)
+    answer = await _publisher(scene, path, body, 422)
 
     assert "there is no" in answer["error"]["message"].lower()
 
 
 async def test_a_schedule_is_steered_and_every_step_is_in_the_audit(scene: Scene) -> None:
     before = len(await scene.actions())
-    await _post(scene, "/api/schedules/pause", {"name": "weekly", "reason": "holidays"}, 204)
-    await _post(scene, "/api/schedules/resume", {"name": "weekly"}, 204)
-    run = await _post(scene, "/api/schedules/trigger", {"name": "weekly", "payload": {"report": "now"}})
-    await _post(scene, "/api/schedules/alter", {"name": "weekly", "rhythm": "every 2h", "jitter": 30}, 204)
-    filled = await _post(
+    await _publisher(scene, "/api/schedules/pause", {"name": "weekly", "reason": "holidays"}, 204)
+    await _publisher(scene, "/api/schedules/resume", {"name": "weekly"}, 204)
+    run = await _publisher(scene, "/api/schedules/trigger", {"name": "weekly", "payload": {"report": "now"}})
+    await _publisher(scene, "/api/schedules/alter", {"name": "weekly", "rhythm": "every 2h", "jitter": 30}, 204)
+    filled = await _publisher(
         scene,
         "/api/schedules/backfill",
         {"name": "weekly", "start": "2026-11-16T00:30:00Z", "end": "2026-11-16T04:30:00Z"},
     )
-    await _post(scene, "/api/schedules/freeze", {"reason": "moving"}, 204)
-    thawed = await _post(scene, "/api/schedules/thaw", {})
+    await _publisher(scene, "/api/schedules/freeze", {"reason": "moving"}, 204)
+    thawed = await _publisher(scene, "/api/schedules/thaw", {})
     altered = await scene.app.schedules.get("weekly")
-    await _post(scene, "/api/schedules/delete", {"name": "weekly"}, 204)
+    await _publisher(scene, "/api/schedules/delete", {"name": "weekly"}, 204)
 
     assert altered is not None
     assert (altered.rhythm, altered.jitter.total_seconds()) == ("every 2h", 30)
     assert filled == {"count": 2}
     assert thawed == {"thawed": True}
-    stored = await scene.app.messages.show(run["id"])
+    stored = await scene.app.messages.get(run["id"])
     assert stored is not None
     assert stored.payload == b'{"report":"now"}'
     done = (await scene.actions())[before:]
@@ -198,17 +198,17 @@ async def test_a_schedule_is_steered_and_every_step_is_in_the_audit(scene: Scene
 async def test_a_backfill_without_an_offset_is_refused(scene: Scene) -> None:
     wish = {"name": "weekly", "start": "2026-11-16T00:30:00", "end": "2026-11-16T04:30:00Z"}
 
-    answer = await _post(scene, "/api/schedules/backfill", wish, 422)
+    answer = await _publisher(scene, "/api/schedules/backfill", wish, 422)
 
     assert "start" in answer["error"]["message"]
 
 
 async def test_a_worker_is_drained_and_resumed() -> None:
     async with opened(dead=0) as scene, at_work(scene):
-        await _post(scene, "/api/workers/drain", {"name": "porter", "reason": "deploy"}, 204)
+        await _publisher(scene, "/api/workers/drain", {"name": "porter", "reason": "deploy"}, 204)
         async with scene.viewer() as client:
             (drained,) = (await client.get("/api/workers")).json()["rows"]
-            await _post(scene, "/api/workers/resume", {"name": f"{drained['app']}/porter"}, 204)
+            await _publisher(scene, "/api/workers/resume", {"name": f"{drained['app']}/porter"}, 204)
             (resumed,) = (await client.get("/api/workers")).json()["rows"]
 
     assert drained["drained_by"] == BY
@@ -221,17 +221,17 @@ async def test_a_worker_is_drained_and_resumed() -> None:
 
 
 async def test_a_lease_is_released_once(scene: Scene) -> None:
-    first = await _post(scene, "/api/leases/release", {"name": "nightly", "reason": "stuck"})
-    again = await _post(scene, "/api/leases/release", {"name": "nightly"})
+    first = await _publisher(scene, "/api/leases/release", {"name": "nightly", "reason": "stuck"})
+    again = await _publisher(scene, "/api/leases/release", {"name": "nightly"})
 
     assert (first, again) == ({"released": True}, {"released": False})
 
 
 async def test_a_fan_out_is_edited_run_and_reset(scene: Scene) -> None:
     work = {"topic": "mail.sync", "work": "inbox"}
-    policy = await _post(scene, "/api/fanouts/edit", {**work, "every": "2h", "enabled": True})
-    planned = await _post(scene, "/api/fanouts/run", work)
-    reset = await _post(scene, "/api/fanouts/reset", work)
+    policy = await _publisher(scene, "/api/fanouts/edit", {**work, "every": "2h", "enabled": True})
+    planned = await _publisher(scene, "/api/fanouts/run", work)
+    reset = await _publisher(scene, "/api/fanouts/reset", work)
     async with scene.viewer() as client:
         cursors = (await client.get("/api/fanouts/cursors", params=work)).json()["rows"]
 

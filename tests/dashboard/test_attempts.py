@@ -5,8 +5,7 @@ import asyncio
 import httpx2
 import pytest
 
-from mainspring.dashboard.security.attempts import HELD, Attempts
-from mainspring.dashboard.security.tokens import Tokens
+from mainspring.dashboard.security.identity import HELD, Attempts, Tokens
 from tests.dashboard.clocked import Clocked, settled
 from tests.dashboard.scene import BASE, OPERATOR, VIEWER, Scene
 

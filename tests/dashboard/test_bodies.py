@@ -7,8 +7,9 @@ from datetime import timedelta
 import httpx2
 import pytest
 
-from mainspring.dashboard import reading, server
-from mainspring.dashboard.table import TABLE
+from mainspring.dashboard import route as route_module
+from mainspring.dashboard import server
+from mainspring.dashboard.api import TABLE
 from tests.dashboard.scene import OPERATOR, Scene, client_of
 from tests.dashboard.served import served
 
@@ -45,7 +46,7 @@ async def _trickled(url: str, path: str, headers: str) -> bytes:
 async def test_a_body_that_trickles_in_is_ended(
     scene: Scene, path: str, headers: str, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "BODY_PATIENCE", 0.1, raising=False)
+    monkeypatch.setattr(route_module, "BODY_PATIENCE", 0.1, raising=False)
     async with served(scene.dashboard) as url:
         answer = await _trickled(url, path, headers)
 
@@ -113,7 +114,7 @@ async def _parts(size: int) -> AsyncIterator[bytes]:
 @pytest.mark.parametrize("route", [each for each in TABLE if each.changes], ids=lambda route: route.path)
 async def test_a_large_body_is_refused_by_what_it_says_and_by_counting(scene: Scene, route: object) -> None:
     path, largest = route.path, 1024 * 1024  # type: ignore[attr-defined]
-    if "payload" not in route.asks.__struct_fields__:  # type: ignore[attr-defined]
+    if "payload" not in route.takes.__struct_fields__:  # type: ignore[attr-defined]
         largest = 4096 if path == "/api/login" else 65536
     headers = {"Content-Type": "application/json"}
     async with scene.operator() as client:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mainspring.dashboard import bulk
-from mainspring.dashboard.answers import Problem
-from mainspring.dashboard.bulk import Bulks
+from mainspring.dashboard.api import bulk
+from mainspring.dashboard.api.bulk import Bulks
+from mainspring.dashboard.responses import Problem
 from tests.dashboard.scene import Scene, opened, until
 
 
@@ -133,7 +133,7 @@ async def test_only_some_go_on_at_a_time_and_only_some_are_remembered(monkeypatc
 
 async def test_they_end_with_the_server() -> None:
     async with opened(dead=0) as scene:
-        begun = scene.dashboard._house.bulks.start("revive", None, "ada", _for_ever)
+        begun = scene.dashboard._services.bulks.start("revive", None, "ada", _for_ever)
 
         await scene.dashboard.aclose()
 

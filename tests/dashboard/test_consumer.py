@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.dashboard import Dashboard, pulse
+from mainspring.dashboard import Dashboard, readings
 from mainspring.timing.backoff import NO_RETRY
 from tests.dashboard.scene import VIEWER, Scene, client_of, until
 
@@ -89,8 +89,8 @@ async def test_what_is_not_there_is_refused(scene: Scene, asked: dict[str, str],
 
 
 async def test_only_some_readings_of_windows_are_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "_KEPT", 2)
-    kept = scene.dashboard._house.pulse
+    monkeypatch.setattr(readings, "_KEPT", 2)
+    kept = scene.dashboard._services.readings
     for group in ("charge", "ship", "charge", "report"):
         await kept.measures("24h", group)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.dashboard.api import dead as causes
 from mainspring.dashboard.api import messages
+from mainspring.dashboard.api import messages as causes
 from mainspring.storage.sqlite import verdicts
 from tests.dashboard.scene import SECRET, Scene, opened, until
 

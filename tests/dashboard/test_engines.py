@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.dashboard.table import TABLE
+from mainspring.dashboard.api import TABLE
 from tests.dashboard.scene import Scene, at_work, opened, until
 
 ASKED = {
@@ -57,7 +57,7 @@ async def _what_operators_do_is_done_and_noted(url: str, schema: str | None = No
             "/api/messages", json={"topic": "cards.charged", "copy_of": scene.dead[0], "group": "charge"}
         )
         cancelled = await client.post(f"/api/messages/{scene.waiting[0]}/cancel", json={})
-        hastened = await client.post(f"/api/messages/{scene.waiting[1]}/retry", json={})
+        due_now = await client.post(f"/api/messages/{scene.waiting[1]}/retry", json={})
         revived = await client.post(f"/api/messages/{scene.dead[0]}/retry", json={})
         bulk = (await client.post("/api/bulk", json={"action": "discard", "filter": {"state": "dead"}})).json()
         await until(lambda: _is_over(scene, bulk["id"]))
@@ -65,12 +65,12 @@ async def _what_operators_do_is_done_and_noted(url: str, schema: str | None = No
 
     assert copied.status_code == 201
     assert cancelled.json() == {"cancelled": 1, "asked": 0}
-    assert hastened.json() == {"revived": 0, "hastened": 1}
-    assert revived.json() == {"revived": 1, "hastened": 0}
+    assert due_now.json() == {"revived": 0, "run_now": 1}
+    assert revived.json() == {"revived": 1, "run_now": 0}
     assert [(by, action) for by, action, _ in done] == [
         ("operator (dashboard)", "publish"),
         ("operator (dashboard)", "cancel"),
-        ("operator (dashboard)", "hasten"),
+        ("operator (dashboard)", "run_now"),
         ("operator (dashboard)", "revive"),
         ("operator (dashboard)", "discard"),
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.dashboard.assets import asset, build
+from mainspring.dashboard.pages import asset, build
 from tests.dashboard.browser import Browser
 from tests.dashboard.scene import OPERATOR, Scene, opened
 from tests.dashboard.served import served

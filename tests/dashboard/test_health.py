@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.health import Check, Health, HealthLimits
+from mainspring.app.observe.health import Check, Health, HealthLimits
 from mainspring.dashboard import Dashboard, Probes, probes
 from tests.dashboard.scene import OPERATOR, Scene, client_of, opened, shop
 from tests.dashboard.served import served

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mainspring.dashboard import Dashboard
-from mainspring.dashboard.api import history
-from mainspring.model.browsing import Filter
+from mainspring.dashboard.api import bulk
+from mainspring.model.search import Filter
 from tests.dashboard.scene import OPERATOR, Scene, client_of, until
 
 
@@ -35,18 +35,15 @@ async def test_what_goes_on_here_is_told_from_what_goes_on_elsewhere(scene: Scen
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def work(progress: Any, stop: Any) -> int:
-        controls = (await scene.app._door.storage("a test")).controls
+        controls = (await scene.app._connection.storage("a test")).controls
         await controls.noted("revive", "state dead, group charge", "ada", "500 revived; goes on")
         held.set()
         await go_on.wait()
         return 500
 
-    class Wanted:
-        state, group = "dead", "charge"
-
-    controls = (await scene.app._door.storage("a test")).controls
+    controls = (await scene.app._connection.storage("a test")).controls
     await controls.noted("revive", "state dead, group charge", "ada", "1500 revived; goes on")
-    scene.dashboard._house.bulks.start("revive", Wanted(), "ada", work)
+    scene.dashboard._services.bulks.start("revive", None, "ada", work, "state dead, group charge")
     await held.wait()
     async with scene.viewer() as client:
         rows = await _past(client)
@@ -70,13 +67,23 @@ async def test_what_goes_on_here_is_told_from_what_goes_on_elsewhere(scene: Scen
     ],
 )
 async def test_how_it_ended_is_told(scene: Scene, detail: str, state: str, error: str | None) -> None:
-    controls = (await scene.app._door.storage("a test")).controls
-    await controls.noted("hasten", "state live, group ship", "ada", detail)
+    controls = (await scene.app._connection.storage("a test")).controls
+    await controls.noted("run_now", "state live, group ship", "ada", detail)
 
     async with scene.viewer() as client:
         (row,) = await _past(client)
 
     assert (row["action"], row["done"], row["state"], row["error"]) == ("run_now", 3, state, error)
+
+
+async def test_what_an_earlier_release_wrote_is_read(scene: Scene) -> None:
+    controls = (await scene.app._connection.storage("a test")).controls
+    await controls.noted("hasten", "state live, group ship", "ada", "3 due now; ended")
+
+    async with scene.viewer() as client:
+        (row,) = await _past(client)
+
+    assert (row["action"], row["done"]) == ("run_now", 3)
 
 
 async def test_what_was_done_to_single_ones_is_not_in_it(scene: Scene) -> None:
@@ -89,8 +96,8 @@ async def test_what_was_done_to_single_ones_is_not_in_it(scene: Scene) -> None:
 
 
 async def test_it_comes_in_pages(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_AT_ONCE", 2)
-    controls = (await scene.app._door.storage("a test")).controls
+    monkeypatch.setattr(bulk, "_AT_ONCE", 2)
+    controls = (await scene.app._connection.storage("a test")).controls
     for number in range(5):
         await controls.noted("cancel", "state ready", "ada", f"{number} cancelled or asked to stop; ended")
         await scene.app.groups.pause("ship")

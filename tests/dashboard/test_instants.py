@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.app.preview import preview
-from mainspring.dashboard.api.instants import instants
+from mainspring.app.schedule.view import preview
+from mainspring.dashboard.api.schedules import instants
 from tests.dashboard.scene import Scene
 
 

@@ -9,9 +9,8 @@ import httpx2
 import pytest
 from starlette.requests import Request
 
-from mainspring.dashboard.security.origins import client_of as counted_client_of
-from mainspring.dashboard.security.sessions import LASTS, Sessions
-from mainspring.dashboard.security.tokens import Tokens, tokens_around
+from mainspring.dashboard.security.headers import client_of as counted_client_of
+from mainspring.dashboard.security.identity import LASTS, Sessions, Tokens, tokens_around
 from mainspring.model.errors import BadOption
 from tests.dashboard.browser import Browser
 from tests.dashboard.scene import BASE, OPERATOR, VIEWER, Scene, client_of, opened

@@ -1,13 +1,15 @@
 """What text and payloads quote is masked however it is written, and masking costs no more than its length."""
 
 import asyncio
-from datetime import UTC, datetime
+from dataclasses import make_dataclass
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
 import pytest
 
-from mainspring.dashboard.api.payload import LONGEST, payload_of
+from mainspring.dashboard.api.payloads import LONGEST, payload_of
+from mainspring.dashboard.responses import plain
 from mainspring.dashboard.security.redaction import MASK, Redaction, masked_at
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
@@ -15,6 +17,42 @@ from tests.dashboard.scene import SECRET, Scene, opened
 
 DEFAULT = Redaction()
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE\n{SECRET}\n-----END RSA PRIVATE KEY-----"
+
+
+TEXTS = [
+    "detail",
+    "error",
+    "freeze_reason",
+    "output",
+    "pause_reason",
+    "problem",
+    "progress",
+    "subject",
+    "summary",
+    "traceback",
+]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_text_of_a_response_is_masked_wherever_it_is(name: str) -> None:
+    view = make_dataclass("View", [(name, str | None), ("topic", str)])
+    page = msgspec.defstruct("Page", [(name, str), ("rows", list[Any]), ("left_out", Any)])
+
+    told = plain(page("pin=1", [view(f"password={SECRET}", "pin=1"), view(None, "t")], msgspec.UNSET), DEFAULT)
+
+    assert told == {
+        name: f"pin={MASK}",
+        "rows": [{name: f"password={MASK}", "topic": "pin=1"}, {name: None, "topic": "t"}],
+    }
+
+
+def test_a_response_has_instants_in_utc_and_durations_in_seconds() -> None:
+    there = datetime(2026, 7, 1, 9, tzinfo=timezone(timedelta(hours=2)))
+
+    told = plain({"at": there, "every": (timedelta(minutes=1), {7: timedelta(milliseconds=5)})})
+
+    assert told == {"at": there, "every": [60.0, {"7": 0.005}]}
+    assert told["at"].tzinfo is UTC
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from starlette.routing import Mount
 
 from mainspring import Mainspring
 from mainspring.dashboard import Dashboard
-from mainspring.dashboard.table import TABLE
+from mainspring.dashboard.api import TABLE
 from mainspring.model.errors import BadOption
 from tests.dashboard.proxied import proxied
 from tests.dashboard.scene import BASE, OPERATOR, VIEWER, Scene, opened

@@ -19,8 +19,8 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
+from mainspring.dashboard.api import TABLE
 from mainspring.dashboard.openapi import document
-from mainspring.dashboard.table import TABLE
 from tests.dashboard.scene import OPERATOR, Scene
 from tests.house.tree import ROOT
 
@@ -60,12 +60,12 @@ def test_every_route_stands_in_it_once_with_all_it_takes() -> None:
             if "$ref" in shape:
                 shape = DOCUMENT["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
             named |= set(shape["properties"])
-        assert named == set(route.asks.__struct_fields__)
+        assert named == set(route.takes.__struct_fields__)
         assert told["summary"]
 
 
 def test_no_two_types_share_a_name() -> None:
-    kinds = {kind for route in TABLE for kind in (route.asks, route.answers) if kind is not None}
+    kinds = {kind for route in TABLE for kind in (route.takes, route.returns) if kind is not None}
 
     assert len({kind.__name__ for kind in kinds}) == len(kinds)
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.dashboard.api.payload import LONGEST, payload_of
+from mainspring.dashboard.api import TABLE
+from mainspring.dashboard.api.payloads import LONGEST, payload_of
 from mainspring.dashboard.security.redaction import MASK, REDACTED, Redaction, masked_at
-from mainspring.dashboard.table import TABLE
 from mainspring.model.errors import BadOption
 from tests.dashboard.scene import SECRET, Scene, opened
 

@@ -9,7 +9,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from mainspring.dashboard import live
+from mainspring.dashboard import streams
 from mainspring.dashboard.server import address_of, bound
 from tests.dashboard.scene import VIEWER, Scene, opened, until
 
@@ -45,9 +45,9 @@ async def _talk(scene: Scene, number: int) -> None:
 async def test_who_does_not_read_is_let_go(
     over: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(live, "EVERY", 0.01)
-    monkeypatch.setattr(live, "_GLANCE", 0.05)
-    monkeypatch.setattr(live, "_PATIENCE", 600.0 if over else 0.2)
+    monkeypatch.setattr(streams, "EVERY", 0.01)
+    monkeypatch.setattr(streams, "_GLANCE", 0.05)
+    monkeypatch.setattr(streams, "_PATIENCE", 600.0 if over else 0.2)
     listening = bound("127.0.0.1", 0)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     async with opened(dead=0, waiting=0) as scene:

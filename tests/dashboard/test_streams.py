@@ -17,8 +17,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount
 
-from mainspring.dashboard import Dashboard, Identity, live, serving
-from mainspring.dashboard.security.sessions import LASTS
+from mainspring.dashboard import Dashboard, Identity, handler, streams
+from mainspring.dashboard.security.identity import LASTS
 from tests.dashboard.scene import OPERATOR, VIEWER, Scene, opened, until
 from tests.dashboard.served import served
 from tests.house.tree import ROOT
@@ -118,7 +118,7 @@ async def test_viewers_and_operators_do_not_share_a_look(scene: Scene) -> None:
 
 
 async def test_too_many_streams_are_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_EACH", 1)
+    monkeypatch.setattr(streams, "MOST_EACH", 1)
     async with _served(scene) as client, client.stream("GET", "/api/consumers") as one:
         await anext(_events(one))
 
@@ -141,7 +141,7 @@ async def test_a_stream_is_refused_like_any_other_request(scene: Scene) -> None:
 
 
 async def test_a_stream_ends_when_its_reader_is_no_longer_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "ALLOWED", 0.0)
+    monkeypatch.setattr(handler, "ALLOWED", 0.0)
     known = True
 
     async def authenticate(_request: Any) -> Identity | None:
@@ -198,7 +198,7 @@ async def test_a_stream_ends_when_its_login_is_over(scene: Scene) -> None:
 
 
 async def test_a_silent_stream_says_that_it_is_still_there(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PING", 0.0)
+    monkeypatch.setattr(streams, "PING", 0.0)
     async with _served(scene) as client, client.stream("GET", "/api/leases") as answer:
         async for line in answer.aiter_lines():
             if line == ": ping":

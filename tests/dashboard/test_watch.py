@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mainspring.dashboard import Identity, live, serving
+from mainspring.dashboard import Identity, handler, streams
 from tests.dashboard.scene import OPERATOR, VIEWER, Scene, opened, until
 from tests.dashboard.served import served
 
@@ -95,7 +95,7 @@ async def test_a_problem_of_one_does_not_end_the_others_and_is_told_once() -> No
 async def test_it_shares_its_looks_with_other_streams_and_counts_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_EACH", 3)
+    monkeypatch.setattr(streams, "MOST_EACH", 3)
     lively = scene.dashboard._live
     async with (
         _served(scene) as client,
@@ -171,7 +171,7 @@ async def test_who_may_not_ask_for_one_alone_may_not_watch_it(scene: Scene) -> N
 
 
 async def test_it_ends_when_its_reader_is_no_longer_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "ALLOWED", 0.0)
+    monkeypatch.setattr(handler, "ALLOWED", 0.0)
     known = True
 
     async def authenticate(_request: Any) -> Identity | None:

@@ -14,7 +14,7 @@ BUILD = "import sys, uv_build; print(uv_build.build_wheel(sys.argv[1]))"
 READ = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import mainspring.dashboard.assets as assets
+import mainspring.dashboard.pages as assets
 assert assets.__file__.startswith(sys.argv[1]), assets.__file__
 sys.stdout.buffer.write(assets.asset("index.html"))
 """

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from mainspring.dashboard.api import TABLE
 from mainspring.dashboard.route import Route
-from mainspring.dashboard.table import TABLE
 from tests.dashboard.scene import Scene
 
 CHANGING: tuple[Route, ...] = tuple(route for route in TABLE if route.changes and route.role == "operator")

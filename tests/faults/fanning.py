@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncIterator
 
 from mainspring import Context, Done, Mainspring, Slice
-from mainspring.app import planning
+from mainspring.app.fanout import coordinator
 from tests.faults.ledger import Effects
 from tests.faults.plan import Plan
 
@@ -22,7 +22,7 @@ def effects_table(plan: Plan) -> str:
 
 def declare(app: Mainspring, plan: Plan, effects: Effects) -> None:
     """Add the fan-out to the app. It is due once a year, and else when it is triggered."""
-    planning.CHUNK = CHUNK
+    coordinator.CHUNK = CHUNK
 
     @app.fanout(TOPIC, WORK, cron="0 0 1 1 *", jitter="100ms", lease="1s")
     async def tenants(ctx: Context) -> AsyncIterator[str]:

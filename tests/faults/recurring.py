@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from mainspring import Context, Done, Mainspring
-from mainspring.app.timings import TimingOptions
+from mainspring.app.schedule.timing import TimingOptions
 from mainspring.runtime import scheduler
 from tests.faults.ledger import Effects
 from tests.faults.plan import Entry, Plan

@@ -6,21 +6,21 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import uuid4
 
-from mainspring.app import registration
+from mainspring.app.consume import registration
 from mainspring.model.message import Claim, Settled
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import Settlement
 from mainspring.runtime import handler
-from mainspring.runtime.duties import Recounting
+from mainspring.runtime.janitor import Recounting
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules import decisions as deciding
-from mainspring.runtime.schedules import reconciliation as reconciling
-from mainspring.runtime.schedules.reconciliation import Declared
+from mainspring.runtime.schedules import timekeeper as reconciling
+from mainspring.runtime.schedules.timekeeper import Declared
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Mailbox
 from mainspring.storage.postgres import timetable
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import Statement
 from tests.faults.plan import Plan
 from tests.faults.tables import tables_of
@@ -75,7 +75,8 @@ def leave_ends_uncounted() -> None:
 
 def advance_no_cursor() -> None:
     """Settle slices as if they were messages like others."""
-    vars(registration)["Advancing"] = type(None)
+    assert "CursorAdvance" in vars(registration), "it is asked elsewhere: the bug is not seeded"
+    vars(registration)["CursorAdvance"] = type(None)
 
 
 def leave_schedules_to_the_leader() -> None:

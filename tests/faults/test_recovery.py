@@ -2,7 +2,7 @@
 
 import pytest
 
-from mainspring.runtime.suspects import PROBATION
+from mainspring.runtime.claims_in_hand import PROBATION
 from tests.faults.report import Report
 from tests.faults.scene import Scene
 from tests.faults.waiting import until

@@ -9,8 +9,8 @@ A service (`mainspring worker`) is told to stop when it has said every line that
 where the page shows none, and must then end in good order.
 The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands, and SQL is
 run there, each block as one script.
-Commands are typed into a shell. With PAGE_FORKS=1 and a page that has many, this is so for the first two only: the
-others are forked, since a process that starts anew takes longer to import the package than to do what the page says.
+Commands are typed into a shell. With PAGE_FORKS=1 those of ours are forked from this process as it was before the first
+block, since a process that starts anew takes longer to import the package than to do what the page says.
 """
 
 import ast
@@ -19,23 +19,24 @@ import inspect
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 import types
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from itertools import count
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from tests.house.pages import PLACEHOLDER, Block, blocks, dialogue
-from tests.services.forks import forks
+from tests.services.forks import Forks
 
 _ENDLESS = re.compile(r"\b(mainspring (worker|dashboard)|mainspring_worker)\b")
 _FILE = re.compile(r"# ((?:\w+/)*\w+\.(?:py|toml))\n")
 _PATIENCE = 100.0
-_TYPED, _MANY = 2, 10
-_PLAIN = re.compile(r"(?P<settings>(?:[A-Z_]+=\S+ )*)mainspring (?P<words>[^|<>&;$`]*)")
+_PLAIN = re.compile(r"(?P<settings>(?:[A-Z_]+=\S+ )*)mainspring (?P<words>(?!.*--processes)[^|<>&;$`]*)")
 
 
 def main(page: Path) -> None:
@@ -44,9 +45,7 @@ def main(page: Path) -> None:
     sys.modules["page"] = module
     sys.path.insert(0, "")
     server = os.environ.get("PAGE_POSTGRES", PLACEHOLDER)
-    many = sum(len(dialogue(block)) for block in blocks(page) if block.excuse is None) >= _MANY
-    forked_from = _TYPED if many and os.environ.get("PAGE_FORKS") else sys.maxsize
-    typed = count()
+    forks = Forks.forked() if os.environ.get("PAGE_FORKS") else None
     with asyncio.Runner() as runner:
         for written in blocks(page):
             if written.excuse is not None:
@@ -62,12 +61,9 @@ def main(page: Path) -> None:
                 _query(block, page, server)
             else:
                 for command, answer in dialogue(block):
-                    if _ENDLESS.search(command):
-                        status = _serve(command, answer)
-                    elif next(typed) >= forked_from and (plain := _PLAIN.fullmatch(command)):
-                        status = _fork(command, plain["settings"], plain["words"])
-                    else:
-                        status = _type(command)
+                    print(f"$ {command}", flush=True)
+                    start = _started(command, forks)
+                    status = _served(start, answer if _ENDLESS.search(command) else None)
                     if status != 0:
                         sys.exit(f"{page}:{block.line}: `{command}` ended with {status}")
 
@@ -102,42 +98,50 @@ def _query(block: Block, page: Path, server: str) -> None:
         sys.exit(f"{page}:{block.line}: {error}")
 
 
-def _type(command: str) -> int:
-    print(f"$ {command}", flush=True)
-    return subprocess.run(command, shell=True, check=False, timeout=_PATIENCE).returncode
+class _Start(NamedTuple):
+    """A command that has started, its output, and what waits for its exit code."""
+
+    pid: int
+    said: IO[str]
+    wait: Callable[[float], int]
 
 
-def _fork(command: str, settings: str, words: str) -> int:
-    print(f"$ {command}", flush=True)
-    said = forks().run(
-        shlex.split(words, comments=True),
-        directory=Path.cwd(),
-        environment={**os.environ, **dict(each.split("=", 1) for each in shlex.split(settings))},
-        patience=_PATIENCE,
-    )
-    print(said.out + said.err, end="", flush=True)
-    return said.code
-
-
-def _serve(command: str, answer: list[str]) -> int:
-    print(f"$ {command}", flush=True)
-    unsaid, told = list(answer), False
+def _started(command: str, forks: Forks | None) -> _Start:
+    ours, theirs = os.pipe()
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(f"exec {command}", shell=True, env=environment, stdout=subprocess.PIPE, text=True) as service:
-        watchdog = threading.Timer(_PATIENCE, service.kill)
-        watchdog.start()
-        assert service.stdout is not None
-        for line in service.stdout:
+    plain = _PLAIN.fullmatch(command)
+    if forks is None or plain is None:
+        signalled = f"exec {command}" if _ENDLESS.search(command) else command
+        typed = subprocess.Popen(signalled, shell=True, env=environment, stdout=theirs)
+        start = _Start(typed.pid, os.fdopen(ours), typed.wait)
+    else:
+        environment |= dict(each.split("=", 1) for each in shlex.split(plain["settings"]))
+        words = shlex.split(plain["words"], comments=True)
+        with Path(os.devnull).open() as nothing:
+            streams = [nothing.fileno(), theirs, sys.stderr.fileno()]
+            pid = forks.start(words, directory=Path.cwd(), environment=environment, streams=streams)
+        start = _Start(pid, os.fdopen(ours), forks.ended)
+    os.close(theirs)
+    return start
+
+
+def _served(start: _Start, answer: list[str] | None) -> int:
+    """Show what it says up to its end; a service is told to stop when it has said all of the answer."""
+    unsaid, told = list(answer or ()), answer is None
+    watchdog = threading.Timer(_PATIENCE, os.kill, (start.pid, signal.SIGKILL))
+    watchdog.start()
+    with start.said:
+        for line in start.said:
             print(line, end="", flush=True)
             if line.strip() in unsaid:
                 unsaid.remove(line.strip())
             if not unsaid and not told:
-                service.terminate()
+                os.kill(start.pid, signal.SIGTERM)
                 told = True
-        watchdog.cancel()
+    watchdog.cancel()
     if unsaid:
         print(f"it never said {unsaid}")
-    return service.returncode
+    return start.wait(_PATIENCE)
 
 
 if __name__ == "__main__":

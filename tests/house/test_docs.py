@@ -10,10 +10,12 @@ import pytest
 
 from tests.house.pages import PLACEHOLDER, blocks, commands, excuses, pages
 from tests.house.tree import ROOT
+from tests.services.forks import Said, forks
 from tests.services.postgres import new_database
 from tests.services.unmeasured import unmeasured
 
 MOST_EXCUSES = 5
+PATIENCE = 100.0
 
 
 def _has_something_to_run(page: Path) -> bool:
@@ -24,17 +26,18 @@ def _names_postgres(page: Path) -> bool:
     return any(PLACEHOLDER in block.code or block.language == "sql" for block in blocks(page) if not block.excuse)
 
 
-def _run(page: str, folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
+def _environment(**settings: str) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "tests.house.run_page", ROOT / page],
-        cwd=folder,
-        env={**unmeasured(), "PATH": path, "PYTHONPATH": str(ROOT), "PAGE_FORKS": "1", **settings},
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    return {**unmeasured(), "PATH": path, "PYTHONPATH": str(ROOT), **settings}
+
+
+def _run(page: str, folder: Path, **settings: str) -> Said:
+    return forks(measured=False).run(
+        [str(ROOT / page)],
+        program="page",
+        directory=folder,
+        environment=_environment(PAGE_FORKS="1", **settings),
+        patience=PATIENCE,
     )
 
 
@@ -53,14 +56,25 @@ def test_there_is_a_readme_and_documentation() -> None:
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     run = _run(page, tmp_path)
 
-    assert run.returncode == 0, run.stdout
+    assert run.code == 0, run.out + run.err
 
 
 def test_the_readme_runs_from_top_to_bottom_and_a_second_time_in_the_same_folder(tmp_path: Path) -> None:
-    for _ in range(2):
-        run = _run("README.md", tmp_path)
+    typed = subprocess.run(
+        [sys.executable, "-m", "tests.house.run_page", README],
+        cwd=tmp_path,
+        env=_environment(),
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert typed.returncode == 0, typed.stdout
 
-        assert run.returncode == 0, run.stdout
+    again = _run("README.md", tmp_path)
+
+    assert again.code == 0, again.out + again.err
 
 
 @pytest.mark.parametrize("page", ON_POSTGRES)
@@ -68,7 +82,7 @@ def test_a_page_that_names_postgresql_runs_on_a_real_server(page: str, tmp_path:
     with new_database(postgres_url, f"page_{uuid4().hex[:12]}") as url:
         run = _run(page, tmp_path, PAGE_POSTGRES=url)
 
-    assert run.returncode == 0, run.stdout
+    assert run.code == 0, run.out + run.err
 
 
 def test_few_blocks_are_excused_and_each_says_why() -> None:

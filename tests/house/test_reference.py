@@ -1,5 +1,6 @@
 """The reference pages name every option, public name and error there is, and nothing that is not there."""
 
+import ast
 import inspect
 import re
 from collections.abc import Callable
@@ -25,12 +26,13 @@ from mainspring import (
     errors,
 )
 from mainspring.app.config import NAMES
-from mainspring.app.sources import look_around
+from mainspring.app.environment import read_environment
 from tests.house.tree import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
 _HEADING = re.compile(r"^#{2,3} (.*)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
+ROOMS = ("messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts")
 _WORLD = {"Retention": Retention, "timedelta": timedelta}
 
 
@@ -100,7 +102,7 @@ def test_every_variable_and_key_is_on_the_page_with_a_value_that_can_be_read(tmp
     rows = re.findall(r"^\| `(MAINSPRING_\w+)=(.*)` \| `([\w.]+) = (.*)` \|$", section, re.MULTILINE)
     (tmp_path / "mainspring.toml").write_text("".join(f"{key} = {value}\n" for _, _, key, value in rows))
 
-    around = look_around({variable: text for variable, text, _, _ in rows}, tmp_path)
+    around = read_environment({variable: text for variable, text, _, _ in rows}, tmp_path)
 
     assert around.problems == ()
     assert set(around.environment) == set(around.everywhere) == {"url", *NAMES}
@@ -146,3 +148,43 @@ def test_every_error_is_explained_and_no_other_is() -> None:
 
 def _bare(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
     return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+
+
+def _steps() -> list[tuple[str, list[str]]]:
+    """The files and functions that a message passes, as the page about the inside lists them."""
+    rows = re.findall(r"(?m)^\| \d+ \| `([\w/]+\.py)` \| (.+) \|$", (ROOT / "docs" / "internals.md").read_text())
+    return [(file, re.findall(r"`([\w.]+)`", functions)) for file, functions in rows]
+
+
+def _functions(path: Path) -> set[str]:
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef)
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    own = {node.name for node in body if isinstance(node, defined)}
+    classes = (node for node in body if isinstance(node, ast.ClassDef))
+    return own | {f"{kind.name}.{each.name}" for kind in classes for each in kind.body if isinstance(each, defined)}
+
+
+def test_the_way_of_a_message_is_short_and_every_step_is_there() -> None:
+    package = ROOT / "src" / "mainspring"
+    elsewhere = {"SqliteMailbox.claim", "SqliteMailbox.settle"}  # named in a remark
+    steps = _steps()
+    missing = [
+        (file, name) for file, names in steps for name in names if name not in _functions(package / file) | elsewhere
+    ]
+
+    assert missing == []
+    assert len(steps) == len({file for file, _ in steps}) <= 22, "no file is visited, left and visited again"
+    assert sum(len(set(names) - elsewhere) for _, names in steps) <= 42
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_sub_api_shows_what_the_page_lists_and_nothing_else(room: str) -> None:
+    app = mainspring.Mainspring("memory://")
+    section = _sections("python.md")["Mainspring"]
+    row = re.search(rf"^\| `{room}` \| (.*) \|$", section, re.MULTILINE)
+    table = re.search(rf"^Members of `app\.{room}`.*?\n\n(.*?)\n\n", section, re.MULTILINE | re.DOTALL)
+    assert row is not None
+    written = set(re.findall(r"`(?:await |async with )?(\w+)\(", row[1] if table is None else table[1]))
+
+    for face in (getattr(app, room), getattr(app.sync, room)):
+        assert {name for name in dir(face) if not name.startswith("_")} == written

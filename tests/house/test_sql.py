@@ -6,7 +6,7 @@ import re
 import pytest
 
 from mainspring.storage import postgres, sqlite
-from mainspring.storage.script import statements
+from mainspring.storage.portable.statements import statements
 from tests.house.tree import SOURCE
 
 

@@ -6,14 +6,13 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.measures import BINS, STATUSES, TIMES, Measure
-from mainspring.model.message import Draft, Keep, Priority
+from mainspring.model.message import Draft, Keep, Priority, UniqueKey
 from mainspring.model.retention import Kind, Retention
-from mainspring.model.standing import Declarer
-from mainspring.model.unique import UniqueKey
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
 from mainspring.model.views import Beat, Declaration, GroupRuns, State
+from mainspring.model.worker import Declarer
 
 TICK = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
@@ -125,7 +124,7 @@ declarers = st.none() | st.builds(
 
 Action = Literal["pause", "resume", "retire"]
 actions: st.SearchStrategy[Action] = st.sampled_from(("resume", "pause", "resume", "resume", "retire"))
-Steering = Literal["revive", "discard", "hasten", "withdraw"]
+Steering = Literal["revive", "discard", "run_now", "cancel"]
 steerings: st.SearchStrategy[Steering] = st.sampled_from(get_args(Steering))
 states: st.SearchStrategy[State] = st.sampled_from(
     ("dead", "dead", "scheduled", "scheduled", "ready", "running", "parked")

@@ -9,10 +9,10 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.join import Join, JoinView
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.schedule import Due
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Verdict
 from mainspring.model.views import Declaration
 from mainspring.storage.contract import Keyed, Storage

@@ -10,9 +10,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import ClaimRequest, Delivery, Draft, Priority, Scan
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.views import Declaration
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing

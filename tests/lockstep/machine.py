@@ -9,15 +9,14 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from mainspring.model.browsing import GOES_ON, DeadSelection, Filter, Line
 from mainspring.model.errors import MainspringError
 from mainspring.model.measures import SPANS
-from mainspring.model.message import ClaimRequest, Delivery, Draft, Priority, Progress, Scan
+from mainspring.model.message import ClaimRequest, Delivery, Draft, Priority, Progress, Scan, UniqueKey
 from mainspring.model.retention import Retention
-from mainspring.model.standing import Declarer, Standing
-from mainspring.model.unique import UniqueKey
+from mainspring.model.search import GOES_ON, DeadSelection, Filter, Line
 from mainspring.model.views import Beat, Declaration, DeliveryView
 from mainspring.model.views import State as Stands
+from mainspring.model.worker import Declarer, Standing
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import FIRST_GROUPS, Twins
@@ -154,17 +153,17 @@ class Lockstep(Twins):
                 self.alike(lambda storage: storage.controls.revive(which, "ann", number))
             case "discard":
                 self.alike(lambda storage: _discarded_by_line(storage, which, number))
-            case "hasten":
-                self.alike(lambda storage: storage.controls.hasten(picked, "ann"))
-            case "withdraw":
-                self.alike(lambda storage: storage.controls.withdraw(picked, "ann", "obsolete"))
+            case "run_now":
+                self.alike(lambda storage: storage.controls.run_now(picked, "ann"))
+            case "cancel":
+                self.alike(lambda storage: storage.controls.cancel(picked, "ann", "obsolete"))
 
     @rule(worker=st.sampled_from(["node-1", "node-2"]), drains=st.booleans())
     def drain(self, worker: str, drains: bool) -> None:
         if drains:
             self.alike(lambda storage: storage.controls.drain(worker, "ann", "deploy"))
         else:
-            self.alike(lambda storage: storage.controls.undrain(worker, "ann"))
+            self.alike(lambda storage: storage.controls.resume_worker(worker, "ann"))
 
     @precondition(lambda self: self.new_ids)
     @rule(which=st.integers(0, 3), draft=drawing.drafts)

@@ -9,9 +9,9 @@ from uuid import NAMESPACE_URL, uuid5
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.schedule import NEVER, Decide, Due, Note, Occurrence, Rewrite, Schedule, ScheduleAdvance
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Verdict
 from mainspring.model.views import Beat, Declaration
 from mainspring.storage.contract import Storage

@@ -13,20 +13,20 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.model.interrupts import is_interrupt
-from mainspring.model.wording import stack_of, text_of
-from mainspring.runtime.tracebacks import formatted
+from mainspring.model.text import stack_of, text_of
+from mainspring.runtime.verdicts import formatted
 from mainspring.telemetry.logs import log
 
 PATIENCE = 60
 
 HEAD = """
 import asyncio, signal, sys, time
-from mainspring import Mainspring
+from mainspring import Mainspring, events
 
 # A shell without job control starts its children deaf to SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 app = Mainspring("memory://", name="work", grace="100s")
-app.on("dead", lambda _: print("dead", flush=True))
+app.on(events.Dead, lambda _: print("dead", flush=True))
 
 def compute(kind):
     print("started", flush=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.model.message import Delivery
-from mainspring.runtime import judgement
+from mainspring.runtime import verdicts
 from mainspring.runtime.crew import Crew
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.fetcher import Fetcher
@@ -43,7 +43,7 @@ def once(raised: Callable[[], BaseException], then: Callable[..., Any]) -> Calla
 async def test_a_mistake_of_ours_around_an_attempt_is_a_failure_of_that_attempt(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, batched: bool, raised: type[BaseException]
 ) -> None:
-    monkeypatch.setattr(judgement, "without_running", once(lambda: raised(TEXT), judgement.without_running))
+    monkeypatch.setattr(verdicts, "without_running", once(lambda: raised(TEXT), verdicts.without_running))
     handler = (
         Batches(lambda _: None, size=1, concurrency=1).handler if batched else stage.handler(nothing, concurrency=1)
     )

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from mainspring import Done, Mainspring
-from mainspring.model.wording import described
+from mainspring.model.text import described
 from tests.raising.explosives import TEXT
 from tests.runtime.stage import Stage
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import Check, Context, Health, HealthLimits, Mainspring
+from mainspring import Check, Context, Health, HealthLimits, Mainspring, events
 from mainspring.model.message import Delivery
 from mainspring.runtime import overruns
 from mainspring.runtime.handler import Run
@@ -22,7 +22,7 @@ _LONGEST = 70.0
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overruns, "PATIENCE", 0.05)
-    monkeypatch.setattr("mainspring.runtime.rate_limited_log._SPACING", 0.0)
+    monkeypatch.setattr("mainspring.runtime.reports._SPACING", 0.0)
 
 
 class Stubborn:
@@ -158,7 +158,7 @@ async def test_health_names_the_one_that_overruns_the_longest(threaded: bool) ->
         freed.wait(60)
 
     app.consumer("work", group="work", timeout=MILLISECONDS, retry="none")(hang_in_thread if threaded else hang)
-    app.on("dead", lambda _: done.set())
+    app.on(events.Dead, lambda _: done.set())
     async with app.worker():
         receipt = await app.publish("work", 1)
         check = await until_found(app, "overrunning")
@@ -168,7 +168,7 @@ async def test_health_names_the_one_that_overruns_the_longest(threaded: bool) ->
         after = await found(app, "overrunning")
 
     assert (check.status, after) == ("degraded", None)
-    assert f"1 told to stop and still running, the longest message {receipt.id} of work, told " in check.summary
+    assert f"1 running despite a stop request, the longest message {receipt.id} of work, sent " in check.summary
     assert (check.data["count"], check.data["group"], check.data["message_id"]) == (1, "work", str(receipt.id))
 
 
@@ -211,9 +211,7 @@ async def test_health_names_a_schedule_that_a_run_of_its_own_keeps_silent(jitter
 
     assert [check and check.status for check in told] == ["healthy", "healthy", "degraded", "healthy", "healthy"]
     assert told[2] is not None
-    assert f"sweep does not run, since an earlier run has not ended, the longest message {run.message_id} of " in (
-        told[2].summary
-    )
+    assert f"sweep is blocked by an unfinished run, the longest message {run.message_id} of " in (told[2].summary)
     assert told[2].data["silent"] == ["sweep"]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import pytest
 
 from mainspring import Context, Depends, Mainspring, Middleware, ReportErrors, RetryPolicy, SlowHandlers, events
-from mainspring.app.middleware.chain import Next
+from mainspring.app.consume.middleware import Next
 from mainspring.model.views import RunView
 from tests.raising.explosives import TEXT, BadStr, Panic
 
@@ -113,8 +113,8 @@ async def test_a_log_filter_that_raises_keeps_no_verdict(
 ) -> None:
     failing(app, retry="none")
 
-    @app.on("dead")
-    def hook(_event: events.Died) -> NoReturn:
+    @app.on(events.Dead)
+    def hook(_event: events.Dead) -> NoReturn:
         raise raised()
 
     runs = await runs_of(app, 3, ("bad", "bad", "fine"))
@@ -139,7 +139,7 @@ async def test_a_hook_that_raises_is_logged_and_changes_nothing(
         await asyncio.sleep(0)
         hook(event)
 
-    app.on("completed", later if is_async else hook)
+    app.on(events.Completed, later if is_async else hook)
 
     runs = await runs_of(app, 2)
 
@@ -180,7 +180,7 @@ async def test_a_report_that_raises_changes_nothing(
     runs = await runs_of(app, 2, ("bad", "fine"))
 
     assert [(run.status, run.error) for run in runs] == [("dead", f"ValueError: {TEXT}"), ("done", None)]
-    assert "could not be reported" in caplog.text
+    assert "failed to report" in caplog.text
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import pytest
 
 from mainspring import Context, Depends, Mainspring, Middleware
-from mainspring.app.middleware.chain import Next
+from mainspring.app.consume.middleware import Next
 from mainspring.model.views import RunView
-from mainspring.runtime.schedules.calendars import CODE
-from mainspring.runtime.schedules.plan import CannotPlan, read_plan
+from mainspring.runtime.schedules.plan import CODE, CannotPlan, read_plan
 from tests.raising.unawaited import HANDLERS, all_forgotten, all_passed_on, passed_on, ran, work
 
 SAID = "which was not awaited, so it did not run: write `return await …` in an `async def`"

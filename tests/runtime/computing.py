@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring.model.message import Delivery
-from mainspring.model.verdict import Cancel, Done, Snooze
+from mainspring.model.verdict import Bury, Cancel, Done, Retry, Snooze
 from mainspring.runtime import child
 from mainspring.runtime.handler import Handler, Program, Run
 from mainspring.timing.backoff import NO_RETRY
@@ -118,6 +118,14 @@ def snooze(delivery: Delivery, _run: Run) -> object:
 
 def cancel(_delivery: Delivery, _run: Run) -> object:
     return Cancel("obsolete")
+
+
+def retry(_delivery: Delivery, _run: Run) -> object:
+    return Retry("1h", "no paper")
+
+
+def bury(_delivery: Delivery, _run: Run) -> object:
+    return Bury("no such tray")
 
 
 def return_anything(_delivery: Delivery, _run: Run) -> object:

@@ -9,13 +9,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mainspring.model.browsing import Filter
 from mainspring.model.schedule import Schedule
+from mainspring.model.search import Filter
 from mainspring.model.views import Declaration
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
-from mainspring.runtime.schedules.reconciliation import Declared
-from mainspring.runtime.schedules.timekeeper import Scheduling
+from mainspring.runtime.schedules.timekeeper import Declared, Scheduling
 from mainspring.storage.contract import Doorbell
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from mainspring.app.background import at_once
-from mainspring.model.browsing import Filter
+from mainspring.app.blocking import at_once
 from mainspring.model.message import Claim, Delivery, Draft, Priority
+from mainspring.model.search import Filter
 from mainspring.model.views import Declaration, DeliveryView, RunView
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings

@@ -8,13 +8,16 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
-from mainspring.model.verdict import Cancel, Done, Failure, Retry, Settlement, Snooze
+from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Settlement, Snooze
 from mainspring.runtime.batch import Batch, outcomes
 from mainspring.timing.backoff import intervals
 from tests.runtime.batching import Batches, is_dead, is_held, nothing, opened, states
 from tests.runtime.stage import Stage
 
-ACCEPTED = "an outcome for each of them, in their order: None, Done(…), Snooze(…), Cancel(…) or an exception"
+ACCEPTED = (
+    "an outcome for each of them, in their order: None, Done(…), Snooze(…), Cancel(…), Retry(…), Bury(…) "
+    "or an exception"
+)
 
 
 async def test_a_batch_waits_until_it_is_full(stage: Stage) -> None:
@@ -72,10 +75,11 @@ async def test_no_more_is_claimed_than_all_batches_can_hold(stage: Stage) -> Non
 async def test_each_message_is_settled_by_what_the_handler_says_of_it(stage: Stage) -> None:
     def handle(batch: Batch) -> object:
         said: list[object] = [None, ValueError("bad"), Snooze("1h", "later"), Cancel("obsolete"), Done("five")]
-        return said if batch.runs[0].delivery.attempt == 1 and len(batch.runs) == 5 else None
+        said += [Retry("2h", "busy"), Bury("unknown")]
+        return said if batch.runs[0].delivery.attempt == 1 and len(batch.runs) == 7 else None
 
-    work = Batches(handle, size=5, keep="all", retry=intervals("1h", "1h"))
-    await stage.publish(5)
+    work = Batches(handle, size=7, keep="all", retry=intervals("1h", "1h"))
+    await stage.publish(7)
     async with stage.worker(work.handler):
         await stage.until(lambda: len(work.seen) == 1)
         await stage.until(lambda: is_held(stage, 0))
@@ -88,8 +92,10 @@ async def test_each_message_is_settled_by_what_the_handler_says_of_it(stage: Sta
         of[2]: ("snoozed", None, "later"),
         of[3]: ("cancelled", "obsolete", None),
         of[4]: ("done", None, "five"),
+        of[5]: ("failed", "busy", None),
+        of[6]: ("dead", "unknown", None),
     }
-    assert await states(stage) == {of[1]: ("scheduled", 1), of[2]: ("scheduled", 0)}
+    assert await states(stage) == {of[1]: ("scheduled", 1), of[2]: ("scheduled", 0), of[5]: ("scheduled", 1)}
 
 
 @pytest.mark.parametrize("threaded", [False, True])

@@ -11,8 +11,13 @@ import pytest
 from mainspring.model.errors import Unreadable
 from mainspring.model.message import Delivery, Priority
 from mainspring.model.verdict import Cancel, Done, Snooze, Verdict
+from mainspring.model.views import Declaration
 from mainspring.runtime import wakeup
 from mainspring.runtime.handler import Run
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.runtime.worker import Worker
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.events import Completed
 from mainspring.timing.backoff import exponential, intervals
 from tests.runtime.stage import MILLISECOND, Stage
 
@@ -253,3 +258,17 @@ async def test_an_idle_group_does_not_put_a_busy_one_to_sleep(stage: Stage, rare
         await stage.until(stage.empty)
 
     assert len(stage.calls) == 30
+
+
+async def test_a_hook_that_subscribes_after_the_worker_was_made_gets_its_events(stage: Stage) -> None:
+    bus, heard = Bus(), list[Completed]()
+    declaration = Declaration("work", "app", ("work",), "a test")
+    worker = Worker(stage.storage, [stage.handler(nothing)], [declaration], WorkerSettings(), bus=bus)
+    bus.subscribe(Completed, heard.append)
+
+    await worker.start()
+    [message_id] = await stage.publish()
+    await stage.until(lambda: bool(heard))
+    await worker.stop()
+
+    assert [event.message_id for event in heard] == [message_id]

@@ -18,7 +18,7 @@ from tests.runtime.stage import MILLISECOND, Stage
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers beat often: it is by its beat that one hears of it."""
-    monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 0.05)
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 0.05)
 
 
 async def test_a_draining_worker_finishes_what_it_has_and_claims_no_more(
@@ -49,7 +49,7 @@ async def test_a_draining_worker_finishes_what_it_has_and_claims_no_more(
         assert worker.ready
         assert (await _seen(stage)).drained_by == "ann"
 
-        await stage.storage.controls.undrain(view.name, "bob")
+        await stage.storage.controls.resume_worker(view.name, "bob")
         await stage.until(lambda: len(stage.calls) == 4)
         await stage.until(stage.empty)
     assert [each.message for each in caplog.records if "operator" in each.message] == [
@@ -109,7 +109,7 @@ async def test_a_worker_says_at_once_that_it_has_heard(stage: Stage, monkeypatch
     async with stage.worker(stage.handler(lambda *_: None), app="shop", name="node"):
         await stage.until(lambda: bool(told))
         # No other round comes: it is the answer to the order that says so.
-        monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 600.0)
+        monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 600.0)
         view = await _seen(stage)
         await stage.storage.controls.drain(view.name, "ann", "")
         asked = (await _seen(stage)).condition
@@ -124,14 +124,14 @@ async def test_a_worker_says_at_once_that_it_has_heard(stage: Stage, monkeypatch
 
 
 async def test_a_ring_is_enough_for_a_worker_to_hear_of_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 600.0)
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 600.0)
     async with stage.worker(stage.handler(lambda *_: None)):
         view = await _seen(stage)
         await stage.storage.controls.drain(view.name, "ann", "")
         await stage.storage.doorbell.ring()
         await stage.until(lambda: _is(stage, "drained"))
 
-        await stage.storage.controls.undrain(view.name, "ann")
+        await stage.storage.controls.resume_worker(view.name, "ann")
         await stage.storage.doorbell.ring()
         await stage.until(lambda: _is(stage, "active"))
 

@@ -11,8 +11,8 @@ import pytest
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.retention import CHORES, Chore, Pruned, Retention
-from mainspring.runtime.duties import Pruning
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.janitor import Pruning
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.worker import Worker
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
@@ -64,9 +64,8 @@ class Sickroom:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("roster_reports", "subscriptions", "duties"):
-        monkeypatch.setattr(f"mainspring.runtime.{module}._ROUND", 0.01)
-    monkeypatch.setattr("mainspring.runtime.duties._PRUNE_EVERY", 0.01)
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 0.01)
+    monkeypatch.setattr("mainspring.runtime.janitor._PRUNE_EVERY", 0.01)
 
 
 async def _goes_on(stage: Stage, upkeep: Ailing, ailing: str) -> None:

@@ -9,8 +9,8 @@ from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft, Keep
 from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.model.views import RunStatus, RunView
-from mainspring.runtime.duties import Pruning
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.janitor import Pruning
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 from tests.runtime.stage import rows
@@ -62,7 +62,7 @@ async def test_more_than_a_batch_goes_in_turns_that_follow_at_once() -> None:
 async def test_messages_are_pruned_at_once_to_the_last_batch(
     keep: Keep, left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.duties._PRUNE_BATCH", 5)
+    monkeypatch.setattr("mainspring.runtime.janitor._PRUNE_BATCH", 5)
     storage, clock = MemoryStorage(), HandClock(NOON)
     storage.now = NOON
     keeps_house = pruning(storage, clock, Retention(done=None))

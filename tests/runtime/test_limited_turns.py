@@ -19,8 +19,8 @@ from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Mailbox
-from mainspring.storage.limiting import KEYS
 from mainspring.storage.memory import MemoryStorage
+from mainspring.storage.portable.limits import KEYS
 from mainspring.timing.backoff import NO_RETRY
 from mainspring.timing.clock import HandClock
 
@@ -265,7 +265,7 @@ async def test_what_had_to_wait_is_found_although_younger_ones_went_before_it(de
 async def test_others_are_told_of_an_end_only_where_they_may_be_of_use(
     desk: Desk, hands: int, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.limited_fetcher._ROUSE_AFTER", 0.0)
+    monkeypatch.setattr("mainspring.runtime.fetchers._ROUSE_AFTER", 0.0)
     await desk.put("a", "a")
     fetchers = desk.fetchers(ORDERED, hands=hands)
     fetcher = fetchers._limited["0"]
@@ -287,7 +287,7 @@ async def test_others_are_told_of_an_end_only_where_they_may_be_of_use(
 async def test_a_process_has_one_suspect_of_each_group_on_probation_whoever_fetches_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.suspects.PROBATION", 3600.0)
+    monkeypatch.setattr("mainspring.runtime.claims_in_hand.PROBATION", 3600.0)
     fetchers = desk.fetchers(None, ORDERED, Limits(rate=Rate(100, HOUR)))
     for group in ("0", "1", "2"):
         await desk.put("a", "b", group=group)

@@ -12,7 +12,7 @@ import pytest
 from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.runtime.handler import Run
-from mainspring.storage.limiting import KEYS
+from mainspring.storage.portable.limits import KEYS
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import MILLISECOND, Stage
 
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 def _nobody_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has to be woken by a poll, or by the word that goes round now and then, would wait for an hour."""
     monkeypatch.setattr("mainspring.runtime.wakeup._FIRST_POLL", 3600.0)
-    monkeypatch.setattr("mainspring.runtime.limited_fetcher._ROUSE_AFTER", 3600.0)
+    monkeypatch.setattr("mainspring.runtime.fetchers._ROUSE_AFTER", 3600.0)
 
 
 async def put(stage: Stage, *keys: str | None) -> list[str]:

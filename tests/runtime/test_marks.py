@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from mainspring.model.message import Delivery, Priority, Scan
-from mainspring.runtime.marks import Marks
+from mainspring.runtime.fetcher import Marks
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -13,8 +13,8 @@ from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery
 from mainspring.model.verdict import DONE, Cancel, Snooze
 from mainspring.model.views import Beat
 from mainspring.runtime.handler import Run
-from mainspring.runtime.rate_limited_log import RateLimitedLog
-from mainspring.runtime.roster_reports import Reporting
+from mainspring.runtime.janitor import Reporting
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.backoff import intervals

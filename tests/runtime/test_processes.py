@@ -21,6 +21,8 @@ from tests.runtime.stage import Stage
         ("measure", ("done", "2 bytes of application/json")),
         ("snooze", ("snoozed", "not yet")),
         ("cancel", ("cancelled", "obsolete")),
+        ("bury", ("dead", "no such tray")),
+        ("retry", ("dead", "no paper")),  # the policy has one attempt
         ("shrug_off_signals", ("done", "still here")),
         ("fail", ("dead", "Jammed: no paper left")),
         ("leave_by_exit", ("dead", "SystemExit: enough")),

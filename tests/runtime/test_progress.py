@@ -18,9 +18,9 @@ from mainspring.model.views import DeliveryView
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
 from mainspring.runtime.keeper import Keeper
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
-from mainspring.storage.sqlite.rooms import SqliteRooms
+from mainspring.storage.sqlite import SqliteOperationSet
 from mainspring.timing.clock import SystemClock
 from tests.runtime.spawned import handler, publish
 from tests.runtime.stage import Stage
@@ -40,9 +40,9 @@ class Noted:
         self.reports: list[list[str]] = []
         self.refused = 0
 
-    def rooms(self, *args: Any) -> SqliteRooms:
-        rooms = SqliteRooms(*args)
-        stored = rooms.upkeep.report
+    def operations(self, *args: Any) -> SqliteOperationSet:
+        operations = SqliteOperationSet(*args)
+        stored = operations.upkeep.report
 
         async def report(progress: Sequence[Progress], owner: str) -> None:
             self.reports.append([each.text for each in progress])
@@ -51,15 +51,15 @@ class Noted:
                 raise StorageUnavailable("away")
             await stored(progress, owner)
 
-        vars(rooms.upkeep)["report"] = report
-        return rooms
+        vars(operations.upkeep)["report"] = report
+        return operations
 
 
 @pytest.fixture
 def noted(monkeypatch: pytest.MonkeyPatch) -> Noted:
     """Every storage of this test reports through it."""
     noted = Noted()
-    monkeypatch.setattr("mainspring.storage.memory.SqliteRooms", noted.rooms)
+    monkeypatch.setattr("mainspring.storage.memory.SqliteOperationSet", noted.operations)
     return noted
 
 

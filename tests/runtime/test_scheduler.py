@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.app.testing.joined import SilentBell
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.schedule import NEVER, Note, Rewrite, Schedule
 from mainspring.model.verdict import Done, Settlement
+from mainspring.testing.transaction import SilentBell
 from tests.runtime.scheduling import HOUR, HOURLY, MINUTE, NOON, SECOND, Scene
 
 

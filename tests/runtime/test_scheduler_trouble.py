@@ -17,8 +17,7 @@ from mainspring.model.message import Delivery
 from mainspring.model.schedule import NEVER, Schedule
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Run
-from mainspring.runtime.schedules.reconciliation import Declared
-from mainspring.runtime.schedules.timekeeper import Scheduling
+from mainspring.runtime.schedules.timekeeper import Declared, Scheduling
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from tests.runtime.scheduling import HOURLY
@@ -82,7 +81,7 @@ async def test_it_goes_on_when_the_database_is_back(
     stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "mainspring.worker")
-    monkeypatch.setattr("mainspring.runtime.rate_limited_log._SPACING", 3600.0)  # on a busy machine it may take seconds
+    monkeypatch.setattr("mainspring.runtime.reports._SPACING", 3600.0)  # on a busy machine it may take seconds
     async with working(stage, report=OFTEN) as worker:
         await stage.until(lambda: len(stage.calls) >= 2)
         faulty.faults["look"] = StorageUnavailable("the database is away")
@@ -120,7 +119,7 @@ async def test_a_database_that_is_away_at_the_start_stops_nobody_from_starting(
 async def test_a_fault_of_our_own_is_told_with_its_traceback_and_tried_again(
     stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.rate_limited_log._SPACING", 3600.0)  # on a busy machine it may take seconds
+    monkeypatch.setattr("mainspring.runtime.reports._SPACING", 3600.0)  # on a busy machine it may take seconds
     faulty.faults["look"] = AssertionError("cannot be")
     async with working(stage, report=OFTEN) as worker:
         await stage.until(lambda: failures(worker) >= 2)

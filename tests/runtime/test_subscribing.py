@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mainspring.model.standing import Declarer
 from mainspring.model.views import Declaration
-from mainspring.runtime.rate_limited_log import RateLimitedLog
-from mainspring.runtime.subscriptions import Subscribing
+from mainspring.model.worker import Declarer
+from mainspring.runtime.janitor import Subscribing
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 

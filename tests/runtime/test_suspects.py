@@ -20,7 +20,7 @@ NOW = timedelta()
 
 @pytest.fixture(autouse=True)
 def short_probation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.runtime.suspects.PROBATION", 0.02)
+    monkeypatch.setattr("mainspring.runtime.claims_in_hand.PROBATION", 0.02)
 
 
 class Company:
@@ -74,7 +74,7 @@ async def test_suspects_that_run_on_keep_no_other_waiting(stage: Stage) -> None:
 async def test_a_suspect_on_probation_is_the_only_one_of_its_group_and_no_other_group_waits_for_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.suspects.PROBATION", 3600.0)
+    monkeypatch.setattr("mainspring.runtime.claims_in_hand.PROBATION", 3600.0)
     await lapsed(stage, 3)
     await lapsed(stage, 3, "other")
     company = Company()

@@ -58,7 +58,7 @@ async def test_a_worker_carries_on_by_itself_when_the_database_is_back(
     stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "mainspring.worker")
-    monkeypatch.setattr("mainspring.runtime.rate_limited_log._SPACING", 3600.0)  # on a busy machine it may take seconds
+    monkeypatch.setattr("mainspring.runtime.reports._SPACING", 3600.0)  # on a busy machine it may take seconds
     await stage.publish(3)
     faulty.before["claim"] = away
 

@@ -44,8 +44,16 @@ class ServerFailedError(Exception):
 class Cluster:
     """A server that can be started, stopped and killed; its port and data outlive each of these."""
 
-    def __init__(self, home: Path, *, log: Path, settings: dict[str, str], primary: "Cluster | None" = None) -> None:
-        """Make it, empty or as an asynchronous standby that streams from a primary."""
+    def __init__(
+        self,
+        home: Path,
+        *,
+        log: Path,
+        settings: dict[str, str],
+        primary: "Cluster | None" = None,
+        template: Path | None = None,
+    ) -> None:
+        """Make it, empty, from the data of one that was never started, or as a standby that streams from a primary."""
         self.home = home
         self.data = home / "data"
         self.log = log
@@ -54,8 +62,7 @@ class Cluster:
         self._process: subprocess.Popen[bytes] | None = None
         self._was_ready = False
         self._programs = _programs(home)
-        self._primary = primary
-        self._make()
+        self._make(primary, template)
 
     @property
     def url(self) -> str:
@@ -102,25 +109,23 @@ class Cluster:
             self.stop()
         self.start()
 
-    def _make(self) -> None:
+    def _make(self, primary: "Cluster | None", template: Path | None) -> None:
         self.data.mkdir(mode=0o700)
         if is_root():
             shutil.chown(self.data, "nobody")
-        if self._primary is None:
-            options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
-            command = ["initdb", *options]
+        command: list[str | Path]
+        if template is not None:
+            command = ["cp", "-a", f"{template}/.", self.data]
+        elif primary is None:
+            command = [self._programs / "initdb", "-D", self.data, "--username=postgres", "--auth=trust"]
+            command += ["--encoding=UTF8", "--locale=C", "--no-sync"]
         else:
-            options = ["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync"]
-            command = ["pg_basebackup", f"--dbname={self._primary.url}", *options]
-        program, *rest = command
+            command = [self._programs / "pg_basebackup", "-D", self.data, f"--dbname={primary.url}"]
+            command += ["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync"]
         with self.log.open("ab") as log:
-            made = subprocess.run(
-                [self._programs / program, "-D", self.data, *rest],
-                check=False,
-                **as_servant(log),
-            )
+            made = subprocess.run(command, check=False, **as_servant(log))
         if made.returncode != 0:
-            what = f"{program} ended with {made.returncode}"
+            what = f"was not made: {command[0]} ended with {made.returncode}"
             raise ServerFailedError(what, self.log)
 
     def _starts_before(self, deadline: float) -> bool:

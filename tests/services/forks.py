@@ -3,8 +3,8 @@
     python -m tests.services.forks NUMBER     serves on the socket of that number until its other end is closed
 
 Each command is a process of its own, with a directory, an environment, arguments, streams and an exit code, and runs
-what `python -m mainspring` runs. tests/integration/cli/test_forks.py holds what it says against what a process says
-that starts anew.
+what `python -m mainspring` runs, or the blocks of a page. tests/integration/cli/test_forks.py holds what it says
+against what a process says that starts anew.
 """
 
 import atexit
@@ -23,11 +23,12 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 _ROOT = Path(__file__).parents[2]
 _SIZE = struct.Struct("!i")
 _DRIVERS = ("asyncpg", "uvloop")
+Program = Literal["mainspring", "page"]
 
 
 class Said(NamedTuple):
@@ -41,19 +42,37 @@ class Said(NamedTuple):
 class Forks:
     """The process that is forked, seen from the tests."""
 
-    def __init__(self) -> None:
-        self._line, theirs = socket.socketpair()
+    def __init__(self, line: socket.socket, process: int) -> None:
+        self._line = line
+        self._process = process
+
+    @classmethod
+    def started(cls, environment: Mapping[str, str]) -> "Forks":
+        """One that starts anew."""
+        ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.services.forks", str(theirs.fileno())],
-                cwd=_ROOT,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
+            command = [sys.executable, "-m", "tests.services.forks", str(theirs.fileno())]
+            process = subprocess.Popen(
+                command, cwd=_ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
+        process.returncode = 0  # `close` waits for it
+        return cls(ours, process.pid)
+
+    @classmethod
+    def forked(cls) -> "Forks":
+        """One that has imported what this process has by now."""
+        ours, theirs = socket.socketpair()
+        if (pid := os.fork()) == 0:
+            ours.close()
+            _serve(theirs)
+            os._exit(0)
+        theirs.close()
+        return cls(ours, pid)
 
     def run(
         self,
         *commands: Sequence[str],
+        program: Program = "mainspring",
         directory: Path,
         environment: Mapping[str, str],
         stdin: str = "",
@@ -63,27 +82,50 @@ class Forks:
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
             given.write(stdin.encode())
             given.seek(0)
-            request = json.dumps([commands, str(directory), dict(environment)]).encode()
-            self._line.settimeout(patience)
-            socket.send_fds(self._line, [b"!"], [each.fileno() for each in (given, out, err)])
-            self._line.sendall(_SIZE.pack(len(request)) + request)
-            (pid,) = _SIZE.unpack(_exactly(self._line, _SIZE.size))
+            streams = [each.fileno() for each in (given, out, err)]
+            pid = self.start(*commands, program=program, directory=directory, environment=environment, streams=streams)
             try:
-                (code,) = _SIZE.unpack(_exactly(self._line, _SIZE.size))
+                code = self.ended(patience)
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
                 raise
             return Said(code, _text(out), _text(err))
 
+    def start(
+        self,
+        *commands: Sequence[str],
+        program: Program = "mainspring",
+        directory: Path,
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+    ) -> int:
+        """Start one and return its process id; the next may start when this one has ended."""
+        request = json.dumps([program, commands, str(directory), dict(environment)]).encode()
+        socket.send_fds(self._line, [b"!"], streams)
+        self._line.sendall(_SIZE.pack(len(request)) + request)
+        (pid,) = _SIZE.unpack(_exactly(self._line, _SIZE.size))
+        return int(pid)
+
+    def ended(self, patience: float) -> int:
+        """Wait for the end of the one that was started, and return its exit code."""
+        self._line.settimeout(patience)
+        try:
+            (code,) = _SIZE.unpack(_exactly(self._line, _SIZE.size))
+        finally:
+            self._line.settimeout(None)
+        return int(code)
+
     def close(self) -> None:
         self._line.close()
-        self._process.wait()
+        os.waitpid(self._process, 0)
 
 
 @cache
-def forks() -> Forks:
+def forks(*, measured: bool = True) -> Forks:
     """The one of this process, made when it is first asked for."""
-    made = Forks()
+    from tests.services.unmeasured import unmeasured  # imports pytest, which a newcomer need not have
+
+    made = Forks.started(os.environ if measured else unmeasured())
     atexit.register(made.close)
     return made
 
@@ -109,10 +151,10 @@ def _serve(line: socket.socket) -> None:
         mark, streams, _, _ = socket.recv_fds(line, 1, 3)
         if not mark:
             return
-        commands, directory, environment = json.loads(_exactly(line, *_SIZE.unpack(_exactly(line, _SIZE.size))))
+        request = json.loads(_exactly(line, *_SIZE.unpack(_exactly(line, _SIZE.size))))
         if (pid := os.fork()) == 0:
             line.close()
-            _become(commands, streams, directory, environment)
+            _become(streams, *request)
         for stream in streams:
             os.close(stream)
         line.sendall(_SIZE.pack(pid))
@@ -121,7 +163,11 @@ def _serve(line: socket.socket) -> None:
 
 
 def _become(
-    commands: list[list[str]], streams: Sequence[int], directory: str, environment: Mapping[str, str]
+    streams: Sequence[int],
+    program: Program,
+    commands: list[list[str]],
+    directory: str,
+    environment: Mapping[str, str],
 ) -> NoReturn:
     """Be the process of these commands, up to its end in good order."""
     for number, stream in enumerate(streams):
@@ -131,8 +177,15 @@ def _become(
     os.environ.clear()
     os.environ.update(environment)
     sys.path[0] = directory  # as -m has it
+    if "PYTHONUNBUFFERED" in environment:
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
     import mainspring.cli
 
+    if program == "page":
+        from tests.house.run_page import main
+
+        main(Path(commands[0][0]))
+        sys.exit()
     if len(commands) == 1:
         sys.argv = [str(Path(mainspring.cli.__file__).with_name("__main__.py")), *commands[0]]
         mainspring.cli.main()
@@ -151,7 +204,8 @@ def _answer(command: list[str]) -> Said:
 
 def _import() -> None:
     """Import what nearly every command imports, whichever database it is for."""
-    for name in ("mainspring.cli.commands", "mainspring.storage.postgres", "mainspring.storage.sqlite", *_DRIVERS):
+    storages = ("mainspring.storage.postgres", "mainspring.storage.sqlite")
+    for name in ("mainspring.cli.commands", *storages, *_DRIVERS, "tests.house.run_page"):
         import_module(name)
     if "coverage" in sys.modules:
         # What was measured up to here is written once, and not by every fork.

@@ -10,6 +10,7 @@ import pytest
 
 from tests.services.pgbouncer import pgbouncer
 from tests.services.postgres import private_server
+from tests.services.schemas import Schemas
 
 
 def test_a_worker_has_a_database_of_its_own(postgres_url: str, worker_id: str) -> None:
@@ -20,10 +21,34 @@ def test_a_worker_has_a_database_of_its_own(postgres_url: str, worker_id: str) -
     assert row[0].startswith(f"mainspring_{worker_id}_")
 
 
+@pytest.mark.no_schema
 def test_a_schema_name_is_free_to_use(postgres_url: str, postgres_schema: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute(f"CREATE SCHEMA {postgres_schema}")
         connection.execute(f"CREATE TABLE {postgres_schema}.thing (id int)")
+
+
+def test_a_schema_is_handed_on_as_new_unless_a_test_has_changed_more_than_its_rows(
+    postgres_url: str, postgres_schemas: Schemas
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        first = postgres_schemas.take()
+        connection.execute(f"SELECT {first}.publish('orders.placed', '{{}}'), nextval('{first}.lease_epoch')".encode())
+        postgres_schemas.give_back(first)
+        again = postgres_schemas.take()
+        rows = connection.execute(f"SELECT count(*), nextval('{first}.lease_epoch') FROM {first}.parked".encode())
+        assert (again, rows.fetchall()) == (first, [(0, 1)])
+
+        connection.execute(f"ALTER TABLE {first}.parked SET (fillfactor = 50)".encode())
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        postgres_schemas.give_back(first)
+        other = postgres_schemas.take()
+        assert other != first
+        assert connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (first,)).rowcount == 0
+        postgres_schemas.give_back(other)
 
 
 def test_what_was_committed_survives_a_kill_and_what_was_not_does_not(tmp_path: Path) -> None:

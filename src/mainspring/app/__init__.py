@@ -1,1 +1,1 @@
-"""The application's face: the one composition root, and the only room that names a concrete storage."""
+"""The application API: the composition root, and the only package that names a concrete storage."""

@@ -2,18 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast, get_args
 
-from mainspring.app.names import check_group, check_namespace, check_schema, tables
-from mainspring.app.options import Setting, choice, flag, flag_in, given, length, refuse_unknown, whole, whole_in
-from mainspring.app.retaining import AGES, KEPT, TOPICS, kept_for, read_retention, read_topics, topics_in
+from mainspring.app.names import check_group, check_namespace, check_pattern, check_schema, tables
+from mainspring.app.options import (
+    Setting,
+    choice,
+    closest,
+    flag,
+    flag_in,
+    given,
+    length,
+    refuse_unknown,
+    whole,
+    whole_in,
+)
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
-from mainspring.model.retention import Retention
-from mainspring.timing.duration import Duration
+from mainspring.model.retention import Kind, Retention
+from mainspring.timing.duration import Duration, spell
+
+Topics = Mapping[str, Mapping[Kind, timedelta | None]]
+
+FOREVER = "forever"
+"""How None is spelled as text."""
+KEPT = "retention."
+"""Prefix of the retention's fields among settings."""
+TOPICS = "retention.topics"
+AGES = tuple(each.name for each in fields(Retention) if each.name != "topics")
+"""Fields that hold one age."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_ENDS = {"repeats", "workers"}
+"""Fields that cannot be forever."""
+# To remove a record at once is keep="none", an option of the consumer.
+_LEAST = timedelta(seconds=1)
+
+
+def kept_for(field: str) -> Callable[[object], timedelta | None]:
+    """Return the reader of a retention field."""
+    return lambda value: _age(value, KEPT + field, ends=field in _ENDS)
+
+
+def read_topics(value: object) -> dict[str, dict[Kind, timedelta | None]]:
+    """Read the ages by pattern and kind."""
+    if not isinstance(value, Mapping):
+        raise BadOption(f'{TOPICS}={value!r} must be a mapping, as in {{"orders.*": {{"done": "7d"}}}}')
+    return {_pattern(pattern): _ages(pattern, ages) for pattern, ages in value.items()}
+
+
+def topics_in(text: str) -> object:
+    """Parse the JSON ages of a variable; anything else is left for ``read_topics`` to reject."""
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def pieces(value: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
+    """Yield the smallest readable parts with their keys, so that an error names its own place."""
+    for pattern, ages in value.items():
+        if isinstance(ages, Mapping) and ages:
+            for kind, age in ages.items():
+                yield (pattern, kind), {pattern: {kind: age}}
+        else:
+            yield (pattern,), {pattern: ages}
+
+
+def read_retention(value: object) -> Retention:
+    """Read a whole retention, as given in code."""
+    if not isinstance(value, Retention):
+        raise BadOption(f"retention={value!r} must be a Retention(…), as in Retention(done=timedelta(days=1))")
+    read: dict[str, Any] = {name: kept_for(name)(getattr(value, name)) for name in AGES}
+    return replace(value, **read, topics=read_topics(value.topics))
+
+
+def write_age(age: timedelta | None) -> str:
+    """Format an age for people."""
+    return FOREVER if age is None else spell(age)
+
+
+def write_topics(topics: Topics) -> str:
+    """Format all ages in one line; empty without any."""
+    rules = (
+        f"{pattern} {', '.join(f'{kind} {write_age(age)}' for kind, age in ages.items())}"
+        for pattern, ages in topics.items()
+    )
+    return "; ".join(rules)
+
+
+def _pattern(pattern: object) -> str:
+    try:
+        return check_pattern(cast("str", pattern))
+    except BadOption as error:
+        raise BadOption(f"{TOPICS}: {error}") from None
+
+
+def _ages(pattern: str, ages: object) -> dict[Kind, timedelta | None]:
+    where = f"{TOPICS}[{pattern!r}]"
+    if not isinstance(ages, Mapping) or not ages:
+        raise BadOption(f'{where}={ages!r} must name what is kept for how long, as in {{"done": "7d", "dead": "90d"}}')
+    for kind in ages:
+        if kind not in KINDS:
+            hint = closest(str(kind), KINDS) or f" There are {', '.join(KINDS)}"
+            raise BadOption(f"{where} has no kind {kind!r}.{hint}")
+    return {kind: _age(age, f"{where}.{kind}", least=_LEAST) for kind, age in ages.items()}
+
+
+def _age(value: object, option: str, *, ends: bool = False, least: timedelta = timedelta()) -> timedelta | None:
+    if value in (None, FOREVER) and not ends:
+        return None
+    try:
+        return length(value, option, least=least)
+    except BadOption as error:
+        raise BadOption(str(error) if ends else f"{error}, or {FOREVER!r}") from None
+
 
 Preset = Literal["production", "development"]
 KEEPS: tuple[Keep, ...] = ("all", "failures", "none")
@@ -22,12 +129,12 @@ _DAY = timedelta(days=1)
 
 
 class AppOptions(TypedDict, total=False):
-    """What ``Mainspring(url, …)`` accepts; None is the same as leaving an option out."""
+    """Options of ``Mainspring(url, …)``; None is the same as leaving an option out."""
 
     name: str | None
-    """Whose groups these are ["app"]: a group belongs to one app."""
+    """The owner of groups ["app"]: a group belongs to one app."""
     namespace: str | None
-    """Has tables of its own, so that environments on one database do not meet: the schema ``mainspring-staging``."""
+    """Separate tables for each environment on one database: the schema ``mainspring-staging``."""
     schema: str | None
     """The schema on PostgreSQL, the prefix of the tables on SQLite ["mainspring"]."""
     auto_migrate: bool | None
@@ -39,15 +146,15 @@ class AppOptions(TypedDict, total=False):
     grace: Duration | None
     """How long running handlers may go on after the first signal to stop ["25s"]."""
     idle_poll: Duration | None
-    """The longest an idle worker sleeps before it looks again ["5s"]."""
+    """The longest an idle worker sleeps before it polls again ["5s"]."""
     timeout: Duration | None
-    """The time limit of handlers that name none themselves ["30m"]."""
+    """The time limit of handlers that name none ["30m"]."""
     keep: Keep | None
     """How much history deliveries leave ["failures"; "all" in development]."""
     preset: Preset | None
     """"production", or "development", which keeps every run for a day and creates the tables by itself."""
     retention: Retention | None
-    """How long what is over is kept."""
+    """Retention of finished records."""
     pool_size: int | None
     """How many connections publishing and reading share [4]. PostgreSQL only."""
     handler_pool: int | None
@@ -58,7 +165,7 @@ class AppOptions(TypedDict, total=False):
     """Whether a commit survives a power cut, not only a crash of the process [False]. SQLite only; PostgreSQL's own
     settings decide there."""
     tracing: bool | None
-    """Whether publishing and processing make spans [they do where OpenTelemetry is configured in the process]."""
+    """Whether publishing and processing make spans [if OpenTelemetry is configured in the process]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +190,15 @@ class Options:
     durable: bool = False
     tracing: bool | None = None
     schedules: Mapping[str, Setting] = field(default_factory=dict, compare=False, repr=False)
-    """What configuration says of schedules, by name; read when they are declared."""
+    """The configuration of schedules, by name; read when they are declared."""
 
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Where each value is from: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development`` or
+    """The source of each value: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development`` or
     ``default``. The fields of ``retention`` are ``retention.done`` and so on; ``url`` is here too."""
 
     @classmethod
     def read(cls, options: Mapping[str, object], *layers: Mapping[str, Setting]) -> Options:
-        """Validate arguments. What they leave out is in the layers, lowest first, the preset and the defaults."""
+        """Validate arguments. The rest comes from the layers, lowest first, the preset and the defaults."""
         refuse_unknown(options, AppOptions.__annotations__, "Mainspring(…)")
         settings: dict[str, Setting] = {}
         for layer in (*layers, _arguments(options)):
@@ -99,7 +206,7 @@ class Options:
         preset = settings.get("preset")
         if preset is not None:
             settings = _PRESETS[preset.value] | settings
-        # A setting and its value are two things: what is set to None or False is set.
+        # An option that is set to None or False is set.
         values: dict[str, Any] = {name: settings[name].value for name in NAMES if name in settings}
         kept = {name: values.pop(KEPT + name) for name in RETENTION if KEPT + name in values}
         sources = {name: settings[name].source if name in settings else "default" for name in NAMES}
@@ -107,7 +214,7 @@ class Options:
             name.removeprefix(SCHEDULES): setting for name, setting in settings.items() if name.startswith(SCHEDULES)
         }
         read = cls(**values, retention=Retention(**kept), schedules=schedules, sources=sources)
-        tables(read.schema, read.namespace)  # refused here, and not when it is opened
+        tables(read.schema, read.namespace)  # rejected here, not on opening
         return read
 
     @property
@@ -120,7 +227,7 @@ def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:
     values = {name: READERS[name](value) for name, value in given(options).items()}
     retention = values.pop("retention", None)
     if retention is not None:
-        # It has a value for every field, so it answers for all of them.
+        # It has a value for every field, so it sets all of them.
         values |= {KEPT + name: getattr(retention, name) for name in RETENTION}
     return {name: Setting(value, "argument") for name, value in values.items()}
 
@@ -133,7 +240,7 @@ def _app_name(value: object) -> str:
 
 
 SCHEDULES = "schedules."
-"""What goes before the name of a schedule among settings."""
+"""Prefix of the names of schedules among settings."""
 RETENTION = (*AGES, "topics")
 
 READERS: dict[str, Callable[[object], object]] = {
@@ -142,7 +249,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "schema": check_schema,
     "auto_migrate": lambda value: flag(value, "auto_migrate"),
     "payload_limit": lambda value: whole(value, "payload_limit", least=1, most=1 << 30),
-    # Below a few seconds an ordinary pause of the database would cost claims that nobody has left.
+    # Below a few seconds an ordinary pause of the database would lose claims of live workers.
     "claim_time": lambda value: length(value, "claim_time", least=2 * _SECOND, most=_DAY),
     "grace": lambda value: length(value, "grace", most=_DAY),
     "idle_poll": lambda value: length(value, "idle_poll", least=_SECOND / 100, most=timedelta(minutes=5)),
@@ -158,10 +265,10 @@ READERS: dict[str, Callable[[object], object]] = {
     **{KEPT + name: kept_for(name) for name in AGES},
     TOPICS: read_topics,
 }
-"""What reads each option, and says what is wrong with it in a sentence that begins with its name."""
+"""The reader of each option; its error text begins with the option's name."""
 
 NAMES = tuple(name for name in READERS if name != "retention")
-"""Every option that has a source of its own: the retention has one for each of its fields."""
+"""Every option with its own source: the retention has one for each of its fields."""
 
 FROM_TEXT: dict[str, Callable[[str], object]] = {
     "auto_migrate": flag_in,
@@ -173,7 +280,7 @@ FROM_TEXT: dict[str, Callable[[str], object]] = {
     "tracing": flag_in,
     TOPICS: topics_in,
 }
-"""What turns the text of a variable into the value an argument would have; the others take text."""
+"""Converters from a variable's text to an argument's value; the other options take text."""
 
 _PRESETS: dict[Any, dict[str, Setting]] = {
     "production": {},

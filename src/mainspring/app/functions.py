@@ -1,4 +1,4 @@
-"""Registered functions: what they are called, where they are written, and whether one is another loaded anew."""
+"""Registered functions: their names, where they are written, and whether one is a reload of another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[dict[str, Any], dict[str, Any]]
 
 
 def handler_name(function: Any) -> str:
-    """A handler, provider or upcaster as people and the registry know it: module and qualified name."""
+    """Return the name of a handler, provider or upcaster: module and qualified name."""
     inner = inspect.unwrap(function)
     if isinstance(inner, functools.partial):
         return f"functools.partial({handler_name(inner.func)})"
@@ -22,13 +22,13 @@ def handler_name(function: Any) -> str:
 
 
 def bare(function: Any) -> Any:
-    """What is called in the end, beneath all wrappers and partials."""
+    """Return the function beneath all wrappers and partials."""
     inner = inspect.unwrap(function)
     return bare(inner.func) if isinstance(inner, functools.partial) else inner
 
 
 def places(function: Any) -> Iterator[Place]:
-    """Where its annotations may have been written, the likeliest first."""
+    """Yield where its annotations may be written, the likeliest first."""
     inner = bare(function)
     if inspect.isclass(inner):
         yield from _places_of_class(inner)
@@ -39,14 +39,14 @@ def places(function: Any) -> Iterator[Place]:
 
 
 def _places_of_class(kind: type) -> Iterator[Place]:
-    # As inspect.signature looks for what makes an instance.
+    # As inspect.signature looks for the constructor.
     makers: list[Any] = [vars(type(kind)).get("__call__")]
     makers += [vars(base).get(name) for base in kind.__mro__ for name in ("__new__", "__init__")]
     for maker in makers:
         function = inspect.unwrap(maker.__func__ if isinstance(maker, staticmethod) else maker)
         if hasattr(function, "__globals__"):
             yield function.__globals__, dict(_reachable(function))
-    # A constructor that was generated, or has fields of a parent, may have been written in none of these.
+    # A generated constructor, or one with fields of a parent, may be written in none of these.
     for base in kind.__mro__:
         if (module := sys.modules.get(base.__module__)) is not None:
             yield vars(module), {}
@@ -62,7 +62,7 @@ def _reachable(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_reloaded(before: Any, now: Any) -> bool:
-    """Whether this is the same function from a module or a notebook's cell loaded anew, not a second one."""
+    """Return whether this is the same function from a reloaded module or notebook cell, not a second one."""
     if handler_name(before) != handler_name(now):
         return False
     old, new = (getattr(inspect.unwrap(getattr(each, "consume", each)), "__code__", None) for each in (before, now))

@@ -11,34 +11,34 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
-from mainspring.app import discovery, runner
-from mainspring.app.background import Background
-from mainspring.app.bulk import Progress
-from mainspring.app.catalogue import Catalogue, read_codecs
+from mainspring.app import registry
+from mainspring.app.admin.bulk import Progress
+from mainspring.app.admin.dead_letters import DeadLetters
+from mainspring.app.admin.groups import Groups
+from mainspring.app.admin.joins import Joins
+from mainspring.app.admin.messages import Messages
+from mainspring.app.admin.workers import Workers
+from mainspring.app.blocking import Background
 from mainspring.app.config import AppOptions, Options
-from mainspring.app.configuring import configure
-from mainspring.app.consumed import Registrar
-from mainspring.app.consumers import ConsumerOptions, Consumers
-from mainspring.app.dead_letters import DeadLetters
-from mainspring.app.desk import Groups, Messages
-from mainspring.app.door import Door
-from mainspring.app.envelope import MISSING, Envelope, PublishOptions
-from mainspring.app.fan_in import FanIn
-from mainspring.app.following import Addressed, JoinOptions
-from mainspring.app.health import Health, HealthLimits
-from mainspring.app.hooks import EventName, F, kind_of, subscribe
-from mainspring.app.joins import Joins
-from mainspring.app.middleware.chain import Middleware, PublishChain, check_middleware
-from mainspring.app.numbers import Numbers, leases_held
-from mainspring.app.operations import Operations
-from mainspring.app.post import REASON, Behind, Post
-from mainspring.app.registration import Registration
+from mainspring.app.connection import Connection
+from mainspring.app.consume.consumer import Registrar
+from mainspring.app.consume.consumers import ConsumerOptions, Consumers
+from mainspring.app.consume.middleware import Middleware, PublishChain, check_middleware
+from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.resolvers import Resolver, read_resolver
+from mainspring.app.environment import configure
+from mainspring.app.maintenance import Operations
+from mainspring.app.message.catalogue import Catalogue, read_codecs
+from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
+from mainspring.app.observe.events import E, Hook, R, check_event, subscribe
+from mainspring.app.observe.health import Health, HealthLimits
+from mainspring.app.observe.numbers import Numbers, leases_held
+from mainspring.app.process import runner
+from mainspring.app.publish.fan_in import FanIn
+from mainspring.app.publish.publisher import REASON, Behind, Publisher
 from mainspring.app.registry import M, Registry
-from mainspring.app.resolvers import Resolver, read_resolver
-from mainspring.app.storages import open_storage, opener
-from mainspring.app.transactions import Transactions
-from mainspring.app.url_function import UrlFunction, told
-from mainspring.app.workforce import Workers
+from mainspring.app.storages import UrlFunction, open_storage, opener, told
+from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinReceipt
 from mainspring.model.measures import MeasuresView, PacesView, Window
@@ -53,21 +53,20 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only who works needs the runtime: a process that publishes starts without it.
-    from mainspring.app.advancing import Advancing
-    from mainspring.app.fanout import FanoutOptions, FanoutRegistrar
-    from mainspring.app.fanouts import Fanouts
-    from mainspring.app.inbox import Inbox
-    from mainspring.app.leases import Leases
-    from mainspring.app.planning import Coordinator
-    from mainspring.app.queues.queue import Queue
-    from mainspring.app.queues.queues import Queues
-    from mainspring.app.queues.terms import QueueOptions
-    from mainspring.app.recurring import RecurringOptions
-    from mainspring.app.schedules import Schedules
+    from mainspring.app.consume.cursor import CursorAdvance
+    from mainspring.app.fanout.coordinator import Coordinator
+    from mainspring.app.fanout.declaration import FanoutOptions, FanoutRegistrar
+    from mainspring.app.fanout.fanouts import Fanouts
+    from mainspring.app.inbox.inbox import Inbox
+    from mainspring.app.lease.leases import Leases
+    from mainspring.app.queue.options import QueueOptions
+    from mainspring.app.queue.queue import Queue, Queues
+    from mainspring.app.schedule.recurring import RecurringOptions
+    from mainspring.app.schedule.schedules import Schedules
+    from mainspring.app.schedule.timing import RhythmOption
     from mainspring.app.sync import Sync
-    from mainspring.app.testing.kit import Testing
-    from mainspring.app.timings import RhythmOption
     from mainspring.runtime.worker import Worker
+    from mainspring.testing.kit import Testing
 
 T = TypeVar("T")
 
@@ -104,36 +103,36 @@ class Mainspring:
         tracing = Tracing(self._options.tracing)
         self._chain = PublishChain(self._middleware, tracing)
         build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
-        self._door = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
-        self._back = Door(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        self._connection = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
+        self._back = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
-        self._transactions = Transactions(self._address.engine, joined, self._door, self._committed)
-        self._numbers = Numbers(self._options.name, self._door, functools.partial(leases_held, weakref.ref(self)))
-        self._numbers.count(self._door, self._back, self._transactions)
+        self._transactions = Transactions(self._address.engine, joined, self._connection, self._committed)
+        self._numbers = Numbers(self._options.name, self._connection, functools.partial(leases_held, weakref.ref(self)))
+        self._numbers.count(self._connection, self._back, self._transactions)
         declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)
-        self._registry = Registry(*declared, lambda: self._post, self._advancing, lambda: self._coordinator)
+        self._registry = Registry(*declared, lambda: self._publisher, self._advancing, lambda: self._coordinator)
         background = Background(self._back)
         # The same app as the background loop sees it: its database is open on that loop.
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin._work_on(self._back)
-        self._work_on(self._door, Behind(twin._post, background))
+        self._work_on(self._connection, Behind(twin._publisher, background))
         self.sync: Sync = Sync(twin, background)
         """Everything that is awaited here, for code that blocks."""
 
-    def _work_on(self, door: Door, blocking: Behind | None = None) -> None:
-        self._door = door
+    def _work_on(self, connection: Connection, blocking: Behind | None = None) -> None:
+        self._connection = connection
         fan_in, backlogs = FanIn(self._consumers, self._envelope), self._consumers.backlogs
-        where = (door, self._envelope, self._catalogue, self._transactions, self._clock)
-        self._post = Post(*where, fan_in, backlogs, blocking, self._chain)
+        where = (connection, self._envelope, self._catalogue, self._transactions, self._clock)
+        self._publisher = Publisher(*where, fan_in, backlogs, blocking, self._chain)
         self._operations = Operations(
-            door, self._consumers, self._options, self._address, self._workers, self._registry.scheduled
+            connection, self._consumers, self._options, self._address, self._workers, self._registry.scheduled
         )
-        self.messages: Messages = Messages(door, self._post)
+        self.messages: Messages = Messages(connection, self._publisher)
         """Reading what is stored."""
-        self.dead: DeadLetters = DeadLetters(door, self._envelope)
+        self.dead: DeadLetters = DeadLetters(connection, self._envelope)
         """The dead letters."""
-        self.groups: Groups = Groups(door)
+        self.groups: Groups = Groups(connection)
         """The declared groups."""
 
     def __repr__(self) -> str:
@@ -183,20 +182,20 @@ class Mainspring:
 
     def include(self, module: ModuleType | str) -> list[str]:
         """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
-        return discovery.include(module)
+        return registry.include(module)
 
     @overload
-    def on(self, event: EventName) -> Callable[[F], F]: ...
+    def on(self, event: type[E]) -> Callable[[Hook[E, R]], Hook[E, R]]: ...
 
     @overload
-    def on(self, event: EventName, hook: F) -> F: ...
+    def on(self, event: type[E], hook: Hook[E, R]) -> Hook[E, R]: ...
 
-    def on(self, event: EventName, hook: F | None = None) -> F | Callable[[F], F]:
-        """Call the function, plain or async, with every event of this name that a worker of this process settles.
+    def on(self, event: type[E], hook: Hook[E, R] | None = None) -> Hook[E, R] | Callable[[Hook[E, R]], Hook[E, R]]:
+        """Call the function, plain or async, with every event of this class that a worker of this process settles.
 
-        The events are in ``mainspring.events``. What a hook raises is logged and changes nothing.
+        The classes are in ``mainspring.events``. What a hook raises is logged and changes nothing.
         """
-        kind_of(event)  # here, not where the function is given
+        check_event(event)  # here, not where the function is given
         if hook is None:
             return lambda hook: subscribe(self._bus, event, hook)
         return subscribe(self._bus, event, hook)
@@ -208,7 +207,7 @@ class Mainspring:
 
         With ``tx`` it joins that transaction; without, it is durable when the call returns. See PublishOptions.
         """
-        return await self._post.publish(message, payload, options)
+        return await self._publisher.publish(message, payload, options)
 
     async def publish_many(
         self, messages: Iterable[object], *, spread: Duration | None = None, **options: Unpack[PublishOptions]
@@ -218,7 +217,7 @@ class Mainspring:
         ``spread`` spaces their due times evenly over that time. All are checked before any is stored; without ``tx``
         they are then stored in batches, each all or none.
         """
-        return await self._post.publish_many(messages, spread, options)
+        return await self._publisher.publish_many(messages, spread, options)
 
     async def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
         """Send to each member, a ``(consumer, payload)``, and let one consumer follow, once, when all have ended.
@@ -226,26 +225,26 @@ class Mainspring:
         ``then`` follows when all are done, otherwise ``failed``. A member ends when it is done, buried, cancelled or
         expired. All members are stored, with what follows, or none.
         """
-        return await self._post.fan_in(members, options)
+        return await self._publisher.fan_in(members, options)
 
     async def cancel(
         self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
     ) -> Cancelled:
         """Cancel by message id, or by topic (or type) and ``key``: what waits goes, what runs is asked to stop."""
-        return await self._post.cancel(which, key, reason, tx)
+        return await self._publisher.cancel(which, key, reason, tx)
 
     # --- opening and working -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Open for publishing."""
-        await self._door.enter()
+        await self._connection.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close behind the last one inside."""
-        await self._door.leave()
+        await self._connection.leave()
 
     @contextlib.asynccontextmanager
     async def worker(self, *, groups: Collection[str] | None = None, name: str | None = None) -> AsyncIterator[Worker]:
@@ -254,14 +253,14 @@ class Mainspring:
         chosen = self._consumers.chosen(groups)
         if not chosen:
             raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
-        if self._door.stand_in is not None:
+        if self._connection.stand_in is not None:
             # In a test nothing runs but what the kit runs: a lifespan that starts a worker is harmless there.
-            yield await self._hire(chosen, name)
+            yield await self._build_worker(chosen, name)
             return
         async with (
             self,
             self._numbers.observed(),
-            runner.at_work(await self._hire(chosen, name), self._workers) as worker,
+            runner.at_work(await self._build_worker(chosen, name), self._workers) as worker,
         ):
             yield worker
 
@@ -269,57 +268,57 @@ class Mainspring:
         """Work until SIGTERM or SIGINT: the first lets handlers finish, the second does not. Blocks."""
         runner.run(self.worker(groups=groups))
 
-    async def _hire(self, chosen: Sequence[Registration], name: str | None) -> Worker:
-        from mainspring.app.hiring import hire
+    async def _build_worker(self, chosen: Sequence[Registration], name: str | None) -> Worker:
+        from mainspring.app.process.worker import build_worker
 
-        storage = await self._door.storage("app.worker()")
+        storage = await self._connection.storage("app.worker()")
         scheduled, meters = self._registry.scheduled(), self._numbers.meters
-        return hire(storage, chosen, name, self._options, self._post, scheduled, self._bus, meters)
+        return build_worker(storage, chosen, name, self._options, self._publisher, scheduled, self._bus, meters)
 
     # --- parts, imported on first use ----------------------------------------------------------------------
 
     @functools.cached_property
     def schedules(self) -> Schedules:
         """What runs on a rhythm: to look at, and to steer while everything runs."""
-        from mainspring.app.schedules import Schedules
-        from mainspring.app.wishes import Wishes
+        from mainspring.app.schedule.edits import ScheduleArguments
+        from mainspring.app.schedule.schedules import Schedules
 
         name, recurrences = self._options.name, self._registry.recurrences
-        wishes = Wishes(self._envelope, self._consumers, recurrences, name)
-        return Schedules(self._door, self._transactions, wishes, recurrences, name, self._workers)
+        wishes = ScheduleArguments(self._envelope, self._consumers, recurrences, name)
+        return Schedules(self._connection, self._transactions, wishes, recurrences, name, self._workers)
 
     @functools.cached_property
     def workers(self) -> Workers:
         """Who is at work: to look at, and to drain."""
-        from mainspring.app.workforce import Workers
+        from mainspring.app.admin.workers import Workers
 
-        return Workers(self._door)
+        return Workers(self._connection)
 
     @functools.cached_property
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
-        from mainspring.app.inbox import Inbox
+        from mainspring.app.inbox.inbox import Inbox
 
-        return Inbox(self._door, self._transactions, self._options.name, self._bus)
+        return Inbox(self._connection, self._transactions, self._options.name, self._bus)
 
     @functools.cached_property
     def joins(self) -> Joins:
         """The joins that are open."""
-        return Joins(self._door)
+        return Joins(self._connection)
 
     @functools.cached_property
     def leases(self) -> Leases:
         """Named exclusive holds: one holder at a time, with an epoch to fence what it does."""
-        from mainspring.app.leases import Leases
+        from mainspring.app.lease.leases import Leases
 
-        return Leases(self._door, self._transactions, self._clock)
+        return Leases(self._connection, self._transactions, self._clock)
 
     @functools.cached_property
     def fanouts(self) -> Fanouts:
         """One rhythm over many shards: how far each has come, and how they are planned."""
-        from mainspring.app.fanouts import Fanouts
+        from mainspring.app.fanout.fanouts import Fanouts
 
-        return Fanouts(self._door, self._registry.fanouts, self.schedules, self._coordinator, self._post)
+        return Fanouts(self._connection, self._registry.fanouts, self.schedules, self._coordinator, self._publisher)
 
     @overload
     def queue(self, group: str, *topics: Any, type: type[T], **options: Unpack[QueueOptions]) -> Queue[T]: ...
@@ -334,7 +333,7 @@ class Mainspring:
         as ``type`` [the one of their topic]; failures are tried again by ``retry`` ["messages"]; ``keep`` is how much
         history its deliveries leave [the app's]; ``pending_limit`` and ``when_full`` are those of a consumer.
         """
-        from mainspring.app.queues.queue import Queue
+        from mainspring.app.queue.queue import Queue
 
         return Queue(self._queues.make(group, topics, type, options))
 
@@ -355,13 +354,13 @@ class Mainspring:
         committed is left alone, unless ``committed`` says that it runs too. The clock begins at ``start`` [now]. A
         handler may take ``patience`` of real time; ``limit`` runs at one instant are endless.
         """
-        from mainspring.app.testing.kit import Testing
-        from mainspring.app.testing.stage import House
+        from mainspring.testing.kit import Testing
+        from mainspring.testing.services import AppParts
 
-        doors, recurrences = (self._door, self._back), lambda: self._registry.known_recurrences
-        code = (self._transactions, self._consumers, self._catalogue, self._post, self._bus, self._options)
-        house = House(doors, self._clock, *code, recurrences)
-        return Testing(house, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
+        doors, recurrences = (self._connection, self._back), lambda: self._registry.known_recurrences
+        code = (self._transactions, self._consumers, self._catalogue, self._publisher, self._bus, self._options)
+        parts = AppParts(doors, self._clock, *code, recurrences)
+        return Testing(parts, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
 
     # --- operating -----------------------------------------------------------------------------------------
 
@@ -409,41 +408,41 @@ class Mainspring:
 
         ``15m`` and ``2h`` come in buckets of ten seconds, ``24h`` and ``7d`` in buckets of ten minutes.
         """
-        return await self._numbers.measures(self._door, window, group)
+        return await self._numbers.measures(self._connection, window, group)
 
     async def paces(self, over: Duration = "1m") -> PacesView:
         """How fast each group goes: what became of its deliveries lately, up to two hours back."""
-        return await self._numbers.paces(self._door, over)
+        return await self._numbers.paces(self._connection, over)
 
     async def metrics(self) -> str:
         """What this process has counted, for Prometheus, and what is in the database where no other process tells it.
 
         Needs the extra ``prometheus``. It tells what it can while the database is away.
         """
-        return await self._numbers.metrics(self._door)
+        return await self._numbers.metrics(self._connection)
 
-    def _advancing(self) -> Advancing:
-        from mainspring.app.advancing import Advancing
+    def _advancing(self) -> CursorAdvance:
+        from mainspring.app.consume.cursor import CursorAdvance
 
-        return Advancing(self._door, self._transactions)
+        return CursorAdvance(self._connection, self._transactions)
 
     def _committed(self) -> None:
         # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
         # asleep between the publish and the commit, when no group was armed.
         self._wake()
-        if not self._door.rouse():
+        if not self._connection.rouse():
             self._back.rouse()
 
     @functools.cached_property
     def _queues(self) -> Queues:
-        from mainspring.app.queues.queues import Queues
+        from mainspring.app.queue.queue import Queues
 
         consumers, catalogue, options = self._consumers, self._catalogue, self._options
         clock, workers, meters = self._clock, self._workers, self._numbers.meters
-        return Queues(self._door, self._transactions, consumers, catalogue, options, clock, workers, meters)
+        return Queues(self._connection, self._transactions, consumers, catalogue, options, clock, workers, meters)
 
     @functools.cached_property
     def _coordinator(self) -> Coordinator:
-        from mainspring.app.planning import Coordinator
+        from mainspring.app.fanout.coordinator import Coordinator
 
-        return Coordinator(self._door, self.leases, self._envelope, self._wake, self._chain.carried)
+        return Coordinator(self._connection, self.leases, self._envelope, self._wake, self._chain.carried)

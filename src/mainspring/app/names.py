@@ -1,4 +1,4 @@
-"""Names of topics, groups, keys and tables: what is allowed."""
+"""Checks of the names of topics, groups, keys and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from mainspring.model.errors import BadOption
-from mainspring.model.headers import RESERVED, is_reserved
+from mainspring.model.message import RESERVED, is_reserved
 from mainspring.model.redaction import redacted
 
 TOPIC_LIMIT = 255
@@ -23,7 +23,7 @@ _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 @lru_cache(maxsize=4096)
 def check_topic(topic: str) -> str:
-    """``topic`` if a message may be published on it."""
+    """Check and return a topic to publish on."""
     _check_segments(topic, "topic")
     if "*" in topic or "#" in topic:
         raise BadOption(
@@ -34,7 +34,7 @@ def check_topic(topic: str) -> str:
 
 @lru_cache(maxsize=4096)
 def check_pattern(pattern: str) -> str:
-    """``pattern`` if a consumer may subscribe to it."""
+    """Check and return a pattern to subscribe to."""
     segments = _check_segments(pattern, "topic pattern")
     for place, segment in enumerate(segments):
         if segment != "*" and "*" in segment:
@@ -45,7 +45,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def check_schedule(name: object) -> str:
-    """``name`` if a schedule may be called that: it is also the topic of its messages."""
+    """Check and return a schedule's name, which is also the topic of its messages."""
     try:
         return check_topic(name)
     except BadOption as error:
@@ -55,7 +55,7 @@ def check_schedule(name: object) -> str:
 
 
 def check_group(name: object) -> str:
-    """``name`` if a group may be called that."""
+    """Check and return a group's name."""
     checked = check_name(name, "group")
     if "/" in checked:
         raise BadOption(f"group={name!r} has a '/': use '.', '-' or '_'")
@@ -63,7 +63,7 @@ def check_group(name: object) -> str:
 
 
 def check_name(value: object, option: str) -> str:
-    """``value`` if it is 1 to 200 printable characters: a key, a group, a correlation id, an app's name."""
+    """Return ``value`` if it is 1 to 200 printable characters: a key, group, correlation id or app name."""
     if not isinstance(value, str):
         raise BadOption(f"{option}={value!r} must be text, not {type(value).__qualname__}: write str(…) around it")
     if not value or len(value) > NAME_LIMIT:
@@ -74,7 +74,7 @@ def check_name(value: object, option: str) -> str:
 
 
 def check_headers(headers: object) -> dict[str, str]:
-    """``headers`` as a dict of text to text."""
+    """Check and return headers as a dict."""
     if not isinstance(headers, Mapping):
         raise BadOption(f"headers={headers!r} must be a mapping of text to text")
     for name, value in headers.items():
@@ -90,7 +90,7 @@ def check_headers(headers: object) -> dict[str, str]:
 
 
 def check_namespace(namespace: object) -> str:
-    """``namespace`` if it can be part of a schema's name."""
+    """Check and return a part of a schema's name."""
     if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
         raise BadOption(
             f"namespace={namespace!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
@@ -99,21 +99,21 @@ def check_namespace(namespace: object) -> str:
 
 
 def check_schema(schema: object) -> str:
-    """``schema`` if it can be a schema's name or the prefix of tables."""
+    """Check and return a schema's name or the prefix of tables."""
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
         raise BadOption(f"schema={schema!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
     return schema
 
 
 def tables(schema: str, namespace: str | None) -> str:
-    """The schema on PostgreSQL, the prefix of tables on SQLite: no two settings share any (invariant 27)."""
+    """Return the schema on PostgreSQL, the table prefix on SQLite: unique per setting (invariant 27)."""
     if namespace is None:
         return schema
     if len(schema) + 1 + len(namespace) > TABLES_LIMIT:
         raise BadOption(
             f"schema={schema!r} ({len(schema)} characters) and namespace={namespace!r} ({len(namespace)}) name the "
-            f"tables together, with a dash between them: {len(schema) + 1 + len(namespace)} characters, and at most "
-            f"{TABLES_LIMIT} can be; shorten one of them"
+            f"tables together, with a dash between them: {len(schema) + 1 + len(namespace)} characters, and the "
+            f"limit is {TABLES_LIMIT}; shorten one of them"
         )
     return f"{schema}-{namespace}"
 
@@ -141,5 +141,5 @@ def _check_encodable(name: str, value: str) -> None:
 
 
 def _short(text: str) -> str:
-    text = redacted(text)  # first, or a password that is cut in the middle would not be known as one
+    text = redacted(text)  # first: a password that is cut in the middle would not be recognised
     return text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""Reading options at the door: unknown names, closest names, and lengths of time."""
+"""Reading options: unknown names, closest names, and lengths of time."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option that somebody has set, to any value at all; what nobody has set has no setting."""
+    """An option that is set, to any value at all; an unset option has no setting."""
 
     value: object = field(repr=False)
     """As read. It may be a URL with a password, so it is not shown."""
     source: str
-    """Who set it: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development``."""
+    """Its source: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development``."""
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """A sentence that suggests the known word nearest to this one, or nothing at all."""
+    """Return a sentence that suggests the nearest known word, or an empty string."""
     near = nearest(word, known)
     return f" Did you mean {near!r}?" if near else ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word nearest to this one, whatever its case; None when none is near."""
+    """Return the nearest known word, ignoring case; None if none is near."""
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(word.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None
@@ -46,7 +46,7 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> Non
 
 
 def choice(value: object, allowed: Iterable[str], option: str) -> str:
-    """``value`` if it is one of the words allowed for this option."""
+    """Return ``value`` if it is a word allowed for this option."""
     words = list(allowed)
     if isinstance(value, str) and value in words:
         return value
@@ -61,7 +61,7 @@ def length(
     least: timedelta = timedelta(),
     most: timedelta | None = None,
 ) -> timedelta:
-    """Read a length of time for this option, and refuse what is out of its bounds."""
+    """Read a length of time for this option, and reject one out of its bounds."""
     try:
         read = duration(cast("Duration", value), of=option)
     except DurationError as error:
@@ -73,7 +73,7 @@ def length(
 
 
 def whole(value: object, option: str, *, least: int, most: int) -> int:
-    """Read a whole number for this option, and refuse what is out of its bounds."""
+    """Read a whole number for this option, and reject one out of its bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise BadOption(f"{option}={value!r} must be a whole number from {least:,} to {most:,}")
     return value
@@ -87,12 +87,12 @@ def flag(value: object, option: str) -> bool:
 
 
 def flag_in(text: str) -> object:
-    """True or False where the text says so; anything else is left for ``flag`` to refuse."""
+    """Parse True or False; anything else is left for ``flag`` to reject."""
     return _TRUTHS.get(text.strip().lower(), text)
 
 
 def whole_in(text: str) -> object:
-    """The whole number that the text spells; anything else is left for ``whole`` to refuse."""
+    """Parse a whole number; anything else is left for ``whole`` to reject."""
     try:
         return int(text)
     except ValueError:
@@ -100,5 +100,5 @@ def whole_in(text: str) -> object:
 
 
 def given(options: Mapping[str, object]) -> dict[str, object]:
-    """The options that say something: None is the same as leaving one out."""
+    """Return the options that are set: None is the same as unset."""
     return {name: value for name, value in options.items() if value is not None}

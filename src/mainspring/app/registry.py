@@ -1,36 +1,39 @@
-"""Registering: message types, consumers and schedules, everything checked where it is written."""
+"""Registration of message types, consumers and schedules: everything is checked at import."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mainspring.app.catalogue import Catalogue
-from mainspring.app.classes import Consumer
 from mainspring.app.config import Options
-from mainspring.app.consumed import ClassSender, Consumed, Registrar
-from mainspring.app.consumers import ConsumerOptions, Consumers, check_options
-from mainspring.app.envelope import Envelope
-from mainspring.app.post import Post
-from mainspring.app.registration import Registration
+from mainspring.app.consume.consumer import ClassSender, Consumed, Registrar
+from mainspring.app.consume.consumers import ConsumerOptions, Consumers, check_options
+from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.signature import Consumer
+from mainspring.app.message.catalogue import Catalogue
+from mainspring.app.message.envelope import Envelope
+from mainspring.app.publish.publisher import Publisher
 from mainspring.model.errors import BadOption, Misuse
 
 if TYPE_CHECKING:
-    from mainspring.app.advancing import Advancing
-    from mainspring.app.fanout import FanoutCode
-    from mainspring.app.planning import Coordinator
-    from mainspring.app.recurring import Recurrences, RecurringOptions
-    from mainspring.app.timings import RhythmOption
-    from mainspring.runtime.schedules.reconciliation import Declared
+    from mainspring.app.consume.cursor import CursorAdvance
+    from mainspring.app.fanout.coordinator import Coordinator
+    from mainspring.app.fanout.declaration import FanoutCode
+    from mainspring.app.schedule.recurring import Recurrences, RecurringOptions
+    from mainspring.app.schedule.timing import RhythmOption
+    from mainspring.runtime.schedules.timekeeper import Declared
     from mainspring.runtime.worker import Worker
 
 M = TypeVar("M")
 
 
 class Registry:
-    """What an app's code declares at import: it connects to nothing and decides everything once."""
+    """The declarations of an app's code at import. Connects to nothing."""
 
     def __init__(
         self,
@@ -39,8 +42,8 @@ class Registry:
         options: Options,
         envelope: Envelope,
         workers: Sequence[Worker],
-        post: Callable[[], Post],
-        advancing: Callable[[], Advancing],
+        publisher: Callable[[], Publisher],
+        advancing: Callable[[], CursorAdvance],
         coordinator: Callable[[], Coordinator],
     ) -> None:
         self._catalogue = catalogue
@@ -48,31 +51,31 @@ class Registry:
         self._options = options
         self._envelope = envelope
         self._workers = workers
-        self._post = post
+        self._publisher = publisher
         self._advancing = advancing
         self._coordinator = coordinator
 
     @functools.cached_property
     def recurrences(self) -> Recurrences:
-        """The schedules of code and configuration. Only an app that has some imports what reads them."""
-        from mainspring.app.recurring import Recurrences
+        """The schedules of code and configuration, imported by an app that has some."""
+        from mainspring.app.schedule.recurring import Recurrences
 
         return Recurrences(self._envelope, self._options.schedules)
 
     @property
     def known_recurrences(self) -> Recurrences | None:
-        """The same; None where nothing has asked for them yet."""
+        """The same; None before their first use."""
         return vars(self).get("recurrences")
 
     def scheduled(self) -> Mapping[str, Declared]:
-        """What code and configuration say of schedules, by their stored names."""
+        """Return the schedules of code and configuration, by stored name."""
         is_used = self.known_recurrences is not None or self._options.schedules
         return self.recurrences.declared() if is_used else {}
 
     @functools.cached_property
     def fanouts(self) -> FanoutCode:
         """The fan-outs of code, imported by an app that has some."""
-        from mainspring.app.fanout import FanoutCode
+        from mainspring.app.fanout.declaration import FanoutCode
 
         return FanoutCode(self, self._consumers, self._advancing(), self._coordinator)
 
@@ -138,8 +141,8 @@ class Registry:
                     f"@app.recurring(…, topic={topics[0]!r}) above a function of its own, which receives it too"
                 )
             elif own:
-                said = ", ".join(f"{option}=" for option in sorted(own))
-                raise BadOption(f"{registration.name} is registered by the decorator below: give {said} there")
+                names = ", ".join(f"{option}=" for option in sorted(own))
+                raise BadOption(f"{registration.name} is registered by the decorator below: give {names} there")
             recurrences.add(rhythm, options, registration)
             return self._consumed(plain, registration)
 
@@ -147,7 +150,47 @@ class Registry:
 
     def _consumed(self, plain: Any, registration: Registration) -> Any:
         if inspect.isclass(plain):
-            # It stays the class it is, and learns to send to itself.
-            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._post())
+            # It stays a class, and gets a sender to itself.
+            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._publisher())
             return plain
-        return Consumed(plain, registration, self._post())
+        return Consumed(plain, registration, self._publisher())
+
+
+def include(target: ModuleType | str) -> list[str]:
+    """Import the module, and the modules of a package recursively. Return their names."""
+    if isinstance(target, str):
+        module = _load(target)
+    elif isinstance(target, ModuleType):
+        module = target
+    else:
+        raise BadOption(f"include({target!r}): pass a module, or its dotted name as in 'shop.consumers'")
+    names = [module.__name__]
+    path = getattr(module, "__path__", None)
+    if path is not None:
+        for found in pkgutil.walk_packages(path, module.__name__ + ".", onerror=_reraise):
+            # `__main__` is a script: importing it would run it.
+            if found.name.rpartition(".")[2] != "__main__":
+                import_module(found.name)
+                names.append(found.name)
+    return names
+
+
+def _load(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        # Only the named module: an import that fails inside it is raised as it is.
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise
+        raise BadOption(
+            f"include({name!r}): there is no module {error.name!r}; write its dotted name as in an import, and start "
+            "where it can be imported from"
+        ) from error
+    except (TypeError, ValueError) as error:
+        if not name or name.startswith("."):
+            raise BadOption(f"include({name!r}): write the full dotted name, as in 'shop.consumers'") from error
+        raise
+
+
+def _reraise(_name: str) -> None:
+    raise  # noqa: PLE0704 - called while the import's own error is being handled

@@ -1,34 +1,39 @@
-"""From a URL to a storage: the only file that names the concrete ones."""
+"""Opens the storage of a URL. The only module that names concrete storages."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import re
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from mainspring.app.config import Options
 from mainspring.app.options import closest
-from mainspring.app.url_function import UrlFunction, told
-from mainspring.model.errors import BadOption
+from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.storage.contract import Storage
 from mainspring.storage.operation import Clocked, Gateway
-from mainspring.storage.script import AsyncConnection, Connection
+from mainspring.storage.script import AsyncConnection, SyncConnection
 from mainspring.timing.clock import Clock
 
 if TYPE_CHECKING:
+    from mainspring.app.mainspring import Mainspring
     from mainspring.storage.memory import MemoryStorage
-    from mainspring.storage.postgres.rooms import PostgresRooms
-    from mainspring.storage.sqlite.rooms import SqliteRooms
+    from mainspring.storage.postgres import PostgresOperationSet
+    from mainspring.storage.sqlite import SqliteOperationSet
 
 Engine = Literal["sqlite", "postgresql", "memory"]
 Driver = Literal["asyncpg", "psycopg"]
-Rooms: TypeAlias = "PostgresRooms | SqliteRooms"
-"""Every operation of a database that has transactions to join."""
+OperationSet: TypeAlias = "PostgresOperationSet | SqliteOperationSet"
+"""Every operation of a database that has transactions."""
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9]*)(?:\+([A-Za-z0-9_]+))?://(.*)$", re.DOTALL)
 _ENGINES: dict[str, Engine] = {
@@ -41,16 +46,16 @@ _DRIVERS: dict[str, Driver] = {"asyncpg": "asyncpg", "psycopg": "psycopg", "psyc
 _KNOWN = "sqlite:///shop.db, sqlite:////var/lib/shop.db, postgresql://user@host/shop, memory://"
 
 
-class Joined(Protocol):
-    """Makes the operations for transactions of callers."""
+class Enlists(Protocol):
+    """Factory of operations for callers' transactions."""
 
-    def __call__(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> Rooms:
-        """By the clock of the storage unless another is given. Without a gateway they are only scripts."""
+    def __call__(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> OperationSet:
+        """Use the clock of the storage unless another is given. Without a gateway they are scripts."""
         ...
 
 
-Opened = tuple[Storage, Joined | None]
-"""A storage that is not open yet, and what makes the operations for callers that bring their own transaction."""
+Opened = tuple[Storage, Enlists | None]
+"""A storage that is not open yet, and the factory of operations for callers' transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Address:
     target: str = field(repr=False)
     """A path for SQLite, a DSN for PostgreSQL, which may hold a password."""
     driver: Driver | None = None
-    """Which driver the URL asks for, on PostgreSQL."""
+    """The driver that the URL names, on PostgreSQL."""
 
     @property
     def missing(self) -> bool:
@@ -70,20 +75,20 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """For people and logs: no password and no parameters, since they may hold one too."""
+        """For display: no password and no parameters, since they may hold one too."""
         if self.engine != "postgresql":
             return self.target
         scheme, _, rest = self.target.partition("://")
         spelled = scheme if self.driver is None else f"{scheme}+{self.driver}"
         shown, _, parameters = rest.partition("?")
-        who, at, where = shown.rpartition("@")
-        if not at and "@" in parameters:  # the ? may well be one of the password's
+        user, at, where = shown.rpartition("@")
+        if not at and "@" in parameters:  # the ? may be part of the password
             return f"{spelled}://…"
-        return f"{spelled}://{who.partition(':')[0]}{at}{where}"
+        return f"{spelled}://{user.partition(':')[0]}{at}{where}"
 
 
 def read_url(url: object) -> Address:
-    """Read the URL; raises BadOption saying which ones there are. Secrets in it are never repeated."""
+    """Read the URL; raise BadOption with the accepted ones. Secrets in it are never repeated."""
     if not isinstance(url, str):
         raise BadOption(f"the database is given as a URL, not {type(url).__qualname__}: {_KNOWN}")
     parts = _URL.match(url.strip())
@@ -96,7 +101,7 @@ def read_url(url: object) -> Address:
             f"{scheme!r} is not a database Mainspring knows.{closest(scheme, _ENGINES)} Write one of {_KNOWN}"
         )
     if engine == "postgresql":
-        # SQLAlchemy has drivers that we have not: its URLs are good all the same, and ours to choose for.
+        # SQLAlchemy has drivers that we lack: its URLs are accepted, with one of our drivers.
         return Address(engine, f"postgresql://{rest}", _DRIVERS.get((parts[2] or "").lower()))
     if engine == "memory":
         if rest.strip("/"):
@@ -113,11 +118,11 @@ def open_storage(address: Address, options: Options) -> Opened:
 def opener(
     address: Address, options: Options, storage: Storage, url: UrlFunction | None = None
 ) -> Callable[[], Storage]:
-    """What builds a storage for each time the app is opened: nothing is left of the last loop, or of a parent process.
+    """Return what builds a storage each time the app is opened, free of the last loop or a parent process.
 
-    Memory is all there is of itself, so there it is another door to the same rows. A SQLite file has one writer in
-    a process, however often it is opened. Where ``url`` is a function, it is asked each time which database of its
-    engine it is, and on PostgreSQL also before every connection, since credentials may change.
+    On memory all of them share the same rows. A SQLite file has one writer in a process, however often it is opened.
+    A function ``url`` is called each time to get the database, of the same engine, and on PostgreSQL also before every
+    connection, since credentials may change.
     """
     if url is not None:
         return _asking(address, options, storage, url)
@@ -157,23 +162,23 @@ def _asking(address: Address, options: Options, storage: Storage, url: UrlFuncti
 
 
 def mend_clock(address: Address, options: Options) -> timedelta:
-    """Set the clock of a file right, where it is ahead of this host's. Returns by how much it was."""
+    """Correct the clock of a file that is ahead of this host's. Return by how much it was."""
     if address.engine != "sqlite":
         raise BadOption("only a SQLite file has a clock that can be mended: set the clock of the database's host")
-    from mainspring.storage.sqlite.mending import mend
+    from mainspring.storage.sqlite.inspection import mend
 
     return timedelta() if address.missing else mend(address.target, options.tables)
 
 
 def hand_turned(clock: Clock) -> MemoryStorage:
-    """A storage in memory, by the clock of a test."""
+    """Return a memory storage by a test's clock."""
     from mainspring.storage.memory import MemoryStorage
 
     return MemoryStorage(clock)
 
 
 def ddl(engine: Literal["sqlite", "postgresql"], tables: str) -> str:
-    """Every table as one SQL script, with what lets ``migrate`` recognise them. Connects to nothing."""
+    """Return every table as one SQL script that ``migrate`` recognises. Connects to nothing."""
     if engine == "sqlite":
         from mainspring.storage.sqlite import SqliteStorage
 
@@ -183,15 +188,32 @@ def ddl(engine: Literal["sqlite", "postgresql"], tables: str) -> str:
     return PostgresStorage.ddl(tables)
 
 
+def statements(engine: Literal["sqlite", "postgresql"], tables: str) -> dict[str, dict[str, str]]:
+    """Return every statement that is sent, by room and by name, as loaded for these tables. Connects to nothing."""
+    from mainspring.storage.portable.statements import load, rooms
+
+    if engine == "sqlite":
+        from mainspring.storage.sqlite.dialect import PACKAGE, prefix
+
+        package, named = PACKAGE, prefix(tables)
+    else:
+        from mainspring.storage.postgres.dialect import PACKAGE, Names
+
+        package, named = PACKAGE, Names(tables).quoted
+    return {
+        room: {name: load(package, name, named) for name in texts} for room, texts in sorted(rooms(package).items())
+    }
+
+
 def migration_table(tables: str) -> str:
-    """The table that says what has been applied, on SQLite."""
+    """Return the table of applied migrations, on SQLite."""
     from mainspring.storage.sqlite.dialect import prefix
 
     return f"{prefix(tables)}_migration"
 
 
 def caveat(address: Address) -> str | None:
-    """What there is to know about the database engine that is installed here; None when there is nothing."""
+    """Return a warning about the installed database engine, or None."""
     if address.engine != "sqlite":
         return None
     from mainspring.storage.sqlite import wal_reset_bug
@@ -199,75 +221,75 @@ def caveat(address: Address) -> str | None:
     return wal_reset_bug()
 
 
-def join_asyncpg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
-    """The caller's asyncpg connection as one that runs our statements. Raises BadHandle if it would autocommit."""
-    from mainspring.storage.postgres.joined import JoinedAsyncpg, refuse_autocommit
+def enlist_asyncpg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
+    """Adapt the caller's asyncpg connection to run our statements. Raises BadHandle if it would autocommit."""
+    from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
 
     refuse_autocommit(handle)
-    return JoinedAsyncpg(handle)
+    return EnlistedAsyncpg(handle)
 
 
-def join_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> Connection:
-    """The caller's psycopg connection; see ``join_asyncpg``."""
-    from mainspring.storage.postgres.joined_psycopg import JoinedPsycopg
+def enlist_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> SyncConnection:
+    """Adapt a psycopg connection; see ``enlist_asyncpg``."""
+    from mainspring.storage.enlisted.psycopg import EnlistedPsycopg
 
-    return JoinedPsycopg(handle)
-
-
-def join_async_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
-    """The caller's asyncio psycopg connection; see ``join_asyncpg``."""
-    from mainspring.storage.postgres.joined_psycopg import JoinedAsyncPsycopg
-
-    return JoinedAsyncPsycopg(handle)
+    return EnlistedPsycopg(handle)
 
 
-def join_sqlite3(handle: Any, _: Engine, _committed: Callable[[], None]) -> Connection:
-    """The caller's sqlite3 connection; see ``join_asyncpg``."""
-    from mainspring.storage.sqlite import JoinedSqlite
+def enlist_async_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
+    """Adapt an asyncio psycopg connection; see ``enlist_asyncpg``."""
+    from mainspring.storage.enlisted.psycopg import EnlistedAsyncPsycopg
 
-    return JoinedSqlite(handle)
+    return EnlistedAsyncPsycopg(handle)
 
 
-def join_async_sqlite(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
-    """The transaction that a coroutine was lent on SQLite; see ``join_asyncpg``."""
-    from mainspring.storage.sqlite.awaited import JoinedAsyncSqlite
+def join_sqlite3(handle: Any, _: Engine, _committed: Callable[[], None]) -> SyncConnection:
+    """Adapt a sqlite3 connection; see ``enlist_asyncpg``."""
+    from mainspring.storage.enlisted.sqlite import EnlistedSqlite
 
-    return JoinedAsyncSqlite(handle)
+    return EnlistedSqlite(handle)
+
+
+def enlist_async_sqlite(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
+    """Adapt the transaction lent to a coroutine on SQLite; see ``enlist_asyncpg``."""
+    from mainspring.storage.enlisted.sqlite import EnlistedAsyncSqlite
+
+    return EnlistedAsyncSqlite(handle)
 
 
 def lent_in_place(handle: Any) -> object:
-    """What a coroutine is lent in a test: its handle, as it would be lent by the app."""
+    """Return a test's handle as the app would lend it to a coroutine."""
     if not isinstance(handle, sqlite3.Connection):
         return handle
-    from mainspring.storage.sqlite.awaited import AsyncSqlite, Here
+    from mainspring.storage.sqlite.lender import AsyncSqlite, InPlace
 
-    return AsyncSqlite(Here(handle))
-
-
-def join_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> Connection:
-    """The caller's SQLAlchemy session or connection; ``committed`` is called after it has committed."""
-    from mainspring.storage.joined.sqlalchemy import JoinedSqlalchemy
-
-    return JoinedSqlalchemy(handle, engine, committed)
+    return AsyncSqlite(InPlace(handle))
 
 
-def join_async_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> AsyncConnection:
-    """The caller's asyncio SQLAlchemy session or connection; see ``join_sqlalchemy``."""
-    from mainspring.storage.joined.sqlalchemy import JoinedAsyncSqlalchemy
+def enlist_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> SyncConnection:
+    """Adapt a SQLAlchemy session or connection; ``committed`` is called after its commit."""
+    from mainspring.storage.enlisted.sqlalchemy import EnlistedSqlalchemy
 
-    return JoinedAsyncSqlalchemy(handle, engine, committed)
+    return EnlistedSqlalchemy(handle, engine, committed)
 
 
-def join_django(handle: Any, engine: Engine, committed: Callable[[], None]) -> Connection:
-    """Django's connection; see ``join_sqlalchemy``."""
-    from mainspring.storage.joined.django import JoinedDjango
+def enlist_async_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> AsyncConnection:
+    """Adapt an asyncio SQLAlchemy session or connection; see ``enlist_sqlalchemy``."""
+    from mainspring.storage.enlisted.sqlalchemy import EnlistedAsyncSqlalchemy
 
-    return JoinedDjango(handle, engine, committed)
+    return EnlistedAsyncSqlalchemy(handle, engine, committed)
+
+
+def enlist_django(handle: Any, engine: Engine, committed: Callable[[], None]) -> SyncConnection:
+    """Adapt Django's connection; see ``enlist_sqlalchemy``."""
+    from mainspring.storage.enlisted.django import EnlistedDjango
+
+    return EnlistedDjango(handle, engine, committed)
 
 
 def django_alias(alias: str) -> object | None:
-    """Django's connection of that alias, None where there is none."""
-    from mainspring.storage.joined.django import by_alias
+    """Return Django's connection of that alias, or None."""
+    from mainspring.storage.enlisted.django import by_alias
 
     found: object | None = by_alias(alias)
     return found
@@ -292,7 +314,7 @@ def _sqlite(address: Address, options: Options) -> Opened:
     from mainspring.storage.sqlite import SqliteStorage
 
     storage = SqliteStorage(address.target, prefix=options.tables, durable=options.durable)
-    return storage, storage.joined
+    return storage, storage.enlisted
 
 
 def _postgresql(address: Address, options: Options, ask: Callable[[], str] | None = None) -> Opened:
@@ -301,7 +323,7 @@ def _postgresql(address: Address, options: Options, ask: Callable[[], str] | Non
     storage = PostgresStorage(
         address.target, schema=options.tables, pool_size=options.pool_size, driver=address.driver, ask=ask
     )
-    return storage, storage.joined
+    return storage, storage.enlisted
 
 
 def _memory(_: Address, _options: Options) -> Opened:
@@ -315,3 +337,42 @@ _BUILDERS: dict[Engine, Callable[[Address, Options], Opened]] = {
     "postgresql": _postgresql,
     "memory": _memory,
 }
+
+
+UrlFunction = Callable[[], str | Awaitable[str]]
+_PATIENCE = 10.0
+
+
+def told(url: UrlFunction) -> object:
+    """Call the function; await what it returns, if needed, on a loop in a new thread."""
+    answer = url()
+    if not inspect.isawaitable(answer):
+        return answer
+    future: Future[str] = Future()
+
+    async def awaited() -> str:
+        return await answer
+
+    def work() -> None:
+        try:
+            future.set_result(asyncio.run(awaited()))
+        except BaseException as error:  # noqa: BLE001 - it is raised in the waiting thread
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="mainspring-url", daemon=True).start()
+    try:
+        return future.result(_PATIENCE)
+    except TimeoutError:
+        raise StorageUnavailable(f"the function that gives the URL has not returned for {_PATIENCE:g} s") from None
+
+
+def is_same_database(app: Mainspring, url: str) -> bool:
+    """Return False if they cannot be the same. A server has many names, so only database names are compared."""
+    # The same package: no other code needs the address, which may hold a password.
+    return _essence(app._address) == _essence(read_url(url))  # noqa: SLF001
+
+
+def _essence(address: Address) -> tuple[str, str]:
+    if address.engine == "sqlite":
+        return address.engine, str(Path(address.target).resolve())
+    return address.engine, urlsplit(address.target).path

@@ -5,21 +5,21 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
-from mainspring.app.background import Background
-from mainspring.app.blocking import Face, blocking
-from mainspring.app.dead_letters import SyncDeadLetters
-from mainspring.app.desk import SyncGroups, SyncMessages
-from mainspring.app.joins import SyncJoins
+from mainspring.app.admin.dead_letters import SyncDeadLetters
+from mainspring.app.admin.groups import SyncGroups
+from mainspring.app.admin.joins import SyncJoins
+from mainspring.app.admin.messages import SyncMessages
+from mainspring.app.admin.workers import SyncWorkers
+from mainspring.app.blocking import Background, Face, blocking
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.workforce import SyncWorkers
 
 if TYPE_CHECKING:
-    from mainspring.app.fanouts import SyncFanouts
-    from mainspring.app.inbox import SyncInbox
-    from mainspring.app.leases import SyncLeases
-    from mainspring.app.queues.queue import Queue, SyncQueue
-    from mainspring.app.queues.terms import QueueOptions
-    from mainspring.app.schedules import SyncSchedules
+    from mainspring.app.fanout.fanouts import SyncFanouts
+    from mainspring.app.inbox.inbox import SyncInbox
+    from mainspring.app.lease.leases import SyncLeases
+    from mainspring.app.queue.options import QueueOptions
+    from mainspring.app.queue.queue import Queue, SyncQueue
+    from mainspring.app.schedule.schedules import SyncSchedules
 
 F = TypeVar("F", bound=Face[Any])
 T = TypeVar("T")
@@ -49,28 +49,28 @@ class Sync(Face[Mainspring]):
     @functools.cached_property
     def schedules(self) -> SyncSchedules:
         """What runs on a rhythm."""
-        from mainspring.app.schedules import SyncSchedules
+        from mainspring.app.schedule.schedules import SyncSchedules
 
         return self._face(SyncSchedules, "schedules")
 
     @functools.cached_property
     def inbox(self) -> SyncInbox:
         """Messages of others, each processed once."""
-        from mainspring.app.inbox import SyncInbox
+        from mainspring.app.inbox.inbox import SyncInbox
 
         return self._face(SyncInbox, "inbox")
 
     @functools.cached_property
     def leases(self) -> SyncLeases:
         """Named exclusive holds."""
-        from mainspring.app.leases import SyncLeases
+        from mainspring.app.lease.leases import SyncLeases
 
         return self._face(SyncLeases, "leases")
 
     @functools.cached_property
     def fanouts(self) -> SyncFanouts:
         """One rhythm over many shards."""
-        from mainspring.app.fanouts import SyncFanouts
+        from mainspring.app.fanout.fanouts import SyncFanouts
 
         return self._face(SyncFanouts, "fanouts")
 
@@ -82,7 +82,7 @@ class Sync(Face[Mainspring]):
 
     def queue(self, group: str, *topics: Any, type: Any = None, **options: Unpack[QueueOptions]) -> SyncQueue[Any]:
         """A work queue on a group, for code that blocks. See ``Mainspring.queue``."""
-        from mainspring.app.queues.queue import SyncQueue
+        from mainspring.app.queue.queue import SyncQueue
 
         queue: Queue[Any] = self._target.queue(group, *topics, type=type, **options)
         return SyncQueue(queue, self._background, "app.sync.queue(…)", "app.queue(…)")
@@ -104,7 +104,7 @@ class Sync(Face[Mainspring]):
     metrics: Final = blocking(Mainspring.metrics)
 
     def close(self) -> None:
-        """Close the database and end the thread; the next call starts anew. A process may also simply end."""
+        """Close the database and end the thread; the next call starts them again. A process may also simply end."""
         self._background.close()
 
     def _face(self, kind: type[F], name: str) -> F:

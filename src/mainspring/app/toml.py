@@ -1,4 +1,4 @@
-"""The configuration file: where it is looked for, what is in it, and on which line."""
+"""The configuration file: its location, its content, and the line of each key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Keys = tuple[str, ...]
 OWN = "mainspring.toml"
 SHARED = "pyproject.toml"
 _TABLE: Keys = ("tool", "mainspring")
-# What may hold our table; reading all of a pyproject.toml for every app costs milliseconds.
+# Files that may hold our table; parsing a pyproject.toml for every app costs milliseconds.
 _HINT = re.compile(r"^[ \t]*(?:\[\s*)?[\"']?tool[\"']?\s*(?:[\]=]|\.\s*[\"']?mainspring\b)", re.MULTILINE)
 _OURS = re.compile(r"^[ \t]*\[\s*tool\s*\.\s*mainspring\b", re.MULTILINE)
 _PLACED = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
@@ -35,16 +35,16 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TomlFile:
-    """A file that was read: our part of it, and where its keys stand."""
+    """A file as read: our part of it, and the positions of its keys."""
 
     path: Path
     table: Mapping[str, object]
     above: Keys
-    """The table it all stands in: none in a file of our own."""
+    """The table around it: none in a file of our own."""
     places: Mapping[Keys, tuple[int, int]]
 
     def place(self, keys: Keys) -> tuple[int, int]:
-        """The line and the column of a key; of the table it is in, where the key itself was not found."""
+        """Return the line and column of a key, or of its table if the key itself was not found."""
         whole = (*self.above, *keys)
         return next(
             (self.places[whole[:end]] for end in range(len(whole), 0, -1) if whole[:end] in self.places), (1, 1)
@@ -52,10 +52,10 @@ class TomlFile:
 
 
 def find_files(start: Path) -> list[Path]:
-    """The files that may hold our options, the one that counts first.
+    """Return the files that may hold our options, by precedence.
 
-    Looked for in ``start`` and its parents up to the project's root, which is where a pyproject.toml or a .git is.
-    Without one, only in ``start``: what lies around in a directory above is nobody's project.
+    Searches ``start`` and its parents up to the project's root, which has a pyproject.toml or a .git. Without a root
+    only ``start``: a file further up belongs to no project.
     """
     folders = (start, *start.parents)
     root = next((place for place, folder in enumerate(folders) if _is_root(folder)), 0)
@@ -64,7 +64,7 @@ def find_files(start: Path) -> list[Path]:
 
 
 def read_file(path: Path, shown: str) -> TomlFile | None:
-    """What the file holds of ours; None for a pyproject.toml that holds nothing. Raises BadOption naming the place."""
+    """Read our part of the file; None for a pyproject.toml without one. Raises BadOption naming the place."""
     try:
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def read_file(path: Path, shown: str) -> TomlFile | None:
         table = _parse(text, shown)
     except BadOption:
         if above and not _OURS.search(text):
-            return None  # broken, and not for us to say
+            return None  # broken, not ours to report
         raise
     for key in above:
         inner = table.get(key)
@@ -104,19 +104,19 @@ def _parse(text: str, shown: str) -> dict[str, object]:
 
 
 def _hint(line: str) -> str:
-    """What to write instead, where a value on this line stands without its quotes."""
+    """Return what to write instead, if a value on this line lacks its quotes."""
     bare = _BARE.fullmatch(line)
     if bare is None:
         return ""
-    # A # within a password would end the value before what tells that it is one.
+    # A # in a password would end the value, and hide that it is a password.
     key, value = bare["key"], bare["value"] if redacted(line) == line else "…"
     if value.lower() in ("true", "false"):
         return f": write {key} = {value.lower()}"
-    return f': text stands in quotes, write {key} = "{value}"'
+    return f': text needs quotes, write {key} = "{value}"'
 
 
 def positions(text: str) -> dict[Keys, tuple[int, int]]:
-    """Line and column of every key and table in a document that is known to be right."""
+    """Return line and column of every key and table in a valid document."""
     scanner = _Scanner()
     for token in _TOKEN.finditer(text):
         scanner.take(token)
@@ -124,7 +124,7 @@ def positions(text: str) -> dict[Keys, tuple[int, int]]:
 
 
 class _Scanner:
-    """Finds keys by going through the tokens; of values it only knows where they end."""
+    """A scanner that finds keys in tokens; of values it only knows where they end."""
 
     def __init__(self) -> None:
         self.found: dict[Keys, int] = {}
@@ -137,7 +137,7 @@ class _Scanner:
         self._current: Keys = ()
 
     def take(self, token: re.Match[str]) -> None:
-        """Go one token further."""
+        """Process one token."""
         kind, text = token.lastgroup, token[0]
         if kind == "line":
             self._parts = []
@@ -193,5 +193,5 @@ def _is_root(folder: Path) -> bool:
 def _is_there(path: Path, *, file: bool = True) -> bool:
     try:
         return path.is_file() if file else path.exists()
-    except OSError:  # a directory that we may not look into
+    except OSError:  # a directory without permission
         return False

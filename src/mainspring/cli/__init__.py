@@ -21,7 +21,7 @@ def main() -> None:
         print(f"mainspring: the command needs {error.name}: pip install 'mainspring[cli]'", file=sys.stderr)
         sys.exit(2)
     from mainspring.cli.commands import run
-    from mainspring.cli.failures import INTERRUPTED
+    from mainspring.cli.errors import INTERRUPTED
 
     try:
         if heeds:

@@ -13,26 +13,22 @@ from cyclopts import App, Parameter
 from mainspring.cli import (
     cron,
     dashboard,
+    database,
     dead,
-    declare,
-    demonstrate,
+    demo,
     doctor,
     fanout,
     groups,
-    health,
     inbox,
     joins,
     leases,
     messages,
-    publish,
-    purge,
     schedules,
-    schema,
     top,
     worker,
     workers,
 )
-from mainspring.cli.failures import INTERRUPTED, report
+from mainspring.cli.errors import INTERRUPTED, report
 
 HELP = "Messages, timers and schedules on the database an application already has."
 _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
@@ -53,6 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         return app(tokens, **_AS_VALUES)
 
     try:
+        if not {"--help", "-h"}.isdisjoint(arguments):
+            _name_arguments(app, arguments)
         code = app.meta(list(arguments), **_AS_VALUES)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -78,13 +76,13 @@ def _commands() -> App:
     for command in (
         worker.worker,
         dashboard.dashboard,
-        declare.declare,
-        schema.migrate,
-        schema.sql,
-        health.health,
+        database.declare,
+        database.migrate,
+        database.sql,
+        doctor.health,
         doctor.doctor,
         top.top,
-        publish.publish,
+        messages.publish,
     ):
         app.command(command)
     app.command(messages.app)
@@ -97,9 +95,21 @@ def _commands() -> App:
     app.command(fanout.app)
     app.command(leases.app)
     app.command(cron.cron)
-    app.command(purge.purge)
-    app.command(demonstrate.demo)
+    app.command(database.purge)
+    app.command(demo.demo)
     return app
+
+
+def _name_arguments(app: App, arguments: Sequence[str]) -> None:
+    """Let the usage line of a command name its optional arguments, which Cyclopts writes as [ARGS]."""
+    chain, apps, _ = app.parse_commands([each for each in arguments if not each.startswith("-")])
+    command = apps[-1]
+    if command.default_command is None:
+        return
+    shown = [each for each in command.assemble_argument_collection() if each.index is not None and each.show]
+    names = ((each.name.lstrip("-").upper(), each.required) for each in shown)
+    usage = " ".join(name if required else f"[{name}]" for name, required in names)
+    command.usage = " ".join(("Usage:", *app.name, *chain, "[OPTIONS]", usage)).rstrip()
 
 
 def _version() -> str:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mainspring.app.announcing import log_to_stderr, say
 from mainspring.app.mainspring import Mainspring
-from mainspring.cli.failures import Refused
-from mainspring.cli.loading import Spec
-from mainspring.cli.target import UNNAMED, Target
+from mainspring.app.process.service import log_to_stderr, say
+from mainspring.cli.errors import Refused
+from mainspring.cli.target import UNNAMED, Spec, Target
 from mainspring.model.errors import BadOption
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ def dashboard(
         Trust X-Forwarded-Host, -Proto, -For and -Prefix: only behind a proxy that sets them.
     """
     from mainspring.dashboard import Dashboard
-    from mainspring.dashboard.security.origins import is_loopback
-    from mainspring.dashboard.security.tokens import MAKING, tokens_around
+    from mainspring.dashboard.security.headers import is_loopback
+    from mainspring.dashboard.security.identity import MAKING, tokens_around
     from mainspring.dashboard.server import Server, address_of, bound
 
     if app is not None and target.app not in (None, app):
@@ -67,7 +66,7 @@ def dashboard(
     role: Role = "viewer" if read_only else "operator"
     tokens = {each: token for each, token in tokens_around().items() if each == "viewer" or not read_only}
     found: Mainspring = replace(target, app=app or target.app).find()
-    listening = _bound(host) if port is None else bound(host, port)
+    listening = usual_socket(host) if port is None else bound(host, port)
     # For a host name, only the socket knows the address.
     here = is_loopback(listening.getsockname()[0])
     address = f"http://{address_of(listening)}{(root_path or '').rstrip('/')}"
@@ -96,7 +95,7 @@ def dashboard(
     return 0
 
 
-def _bound(host: str) -> socket.socket:
+def usual_socket(host: str) -> socket.socket:
     """Bind the usual port, or any free one if another dashboard has it."""
     from mainspring.dashboard.server import bound
 

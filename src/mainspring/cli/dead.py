@@ -7,16 +7,15 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
-from mainspring.app.envelope import MISSING
 from mainspring.app.mainspring import Mainspring
-from mainspring.cli.confirming import confirmed, progress
-from mainspring.cli.details import print_message
-from mainspring.cli.failures import Refused
-from mainspring.cli.messages import NO_MATCH, Before, Limit, check_limit
-from mainspring.cli.publish import JsonText, read_json
-from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.app.message.envelope import MISSING
+from mainspring.cli.errors import Refused
+from mainspring.cli.messages import print_message
+from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, Yes, confirmed, progress, read_json
+from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.cli.words import first_line, many, when
+from mainspring.model.search import CauseView
+from mainspring.model.views import DeliveryView
 
 app: App = App(name="dead", help="List, show, revive and discard dead letters, and group them by cause.")
 
@@ -30,7 +29,22 @@ OfCause = Annotated[
 ]
 WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only errors containing this text.")]
 All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="All dead letters.")]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]
+_COLUMNS: Columns[DeliveryView] = (
+    Column("id", lambda each: each.message_id),
+    Column("group", lambda each: each.group, elastic=True),
+    Column("topic", lambda each: each.topic, elastic=True, spare=True),
+    Column("died", lambda each: each.buried_at, right=True),
+    Column("attempts", lambda each: each.attempt, right=True, spare=True),
+    Column("error", lambda each: first_line(each.error), elastic=True),
+)
+_CAUSE_COLUMNS: Columns[CauseView] = (
+    Column("cause", lambda each: each.fingerprint or "(unknown)"),
+    Column("group", lambda each: each.group, elastic=True),
+    Column("dead", lambda each: f"{each.count:,}" + ("+" if each.more else ""), right=True),
+    Column("first", lambda each: each.first_at, right=True, spare=True),
+    Column("last", lambda each: each.last_at, right=True),
+    Column("error", lambda each: first_line(each.error), elastic=True),
+)
 
 
 @app.command(name="list")
@@ -46,71 +60,29 @@ async def list_(
     json: Json = False,
 ) -> int:
     """List dead letters, newest first."""
-    check_limit(limit)
     async with target.opened() as opened:
         which = _named(group, topic, error, cause)
         found = await opened.dead.list(**which, before=before, limit=limit)
-    if json:
-        print_json(found)
-        return 0
-    if not found:
-        narrowed = before is not None or any(each is not None for each in (group, topic, error, cause))
-        say(NO_MATCH if narrowed else "No dead letters.")
-        return 0
-    columns = (
-        Column("id"),
-        Column("group", elastic=True),
-        Column("topic", elastic=True, spare=True),
-        Column("died", right=True),
-        Column("attempts", right=True, spare=True),
-        Column("error", elastic=True),
-    )
-    rows = [
-        (str(each.message_id), each.group, each.topic, when(each.buried_at), str(each.attempt), first_line(each.error))
-        for each in found
-    ]
-    print_table(columns, rows)
-    if len(found) == limit:
-        say(f"There may be more: add --before {found[-1].seq}", style="dim")
-    say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
+    narrowed = any(each is not None for each in (group, topic, error, cause, before))
+    empty = NO_MATCH if narrowed else "No dead letters."
+    if print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--before {last.seq}")):
+        say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
     return 0
 
 
 @app.command
 async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> int:
     """List the causes of dead letters: errors that differ only in ids and values count as one."""
-    check_limit(limit)
     async with target.opened() as opened:
         found = await opened.dead.causes(group=group, cap=_MOST, limit=limit)
     if json:
         print_json(found)
         return 0
-    if not found.rows:
-        say(NO_MATCH if group is not None else "No dead letters.")
-        return 0
-    columns = (
-        Column("cause"),
-        Column("group", elastic=True),
-        Column("dead", right=True),
-        Column("first", right=True, spare=True),
-        Column("last", right=True),
-        Column("error", elastic=True),
-    )
-    rows = [
-        (
-            each.fingerprint or "(unknown)",
-            each.group,
-            f"{each.count:,}" + ("+" if each.more else ""),
-            when(each.first_at),
-            when(each.last_at),
-            first_line(each.error),
-        )
-        for each in found.rows
-    ]
-    print_table(columns, rows)
-    if found.more:
-        say("There are more causes: raise --limit, or name a --group", style="dim")
-    say(f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim")
+    empty = "No dead letters." if group is None else NO_MATCH
+    if print_list(_CAUSE_COLUMNS, found.rows, empty=empty):
+        if found.more:
+            say("There are more causes: raise --limit, or name a --group", style="dim")
+        say(f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim")
     return 0
 
 
@@ -124,7 +96,7 @@ async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> 
         The message's id, as shown in lists.
     """
     async with target.opened() as opened:
-        found = await opened.dead.show(id)
+        found = await opened.dead.get(id)
     if found is None:
         raise _unknown(id, None)
     if json:

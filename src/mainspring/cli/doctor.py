@@ -1,4 +1,4 @@
-"""``mainspring doctor``: effective options and their sources, problems, and fixes."""
+"""``mainspring health`` and ``doctor``: a status with its reasons, and effective options with problems and fixes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,47 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from mainspring.app.config import Options
-from mainspring.app.diagnosis import Finding, Value, mended, of_app, of_installation, of_surroundings, values
+from mainspring.app.environment import Environment, read_environment
 from mainspring.app.mainspring import Mainspring
+from mainspring.app.observe.doctor import (
+    Finding,
+    Value,
+    mended,
+    of_app,
+    of_environment,
+    of_installation,
+    of_schedules,
+    of_schedules_unseen,
+    values,
+)
 from mainspring.app.options import Setting
-from mainspring.app.schedule_diagnosis import of_schedules, of_schedules_unseen
-from mainspring.app.sources import Surroundings, look_around
-from mainspring.cli.failures import Refused
-from mainspring.cli.loading import Spec, load_app
-from mainspring.cli.tables import STATE_STYLES, Column, print_json, print_table, say, stdout
-from mainspring.cli.target import UNNAMED, Json, Target
-from mainspring.cli.words import many
+from mainspring.cli.errors import Refused
+from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_table, say, stdout
+from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.redaction import redacted
 from mainspring.model.symptom import Grade
 
+_CHECKS: Columns[Any] = (Column("check"), Column("status"), Column("finding", elastic=True, wraps=True))
+_OPTIONS: Columns[Any] = (Column("option"), Column("value", elastic=True), Column("set by", elastic=True))
+_CODES = {"healthy": 0, "degraded": 1, "unhealthy": 2}
 _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
+
+
+async def health(*, target: Target = UNNAMED, json: Json = False) -> int:
+    """Report the health of the system; the exit code is 0 healthy, 1 degraded, 2 unhealthy. Read-only."""
+    found = await target.find().health()
+    if json:
+        print_json(found)
+        return _CODES[found.status]
+    say(found.status, style=STATE_STYLES[found.status])
+    print_table(_CHECKS, [(check.name, check.status, check.summary) for check in found.checks])
+    return _CODES[found.status]
 
 
 async def doctor(
@@ -52,8 +73,8 @@ async def doctor(
     target = replace(target, app=app or target.app)
     # Log lines are suppressed: the findings below report the same problems.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
-    around = look_around()
-    findings = [of_installation(), *of_surroundings(around)]
+    around = read_environment()
+    findings = [of_installation(), *of_environment(around)]
     found: Mainspring | None = None
     try:
         if around.problems:
@@ -80,7 +101,7 @@ async def doctor(
     return int(ill)
 
 
-def _find(target: Target, around: Surroundings) -> Mainspring | None:
+def _find(target: Target, around: Environment) -> Mainspring | None:
     if target.app is not None:
         if target.url or target.namespace or target.schema:
             raise Refused("an application has its own database: omit --url, --namespace and --schema")
@@ -90,7 +111,7 @@ def _find(target: Target, around: Surroundings) -> Mainspring | None:
     return Mainspring(target.url, namespace=target.namespace, schema=target.schema)
 
 
-def _unreadable(target: Target, around: Surroundings) -> Finding | None:
+def _unreadable(target: Target, around: Environment) -> Finding | None:
     """Check a URL that is given here; the URL of an application is checked when that is imported."""
     setting = Setting(target.url, "--url") if target.url is not None else around.url()
     if target.app is not None or setting is None:
@@ -102,13 +123,13 @@ def _unreadable(target: Target, around: Surroundings) -> Finding | None:
     return None
 
 
-def _values(app: Mainspring | None, around: Surroundings) -> list[Value]:
+def _values(app: Mainspring | None, around: Environment) -> list[Value]:
     if around.problems:
         return []  # an app with invalid values cannot be built
     return values(app.options if app is not None else Options.read({}, *around.layers()), app)
 
 
-def _absent(target: Target, around: Surroundings) -> Finding:
+def _absent(target: Target, around: Environment) -> Finding:
     if around.problems:
         what = redacted(target.app or "the database")
         return Finding("application", "note", f"{what} is checked once the configuration is valid")
@@ -118,12 +139,10 @@ def _absent(target: Target, around: Surroundings) -> Finding:
 
 def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
     if options:
-        columns = (Column("option"), Column("value", elastic=True), Column("set by", elastic=True))
-        print_table(columns, [(each.option, each.value, each.source) for each in options])
+        print_table(_OPTIONS, [(each.option, each.value, each.source) for each in options])
         if not stdout().is_terminal:
             print()
-    columns = (Column("check"), Column("status"), Column("finding", elastic=True, wraps=True))
-    print_table(columns, list(_lines(findings)))
+    print_table(_CHECKS, list(_lines(findings)))
     counts = Counter(each.grade for each in findings)
     worst = max((each.grade for each in findings), key=("ok", *_GRADES[::-1]).index)
     said = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])

@@ -8,13 +8,22 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.app.fanouts import FanoutView
-from mainspring.cli.details import heading
-from mainspring.cli.failures import Refused
-from mainspring.cli.messages import Limit, check_limit
-from mainspring.cli.tables import Column, print_facts, print_json, print_table, say
+from mainspring.app.fanout.fanouts import FanoutView, unknown
+from mainspring.cli.errors import Refused
+from mainspring.cli.options import Limit
+from mainspring.cli.output import (
+    Column,
+    Columns,
+    heading,
+    many,
+    plain,
+    print_facts,
+    print_json,
+    print_list,
+    say,
+    when,
+)
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.cli.words import many, plain, when
 from mainspring.model.errors import LeaseHeld
 from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView
 from mainspring.timing.duration import spell
@@ -28,23 +37,31 @@ Shard = Annotated[str | None, Parameter(metavar="SHARD", help="Only this shard."
 _POLICIES = 20
 """How many policies of shards are shown."""
 
-_COLUMNS = (
-    Column("topic", elastic=True),
-    Column("work", elastic=True),
-    Column("rhythm"),
-    Column("next", right=True),
-    Column("shards", right=True),
-    Column("completed", right=True),
-    Column("behind", right=True),
-    Column("last window", right=True),
-    Column("oldest", right=True, spare=True),
-    Column("note", elastic=True, spare=True),
+
+def _note(each: FanoutView) -> str:
+    if each.rhythm is None:
+        return "not in any code"
+    stands = [word for word, true in (("paused", each.paused), ("disabled", not each.enabled)) if true]
+    return ", ".join([*stands, *([f"planned by {each.coordinator}"] if each.coordinator else [])])
+
+
+_COLUMNS: Columns[FanoutView] = (
+    Column("topic", lambda each: each.topic, elastic=True),
+    Column("work", lambda each: each.work, elastic=True),
+    Column("rhythm", lambda each: each.rhythm),
+    Column("next", lambda each: each.next_window, right=True),
+    Column("shards", lambda each: each.shards, right=True),
+    Column("completed", lambda each: each.completed, right=True),
+    Column("behind", lambda each: each.behind, right=True),
+    Column("last window", lambda each: each.last_window, right=True),
+    Column("oldest", lambda each: each.oldest, right=True, spare=True),
+    Column("note", _note, elastic=True, spare=True),
 )
-_CURSOR_COLUMNS = (
-    Column("shard", elastic=True),
-    Column("completed", right=True),
-    Column("planned", right=True),
-    Column("note", elastic=True),
+_CURSOR_COLUMNS: Columns[CursorView] = (
+    Column("shard", lambda each: each.shard, elastic=True),
+    Column("completed", lambda each: _stamp(each.completed), right=True),
+    Column("planned", lambda each: _stamp(each.planned), right=True),
+    Column("note", lambda each: "behind" if each.is_behind else "", elastic=True),
 )
 
 
@@ -53,13 +70,8 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     """List every work of every fan-out: its next window, and the progress of its shards."""
     async with target.opened() as opened:
         found = await opened.fanouts.list()
-    if json:
-        print_json(found)
-        return 0
-    if not found:
-        say("No fan-outs. A worker declares those of its code when it starts.")
-        return 0
-    print_table(_COLUMNS, [_row(each) for each in found])
+    empty = "No fan-outs. A worker declares those of its code when it starts."
+    print_list(_COLUMNS, found, json=json, empty=empty)
     return 0
 
 
@@ -78,9 +90,10 @@ async def show(
     json: Json = False,
 ) -> int:
     """Show one work of a fan-out: its rhythm, policies, current coordinator, and the cursors of its shards."""
-    check_limit(limit)
     async with target.opened() as opened:
-        view = await opened.fanouts.show(topic, work)
+        view = await opened.fanouts.get(topic, work)
+        if view is None:
+            raise unknown(topic, work, await opened.fanouts.list())
         cursors: Sequence[CursorView] = []
         policies: Sequence[FanoutPolicyView] = []
         if work is not None:
@@ -93,9 +106,8 @@ async def show(
     _print_fanout(view, policies)
     if cursors:
         heading("Shards")
-        print_table(_CURSOR_COLUMNS, [_cursor_row(each) for each in cursors])
-    if len(cursors) == limit:
-        say(f"There may be more: add --after {cursors[-1].shard}", style="dim")
+        page = (limit, lambda last: f"--after {last.shard}")
+        print_list(_CURSOR_COLUMNS, cursors, page=page)
     return 0
 
 
@@ -179,32 +191,6 @@ async def reset(
             else f"No policy is set for {subject}"
         )
     return 0
-
-
-def _row(each: FanoutView) -> tuple[str, ...]:
-    return (
-        each.topic,
-        each.work or "",
-        each.rhythm or "",
-        when(each.next_window),
-        f"{each.shards:,}",
-        f"{each.completed:,}",
-        f"{each.behind:,}",
-        when(each.last_window),
-        when(each.oldest),
-        _note(each),
-    )
-
-
-def _note(each: FanoutView) -> str:
-    if each.rhythm is None:
-        return "not in any code"
-    stands = [word for word, true in (("paused", each.paused), ("disabled", not each.enabled)) if true]
-    return ", ".join([*stands, *([f"planned by {each.coordinator}"] if each.coordinator else [])])
-
-
-def _cursor_row(each: CursorView) -> tuple[str, ...]:
-    return each.shard, _stamp(each.completed), _stamp(each.planned), "behind" if each.is_behind else ""
 
 
 def _print_fanout(view: FanoutView, policies: Sequence[FanoutPolicyView]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.cli.confirming import confirmed, progress
-from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.options import Yes, confirmed, progress
+from mainspring.cli.output import Column, Columns, many, plain, print_json, print_list, say, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.cli.words import many, plain, when
 from mainspring.model.views import Counts, GroupView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
@@ -33,27 +33,15 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     workers = Counter(group for each in alive for group in each.groups)
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
-    if json:
-        print_json([{**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]} for each in found])
-        return 0
-    if not found:
-        say("No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP")
-        return 0
-    columns = (
-        Column("group"),
-        Column("state"),
-        Column("topics", elastic=True),
-        Column("ready", right=True),
-        Column("scheduled", right=True),
-        Column("running", right=True),
-        Column("lapsed", right=True, spare=True),
-        Column("dead", right=True),
-        Column("handled", right=True, spare=True),
-        Column("failed", right=True, spare=True),
-        Column("served", right=True, spare=True),
+    printed = print_list(
+        _columns(load, workers),
+        found,
+        json=json,
+        empty="No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP",
+        values=lambda each: {**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]},
     )
-    rows = [_row(each, load[each.name], workers[each.name]) for each in found]
-    print_table(columns, rows)
+    if not printed:
+        return 0
     if tally.parked:
         say(f"{many(tally.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
     tripped = Counter(group for each in alive for group in each.tripped)
@@ -95,9 +83,7 @@ async def retire(
     name: Name,
     /,
     *,
-    yes: Annotated[
-        bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")
-    ] = False,
+    yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
@@ -126,18 +112,20 @@ def _numbers(counts: Counts) -> dict[str, object]:
     return numbers
 
 
-def _row(each: GroupView, counts: Counts, workers: int) -> tuple[str, ...]:
-    state = "paused" if each.paused_at else "served" if workers else "unserved"
+def _columns(load: Mapping[str, Counts], workers: Mapping[str, int]) -> Columns[GroupView]:
+    def state(each: GroupView) -> str:
+        return "paused" if each.paused_at else "served" if workers[each.name] else "unserved"
+
     return (
-        each.name,
-        state,
-        ", ".join(each.patterns),
-        f"{counts.ready:,}",
-        f"{counts.scheduled:,}",
-        f"{counts.running:,}",
-        f"{counts.lapsed:,}",
-        f"{counts.dead:,}",
-        f"{counts.handled:,}",
-        f"{counts.failed:,}",
-        when(each.served_at) or "never",
+        Column("group", lambda each: each.name),
+        Column("state", state),
+        Column("topics", lambda each: ", ".join(each.patterns), elastic=True),
+        Column("ready", lambda each: load[each.name].ready, right=True),
+        Column("scheduled", lambda each: load[each.name].scheduled, right=True),
+        Column("running", lambda each: load[each.name].running, right=True),
+        Column("lapsed", lambda each: load[each.name].lapsed, right=True, spare=True),
+        Column("dead", lambda each: load[each.name].dead, right=True),
+        Column("handled", lambda each: load[each.name].handled, right=True, spare=True),
+        Column("failed", lambda each: load[each.name].failed, right=True, spare=True),
+        Column("served", lambda each: each.served_at or "never", right=True, spare=True),
     )

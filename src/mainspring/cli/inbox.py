@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.cli.failures import Refused
-from mainspring.cli.messages import NO_MATCH, Limit, check_limit
-from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.errors import Refused
+from mainspring.cli.options import NO_MATCH, Limit
+from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, say, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.cli.words import first_line, many, when
 from mainspring.model.inbox import InboxView
 
 app: App = App(name="inbox", help="List messages received from external systems, and release them for redelivery.")
@@ -21,15 +20,24 @@ Statuses = Literal["seen", "processing", "done", "dead"]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this receiving group.")]
 OfSource = Annotated[str | None, Parameter(name=["--source", "-s"], help="Only from this source.")]
 Before = Annotated[datetime | None, Parameter(metavar="TIME", help="Only those changed earlier (next page).")]
-_COLUMNS = (
-    Column("id", elastic=True),
-    Column("source", elastic=True),
-    Column("group", elastic=True),
-    Column("status"),
-    Column("attempts", right=True),
-    Column("changed", right=True),
-    Column("first seen", right=True, spare=True),
-    Column("note", elastic=True, spare=True),
+
+
+def _note(view: InboxView) -> str:
+    note = first_line(view.error)
+    if view.mismatched_at is None:
+        return note
+    return f"redelivered with another hash {when(view.mismatched_at)}" + (f"; {note}" if note else "")
+
+
+_COLUMNS: Columns[InboxView] = (
+    Column("id", lambda each: each.message_id, elastic=True),
+    Column("source", lambda each: each.source, elastic=True),
+    Column("group", lambda each: each.group, elastic=True),
+    Column("status", lambda each: each.status),
+    Column("attempts", lambda each: each.attempts, right=True),
+    Column("changed", lambda each: each.changed_at, right=True),
+    Column("first seen", lambda each: each.first_seen_at, right=True, spare=True),
+    Column("note", _note, elastic=True, spare=True),
 )
 
 
@@ -57,28 +65,17 @@ async def list_(
     id
         Only this id, from any source.
     """
-    check_limit(limit)
     instant = None if before is None else before.astimezone()
     async with target.opened() as opened:
         found = await opened.inbox.list(
             status, group=group, source=source, message_id=id, stuck=stuck, before=instant, limit=limit
         )
-    if json:
-        print_json(found)
-        return 0
-    if not found:
-        narrowed = any(each is not None for each in (status, group, source, id, before))
-        say("Nothing is stuck." if stuck else NO_MATCH if narrowed else "The inbox is empty.")
-        return 0
-    print_table(_COLUMNS, [_row(each) for each in found])
-    if len(found) == limit:
-        say(f"There may be more: add --before {found[-1].changed_at.isoformat()}", style="dim")
-    if any(each.status == "processing" for each in found):
-        say(
-            f"If the process that handled one has died: mainspring inbox release ID{target.typed}, and its "
-            "redelivery is admitted",
-            style="dim",
-        )
+    narrowed = any(each is not None for each in (status, group, source, id, before))
+    empty = "Nothing is stuck." if stuck else NO_MATCH if narrowed else "The inbox is empty."
+    printed = print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, _next))
+    if printed and any(each.status == "processing" for each in found):
+        release = f"mainspring inbox release ID{target.typed}"
+        say(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
     return 0
 
 
@@ -120,17 +117,5 @@ def _unreleased(view: InboxView) -> str:
     return f"{view.message_id!r} needs no release: its status is {view.status}, so its redelivery is admitted"
 
 
-def _row(view: InboxView) -> tuple[str, ...]:
-    note = first_line(view.error)
-    if view.mismatched_at is not None:
-        note = f"redelivered with another hash {when(view.mismatched_at)}" + (f"; {note}" if note else "")
-    return (
-        view.message_id,
-        view.source,
-        view.group,
-        view.status,
-        str(view.attempts),
-        when(view.changed_at),
-        when(view.first_seen_at),
-        note,
-    )
+def _next(last: InboxView) -> str:
+    return f"--before {last.changed_at.isoformat()}"

@@ -7,12 +7,21 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
-from mainspring.cli.details import heading
-from mainspring.cli.failures import Refused
-from mainspring.cli.messages import Limit, check_limit
-from mainspring.cli.tables import Column, print_facts, print_json, print_table, say
+from mainspring.cli.errors import Refused
+from mainspring.cli.options import Limit
+from mainspring.cli.output import (
+    Column,
+    Columns,
+    heading,
+    many,
+    plain,
+    print_facts,
+    print_json,
+    print_list,
+    say,
+    when,
+)
 from mainspring.cli.target import UNNAMED, Json, Target
-from mainspring.cli.words import many, plain, when
 from mainspring.model.errors import BadOption
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.views import DeliveryView
@@ -21,24 +30,24 @@ app: App = App(name="joins", help="List, show and cancel open joins.")
 
 Join = Annotated[UUID, Parameter(name="ID", help="The join's id, as in `joins list`.")]
 
-_COLUMNS = (
-    Column("id"),
-    Column("then", elastic=True),
-    Column("ended", right=True),
-    Column("failed", right=True),
-    Column("opened", right=True),
-    Column("waits for", elastic=True),
-    Column("failed then", elastic=True, spare=True),
-    Column("key", elastic=True, spare=True),
-    Column("correlation", elastic=True, spare=True),
+_COLUMNS: Columns[JoinView] = (
+    Column("id", lambda each: each.id),
+    Column("then", lambda each: each.then and each.then.group, elastic=True),
+    Column("ended", lambda each: f"{each.ended:,} of {each.members:,}", right=True),
+    Column("failed", lambda each: each.failed, right=True),
+    Column("opened", lambda each: each.opened_at, right=True),
+    Column("waits for", lambda each: _awaited(each.oldest), elastic=True),
+    Column("failed then", lambda each: each.otherwise and each.otherwise.group, elastic=True, spare=True),
+    Column("key", lambda each: each.key, elastic=True, spare=True),
+    Column("correlation", lambda each: each.correlation_id, elastic=True, spare=True),
 )
-_MEMBER_COLUMNS = (
-    Column("id"),
-    Column("group", elastic=True),
-    Column("state"),
-    Column("due", right=True),
-    Column("attempt", right=True),
-    Column("note", elastic=True, spare=True),
+_MEMBER_COLUMNS: Columns[DeliveryView] = (
+    Column("id", lambda each: each.message_id),
+    Column("group", lambda each: each.group, elastic=True),
+    Column("state", lambda each: each.state),
+    Column("due", lambda each: each.due_at, right=True),
+    Column("attempt", lambda each: each.attempt, right=True),
+    Column("note", lambda each: "asked to stop" if each.cancel_asked else each.held_by, elastic=True, spare=True),
 )
 
 
@@ -51,18 +60,10 @@ async def list_(
     json: Json = False,
 ) -> int:
     """List open joins, oldest first, with their progress and the member they have waited for longest."""
-    check_limit(limit)
     async with target.opened() as opened:
         found = await opened.joins.list(after=after, limit=limit)
-    if json:
-        print_json(found)
-        return 0
-    if not found:
-        say("No more open joins." if after is not None else "No open joins.")
-        return 0
-    print_table(_COLUMNS, [_row(each) for each in found])
-    if len(found) == limit:
-        say(f"There may be more: add --after {found[-1].id}", style="dim")
+    empty = "No open joins." if after is None else "No more open joins."
+    print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--after {last.id}"))
     return 0
 
 
@@ -77,22 +78,23 @@ async def show(
     json: Json = False,
 ) -> int:
     """Show one open join: its follow-ups, its progress, and its unfinished members."""
-    check_limit(limit)
     async with target.opened() as opened:
         view = await opened.joins.get(id)
-        if view is None:
-            raise Refused(f"{await opened.joins.unknown(id)}. See `mainspring joins list`")
         try:
             open_members = await opened.joins.members(id, after=after, limit=limit)
-        except BadOption:
+        except BadOption as unknown:
+            if view is None:
+                raise Refused(f"{unknown}. See `mainspring joins list`") from None
             open_members = []  # it completed just now: show what was read
+        assert view is not None, "a join is open before its id is known"
     if json:
         print_json({**plain(view), "open": [plain(each) for each in open_members]})
         return 0
     _print_join(view)
-    _print_members(open_members, later=after is not None)
-    if len(open_members) == limit:
-        say(f"There may be more: add --after {open_members[-1].seq}", style="dim")
+    heading("unfinished members")
+    empty = "none: the next look of a scheduler publishes the follow-up" if after is None else "no more"
+    page = (limit, lambda last: f"--after {last.seq}")
+    print_list(_MEMBER_COLUMNS, open_members, empty=empty, page=page)
     return 0
 
 
@@ -124,19 +126,8 @@ async def cancel(
     return 0
 
 
-def _row(each: JoinView) -> tuple[str, ...]:
-    oldest = each.oldest
-    return (
-        str(each.id),
-        "" if each.then is None else each.then.group,
-        f"{each.ended:,} of {each.members:,}",
-        f"{each.failed:,}",
-        when(each.opened_at),
-        "the next scheduler look" if oldest is None else f"{oldest.group}, {oldest.state}",
-        "" if each.otherwise is None else each.otherwise.group,
-        each.key or "",
-        each.correlation_id or "",
-    )
+def _awaited(oldest: DeliveryView | None) -> str:
+    return "the next scheduler look" if oldest is None else f"{oldest.group}, {oldest.state}"
 
 
 def _print_join(view: JoinView) -> None:
@@ -151,26 +142,6 @@ def _print_join(view: JoinView) -> None:
             ("key", view.key or ""),
             ("correlation", view.correlation_id or ""),
         )
-    )
-
-
-def _print_members(open_members: list[DeliveryView], *, later: bool) -> None:
-    heading("unfinished members")
-    if not open_members:
-        say("no more" if later else "none: the next look of a scheduler publishes the follow-up")
-        return
-    print_table(_MEMBER_COLUMNS, [_member(each) for each in open_members])
-
-
-def _member(each: DeliveryView) -> tuple[str, ...]:
-    note = each.held_by or ""
-    return (
-        str(each.message_id),
-        each.group,
-        each.state,
-        when(each.due_at),
-        str(each.attempt),
-        "asked to stop" if each.cancel_asked else note,
     )
 
 

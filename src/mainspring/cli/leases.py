@@ -8,27 +8,23 @@ from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
-from mainspring.cli.confirming import confirmed
-from mainspring.cli.dead import Yes
-from mainspring.cli.failures import Refused
-from mainspring.cli.messages import Limit, check_limit
-from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.errors import Refused
+from mainspring.cli.options import Limit, Reason, Yes, confirmed
+from mainspring.cli.output import Column, Columns, print_json, print_list, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.cli.words import when
 from mainspring.model.lease import LeaseView
 
 app: App = App(name="leases", help="List leases, and release a stuck one.")
 
 Name = Annotated[str, Parameter(name="LEASE", help="The lease's name, as in `leases list`.")]
-Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
-_COLUMNS = (
-    Column("lease", elastic=True),
-    Column("state"),
-    Column("holder", elastic=True),
-    Column("epoch", right=True),
-    Column("acquired", right=True),
-    Column("renewed", right=True, spare=True),
-    Column("expires", right=True),
+_COLUMNS: Columns[LeaseView] = (
+    Column("lease", lambda each: each.name, elastic=True),
+    Column("state", lambda each: each.state),
+    Column("holder", lambda each: each.holder, elastic=True),
+    Column("epoch", lambda each: each.epoch, right=True),
+    Column("acquired", lambda each: each.acquired_at, right=True),
+    Column("renewed", lambda each: each.renewed_at, right=True, spare=True),
+    Column("expires", lambda each: each.expires_at, right=True),
 )
 
 
@@ -41,18 +37,10 @@ async def list_(
     json: Json = False,
 ) -> int:
     """List leases that are held, or were recently, by name."""
-    check_limit(limit)
     async with target.opened() as opened:
         found = await opened.leases.list(after=after, limit=limit)
-    if json:
-        print_json(found)
-        return 0
-    if not found:
-        say("No leases held now or recently." if after is None else "No more leases.")
-        return 0
-    print_table(_COLUMNS, [_row(each) for each in found])
-    if len(found) == limit:
-        say(f"There may be more: add --after {found[-1].name}", style="dim")
+    empty = "No leases held now or recently." if after is None else "No more leases."
+    print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--after {last.name}"))
     return 0
 
 
@@ -74,18 +62,6 @@ async def release(
     else:
         say(f"{name} is released; {view.holder} held it" if released else f"{name} is not held; nothing changed")
     return 0
-
-
-def _row(each: LeaseView) -> tuple[str, ...]:
-    return (
-        each.name,
-        each.state,
-        each.holder or "",
-        f"{each.epoch:,}",
-        when(each.acquired_at),
-        when(each.renewed_at),
-        when(each.expires_at),
-    )
 
 
 async def _unknown(opened: Mainspring, name: str) -> Refused:

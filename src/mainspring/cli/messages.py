@@ -1,35 +1,62 @@
-"""``mainspring messages``: list, show and cancel messages."""
+"""``mainspring publish`` and ``messages``: publish, list, show and cancel messages."""
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
 from cyclopts import App, Parameter
+from rich.text import Text
 
-from mainspring.cli.details import print_message
-from mainspring.cli.failures import Refused
-from mainspring.cli.tables import Column, print_json, print_table, say
-from mainspring.cli.target import UNNAMED, Json, Target
-from mainspring.cli.words import first_line, many, progress_of, when
-from mainspring.model.views import DeliveryView
+from mainspring.cli.errors import Refused
+from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, read_json
+from mainspring.cli.output import (
+    Column,
+    Columns,
+    first_line,
+    heading,
+    many,
+    payload_of,
+    print_facts,
+    print_json,
+    print_list,
+    progress_of,
+    say,
+    stdout,
+    visible,
+    when,
+)
+from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.model.message import Priority
+from mainspring.model.views import DeliveryView, MessageView, RunView
+from mainspring.timing.duration import spell
 
 app: App = App(name="messages", help="List, show and cancel messages.")
 
 States = Literal["live", "scheduled", "ready", "running", "lapsed", "retrying", "done", "dead", "cancelled", "parked"]
-Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="The maximum number of rows.")]
-Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones (next page).")]
 
-NO_MATCH = "No matches. Remove a filter to see more."
-_COLUMNS = (
-    Column("id"),
-    Column("state"),
-    Column("topic", elastic=True),
-    Column("group", elastic=True),
-    Column("key", elastic=True, spare=True),
-    Column("due", right=True),
-    Column("attempt", right=True, spare=True),
-    Column("note", elastic=True, spare=True),
+
+def _due(each: DeliveryView) -> datetime | None:
+    return each.buried_at if each.state == "dead" else each.due_at
+
+
+def _note(each: DeliveryView) -> str | None:
+    if each.cancel_asked:
+        return "asked to stop"
+    return first_line(each.error) or progress_of(each) or each.held_by
+
+
+_COLUMNS: Columns[DeliveryView] = (
+    Column("id", lambda each: each.message_id),
+    Column("state", lambda each: each.state),
+    Column("topic", lambda each: each.topic, elastic=True),
+    Column("group", lambda each: each.group or "(no group yet)", elastic=True),
+    Column("key", lambda each: each.key, elastic=True, spare=True),
+    Column("due", _due, right=True),
+    Column("attempt", lambda each: each.attempt, right=True, spare=True),
+    Column("note", _note, elastic=True, spare=True),
 )
 
 
@@ -58,19 +85,11 @@ async def list_(
     key
         Only with this key.
     """
-    check_limit(limit)
     async with target.opened() as opened:
         found = await opened.messages.list(state, group=group, topic=topic, key=key, before=before, limit=limit)
-    if json:
-        print_json(found)
-        return 0
-    if not found:
-        narrowed = before is not None or any(each is not None for each in (group, topic, key))
-        say(_nothing(state, narrowed=narrowed, typed=target.typed))
-        return 0
-    print_table(_COLUMNS, [_row(each) for each in found])
-    if len(found) == limit:
-        say(f"There may be more: add --before {found[-1].seq}", style="dim")
+    narrowed = any(each is not None for each in (group, topic, key, before))
+    empty = NO_MATCH if narrowed else _nothing(state, target.typed)
+    print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--before {last.seq}"))
     return 0
 
 
@@ -84,7 +103,7 @@ async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> 
         The message's id, as shown in lists.
     """
     async with target.opened() as opened:
-        found = await opened.messages.show(id)
+        found = await opened.messages.get(id)
     if found is None:
         raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
     if json:
@@ -122,7 +141,7 @@ async def cancel(
         raise Refused("nothing selected: give a message's ID, or --topic and --key together")
     async with target.opened() as opened:
         if id is not None:
-            done = await opened.messages.cancel(id, reason=reason)
+            done = await opened.messages.cancel(id, by=operator(), reason=reason)
         else:
             assert topic is not None
             done = await opened.cancel(topic, key=key, reason=reason)
@@ -136,30 +155,7 @@ async def cancel(
     return 0
 
 
-def check_limit(limit: int) -> None:
-    """Reject a page of no rows."""
-    if limit < 1:
-        raise Refused(f"--limit {limit} must be 1 or more")
-
-
-def _row(each: DeliveryView) -> tuple[str, ...]:
-    note = first_line(each.error) or progress_of(each) or each.held_by or ""
-    due = each.buried_at if each.state == "dead" else each.due_at
-    return (
-        str(each.message_id),
-        each.state,
-        each.topic,
-        each.group or "(no group yet)",
-        each.key or "",
-        when(due),
-        str(each.attempt),
-        "asked to stop" if each.cancel_asked else note,
-    )
-
-
-def _nothing(state: str, *, narrowed: bool, typed: str) -> str:
-    if narrowed:
-        return NO_MATCH
+def _nothing(state: str, typed: str) -> str:
     match state:
         case "live":
             return f"Nothing is waiting or running. To publish: mainspring publish orders.placed '{{\"id\": 1}}'{typed}"
@@ -169,3 +165,163 @@ def _nothing(state: str, *, narrowed: bool, typed: str) -> str:
             return "No dead letters."
         case _:
             return f"No {state} messages."
+
+
+def print_message(message: MessageView) -> None:
+    """Print its fields, payload, deliveries, runs, and every kept traceback."""
+    print_facts(
+        (
+            ("id", str(message.id)),
+            ("topic", message.topic),
+            ("key", message.key or ""),
+            ("published", _instant(message.published_at)),
+            ("expires", _instant(message.expires_at)),
+            ("correlation", message.correlation_id or ""),
+            ("caused by", str(message.causation_id or "")),
+            *((f"header {name}", value) for name, value in message.headers.items()),
+        )
+    )
+    _print_payload(message)
+    _print_deliveries(message)
+    _print_runs(message)
+
+
+def _print_payload(message: MessageView) -> None:
+    value, encoding = payload_of(message)
+    heading(f"payload, {message.content_type}" + ("" if encoding == "json" else ", as base64"))
+    text = json.dumps(value, ensure_ascii=False, indent=2) if encoding == "json" else str(value)
+    stdout().print(Text(visible(text)), soft_wrap=True)
+
+
+def _print_deliveries(message: MessageView) -> None:
+    heading("deliveries")
+    columns: Columns[DeliveryView] = (
+        Column("group", lambda each: each.group or "(no group yet)"),
+        Column("state", lambda each: each.state),
+        Column("attempt", lambda each: each.attempt, right=True),
+        Column("due", _due, right=True),
+        Column("priority", lambda each: Priority(each.priority).name.lower()),
+    )
+    if not print_list(columns, message.deliveries, empty="none left: every group has settled it"):
+        return
+    for each in message.deliveries:
+        if said := progress_of(each):
+            heading(f"progress of {each.group}")
+            say(said)
+        if each.error:
+            heading(f"why it is dead in {each.group}")
+            say(each.error)
+
+
+def _print_runs(message: MessageView) -> None:
+    if not message.runs:
+        return
+    heading("kept runs")
+    columns: Columns[RunView] = (
+        Column("group", lambda each: each.group),
+        Column("attempt", lambda each: each.attempt, right=True),
+        Column("status", lambda each: each.status),
+        Column("finished", lambda each: each.finished_at, right=True),
+        Column("took", lambda each: spell(each.finished_at - each.started_at), right=True),
+        Column("node", lambda each: each.node, elastic=True, spare=True),
+        Column("outcome", lambda each: first_line(each.error or each.output), elastic=True),
+    )
+    print_list(columns, message.runs)
+    _print_tracebacks(message)
+
+
+def _print_tracebacks(message: MessageView) -> None:
+    attempts: dict[tuple[str, str], list[str]] = {}
+    for each in message.runs:
+        if each.traceback:
+            attempts.setdefault((each.group, each.traceback), []).append(str(each.attempt))
+    for (group, text), numbers in attempts.items():
+        several = "identical in attempts" if len(numbers) > 1 else "attempt"
+        heading(f"traceback, {group}, {several} {', '.join(numbers)}")
+        stdout().print(Text(visible(text.rstrip())), soft_wrap=True)
+
+
+def _instant(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.isoformat()} ({when(moment)})"
+
+
+async def publish(
+    topic: str,
+    payload: Annotated[str, JsonText] = "null",
+    /,
+    *,
+    delay: Annotated[str | None, Parameter(metavar="DURATION")] = None,
+    at: Annotated[datetime | None, Parameter(metavar="TIME")] = None,
+    key: str | None = None,
+    priority: Literal["urgent", "high", "normal", "low"] = "normal",
+    header: Annotated[
+        tuple[str, ...], Parameter(name=["--header", "-H"], metavar="NAME=VALUE", negative="", show_default=False)
+    ] = (),
+    correlation_id: str | None = None,
+    message_id: UUID | None = None,
+    expires: Annotated[str | None, Parameter(metavar="DURATION")] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> int:
+    """Publish a message.
+
+    Parameters
+    ----------
+    topic
+        The topic, such as orders.placed.
+    payload
+        The payload as JSON; `-` reads stdin.
+    delay
+        Deliver after this time, such as 15m.
+    at
+        Deliver at this time, such as 2030-01-31T09:00:00+01:00; a time without offset is this machine's.
+    key
+        The entity the message is about; `messages cancel --topic T --key K` finds it by this.
+    priority
+        One of four levels.
+    header
+        A header; repeatable.
+    correlation_id
+        The id of the operation this message belongs to.
+    message_id
+        The id; publishing it again stores nothing, and with another topic or payload is a conflict (exit code 1).
+    expires
+        Cancel it if it has not been delivered within this time.
+    """
+    value = read_json(payload)
+    async with target.opened() as app:
+        receipt = await app.publish(
+            topic,
+            value,
+            delay=delay,
+            at=at.astimezone() if at is not None else None,
+            key=key,
+            priority=priority,
+            headers=_headers(header) if header else None,
+            correlation_id=correlation_id,
+            message_id=message_id,
+            expires=expires,
+        )
+        stored = await app.messages.get(receipt.id)
+    refused = receipt.status == "conflict"
+    if json:
+        print_json(receipt)
+        return int(refused)
+    known = f": a message with this id exists on {stored.topic}" if refused and stored is not None else ""
+    say(f"{receipt.status} {receipt.id}{known}")
+    for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
+        if each.state == "parked":
+            say(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
+        elif each.state == "scheduled":
+            say(f"{each.group} receives it {when(each.due_at)}")
+    return int(refused)
+
+
+def _headers(given: tuple[str, ...]) -> dict[str, str]:
+    headers = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise Refused(f"--header {each!r} must be NAME=VALUE")
+        headers[name] = value
+    return headers

@@ -1,28 +1,180 @@
-"""One schedule in full, as text."""
+"""One schedule: found by its name, and shown in full, with its times in its zone and in UTC."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
+from cyclopts import Parameter
 from rich.text import Text
 
-from mainspring.app.calendar import named_days
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.schedule_view import ScheduleView
-from mainspring.cli.finding import remedy_for
-from mainspring.cli.instants import day_rule, in_zone, print_instants, stamp, zone_of
-from mainspring.cli.tables import STATE_STYLES, Column, print_facts, print_table, say, stdout
-from mainspring.cli.words import when
-from mainspring.model.errors import BadOption
+from mainspring.app.schedule.timing import named_days
+from mainspring.app.schedule.view import ScheduleView
+from mainspring.cli.errors import Refused
+from mainspring.cli.output import (
+    STATE_STYLES,
+    Column,
+    Columns,
+    heading,
+    plain,
+    print_facts,
+    print_table,
+    say,
+    stdout,
+    when,
+)
+from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.message import Priority
 from mainspring.model.views import RunView
+from mainspring.timing.cron import Cron
 from mainspring.timing.duration import spell
-from mainspring.timing.rhythm import read_rhythm
+from mainspring.timing.rhythm import Rhythm, read_rhythm
+from mainspring.timing.zone import zone
 
+_WEEK = timedelta(days=6)
+Name = Annotated[str, Parameter(name="SCHEDULE", help="The schedule's name, as in `schedules list`.")]
 _LATE = timedelta(seconds=10)
 """A schedule this long past its time is not merely late: no worker fires it."""
 _MARKS = {"done": "✓", "failed": "✗", "dead": "✗", "snoozed": "z", "cancelled": "-"}
+
+
+def in_zone(moment: datetime, there: ZoneInfo) -> datetime:
+    """Return the instant in the zone; one without an offset is taken as local to it."""
+    return moment.replace(tzinfo=there) if moment.tzinfo is None else moment.astimezone(there)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Return the zone of this name, or UTC if this machine does not know it."""
+    try:
+        return zone(name)
+    except ValueError:
+        return zone("UTC")
+
+
+def stamp(moment: datetime) -> str:
+    """Format day and time, with fractions of a second if any: ``Mon 2026-11-16 09:00:00``."""
+    return f"{moment:%a} {moment.date()} {_time(moment, seconds=True)}"
+
+
+def shortly(moment: datetime, now: datetime | None = None) -> str:
+    """Format distance and time briefly: ``in 3m, 09:00``, ``in 2d, Wed 09:00``, ``in 9d, 2026-11-25``."""
+    today = (now or datetime.now(UTC)).astimezone(moment.tzinfo)
+    time = _time(moment.replace(microsecond=0), seconds=moment.second > 0)
+    if moment.date() != today.date():
+        close = timedelta() < moment.date() - today.date() <= _WEEK
+        time = f"{moment:%a} {time}" if close else f"{moment.date()}"
+    return f"{when(moment, now)}, {time}"
+
+
+def noted(instants: Sequence[datetime], since: datetime) -> list[str]:
+    """Return for each instant the change of the offset since the one before, or ``since`` for the first."""
+    notes = []
+    before = since
+    for each in instants:
+        ahead = _offset(each) - _offset(before.astimezone(each.tzinfo))
+        notes.append(f"{'forward' if ahead > timedelta() else 'back'} {spell(abs(ahead))}" if ahead else "")
+        before = each
+    return notes
+
+
+def print_instants(instants: Sequence[datetime], zone: str, since: datetime | None = None) -> None:
+    """Print a table of them: in the zone and in UTC, the distance from now (not ``since``), and offset changes."""
+    notes = noted(instants, since or datetime.now(UTC))
+    columns: Columns[Any] = [
+        Column(f"in {zone}"),
+        Column("in UTC"),
+        Column("from now", right=True),
+        Column("clocks", elastic=True),
+    ]
+    rows = [
+        [f"{stamp(each)} {_offset_of(each)}", _utc(each), when(each), note]
+        for each, note in zip(instants, notes, strict=True)
+    ]
+    wanted = (True, zone != "UTC", since is None, any(notes))
+    shown = [index for index, each in enumerate(wanted) if each]
+    print_table([columns[index] for index in shown], [[row[index] for index in shown] for row in rows])
+
+
+def as_json(instants: Sequence[datetime], since: datetime | None = None) -> list[dict[str, Any]]:
+    """Return each instant in its zone and in UTC, and the change of the offset before it, if any."""
+    return [
+        {"at": each.isoformat(), "utc": each.astimezone(UTC).isoformat().replace("+00:00", "Z"), "clocks": note or None}
+        for each, note in zip(instants, noted(instants, since or datetime.now(UTC)), strict=True)
+    ]
+
+
+def day_rule(rhythm: Rhythm, command: str = "") -> tuple[tuple[str, str], ...]:
+    """Return how an expression that restricts both day fields matches days, and what to type for the other way.
+
+    Two facts, the second without a name; none if the expression does not restrict both.
+    """
+    if not isinstance(rhythm, Cron) or not rhythm.restricts_both_days:
+        return ()
+    if rhythm.day_match == "and":
+        rule, other = "a day must match both day fields", "to match either: {}--day-match or"
+    else:
+        rule, other = "a day must match either day field", "to match both: {}--day-match and"
+    return ("days", rule), ("", other.format(command))
+
+
+def _utc(moment: datetime) -> str:
+    utc = moment.astimezone(UTC)
+    return f"{utc.date()} {_time(utc, seconds=True)}"
+
+
+def _time(moment: datetime, *, seconds: bool) -> str:
+    if moment.microsecond:
+        return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
+    return f"{moment:%H:%M:%S}" if seconds else f"{moment:%H:%M}"
+
+
+def _offset_of(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")[len("2026-11-16T09:00:00") :]
+
+
+def _offset(moment: datetime) -> timedelta:
+    return moment.utcoffset() or timedelta()
+
+
+async def found(opened: Mainspring, name: str) -> ScheduleView:
+    """Return the schedule; raise with the nearest name if there is none."""
+    view = await opened.schedules.get(name)
+    if view is None:
+        raise await unknown(opened, name)
+    return view
+
+
+async def followed(opened: Mainspring, name: str) -> ScheduleView:
+    """Return the schedule; raise Refused if only its own application can compute its days."""
+    view = await found(opened, name)
+    if remedy := remedy_for(view):
+        raise Refused(f"{name}: {remedy}")
+    return view
+
+
+def remedy_for(view: ScheduleView) -> str | None:
+    """Return why its times cannot be computed here and what to type, if nothing else is wrong with it."""
+    # A schedule that no process can compute has no description.
+    if view.problem is None or not view.description:
+        return None
+    return f"{view.problem}: give its application: --app MODULE:APP"
+
+
+async def unknown(opened: Mainspring, name: str) -> MainspringError:
+    """Return the application's own error for a schedule that does not exist."""
+    try:
+        await opened.schedules.next(name, 1)
+    except MainspringError as error:
+        return error
+    return Refused(f"the schedule {name!r} was created just now: retry")
+
+
+def values(view: ScheduleView) -> dict[str, Any]:
+    """Return the schedule as JSON."""
+    return {**plain(view), "never_ran": view.never_ran}
 
 
 async def upcoming(opened: Mainspring, name: str) -> list[datetime]:
@@ -56,13 +208,13 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
         )
     )
     _print_strip(runs)
-    _heading("next" if view.state in ("active", "finished") else f"next, if not {view.state}")
+    heading("next" if view.state in ("active", "finished") else f"next, if not {view.state}")
     if coming:
         print_instants(coming, view.timezone)
     else:
         say("unknown here" if view.problem else "none")
-    _heading("sources")
-    columns = (Column("field"), Column("value", elastic=True, wraps=True), Column("set by"))
+    heading("sources")
+    columns: Columns[Any] = (Column("field"), Column("value", elastic=True, wraps=True), Column("set by"))
     print_table(columns, [(field, value or "none", _setter(view, field)) for field, value in fields(view)])
 
 
@@ -140,9 +292,3 @@ def _print_strip(runs: Sequence[RunView]) -> None:
     for each in reversed(runs):
         strip.append(_MARKS[each.status], style=STATE_STYLES[each.status])
     stdout().print(strip.append("  newest last", style="dim"), soft_wrap=True)
-
-
-def _heading(text: str) -> None:
-    console = stdout()
-    console.print()
-    console.print(Text(text, style="bold"))

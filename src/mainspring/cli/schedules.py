@@ -3,56 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from cyclopts import App, Parameter
 
-from mainspring.app.schedule_view import ScheduleView
-from mainspring.cli import altering, steering
-from mainspring.cli.finding import Name, found, remedy_for, unknown, values
-from mainspring.cli.instants import as_json, in_zone, shortly, stamp, zone_of
-from mainspring.cli.messages import Limit, check_limit
-from mainspring.cli.schedule_details import is_overdue, last_run, print_schedule, took, upcoming
-from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.app.schedule.view import ScheduleView
+from mainspring.cli import schedule_edit
+from mainspring.cli.options import Limit
+from mainspring.cli.output import Column, Columns, first_line, plain, print_json, print_list, say, when
+from mainspring.cli.schedule_details import (
+    Name,
+    as_json,
+    found,
+    in_zone,
+    is_overdue,
+    last_run,
+    print_schedule,
+    remedy_for,
+    shortly,
+    stamp,
+    took,
+    unknown,
+    upcoming,
+    values,
+    zone_of,
+)
 from mainspring.cli.target import UNNAMED, Json, Target
-from mainspring.cli.words import first_line, plain, when
 from mainspring.model.views import RunView
 
 app: App = App(name="schedules", help="List, pause, trigger and change schedules.")
 for _command in (
-    altering.alter,
-    altering.backfill,
-    steering.delete,
-    steering.freeze,
-    steering.pause,
-    steering.resume,
-    steering.thaw,
-    steering.trigger,
+    schedule_edit.alter,
+    schedule_edit.backfill,
+    schedule_edit.delete,
+    schedule_edit.freeze,
+    schedule_edit.pause,
+    schedule_edit.resume,
+    schedule_edit.thaw,
+    schedule_edit.trigger,
 ):
     app.command(_command)
 
 _STRIP = 40
 """How many of the last runs `show` draws."""
-_COLUMNS = (
-    Column("schedule"),
-    Column("state"),
-    Column("rhythm", elastic=True, wraps=True),
-    Column("next"),
-    Column("zone", spare=True),
-    Column("last run", elastic=True, wraps=True),
-    Column("missed", right=True, spare=True),
-    Column("took", right=True, spare=True),
-)
-_RUN_COLUMNS = (
-    Column("due"),
-    Column("started", right=True),
-    Column("took", right=True),
-    Column("status"),
-    Column("source"),
-    Column("attempt", right=True, spare=True),
-    Column("node", elastic=True, spare=True),
-    Column("outcome", elastic=True),
+
+
+def _coming(each: ScheduleView) -> str:
+    if each.state != "active" or each.next_at is None:
+        return ""
+    if is_overdue(each):
+        return f"due {when(each.next_at)}"
+    return shortly(each.next_at.astimezone(zone_of(each.timezone)))
+
+
+_COLUMNS: Columns[ScheduleView] = (
+    Column("schedule", lambda each: each.name),
+    Column("state", lambda each: each.state),
+    Column("rhythm", lambda each: each.rhythm, elastic=True, wraps=True),
+    Column("next", _coming),
+    Column("zone", lambda each: each.timezone, spare=True),
+    Column("last run", last_run, elastic=True, wraps=True),
+    Column("missed", lambda each: each.missed, right=True, spare=True),
+    Column("took", lambda each: each.last_run and took(each.last_run), right=True, spare=True),
 )
 
 
@@ -61,18 +74,18 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     """List every schedule: its rhythm, its next time, and the result of its last run."""
     async with target.opened() as opened:
         views = await opened.schedules.list()
-    if json:
-        print_json([values(each) for each in views])
-        return 0
-    if not views:
-        say("No schedules. Define one with @app.recurring('0 9 * * mon-fri'); a worker declares it.")
-        return 0
     apps = sorted({each.app for each in views})
-    several = len(apps) > 1
-    columns = (Column("app"), *_COLUMNS) if several else _COLUMNS
-    print_table(columns, [(each.app, *_row(each)) if several else _row(each) for each in views])
-    _print_troubles(views, apps, target.typed)
-    _print_stops(views)
+    of_app: Columns[ScheduleView] = (Column("app", lambda each: each.app),) if len(apps) > 1 else ()
+    printed = print_list(
+        (*of_app, *_COLUMNS),
+        views,
+        json=json,
+        empty="No schedules. Define one with @app.recurring('0 9 * * mon-fri'); a worker declares it.",
+        values=values,
+    )
+    if printed:
+        _print_troubles(views, apps, target.typed)
+        _print_stops(views)
     return 0
 
 
@@ -125,53 +138,32 @@ async def runs(
     json: Json = False,
 ) -> int:
     """List the kept runs of a schedule, newest first, even if it was deleted."""
-    check_limit(limit)
     async with target.opened() as opened:
         view = await opened.schedules.get(name)
         page = await opened.schedules.runs(name, before=before, limit=limit)
         if view is None and not page:
             raise await unknown(opened, name)
-    if json:
-        print_json(page)
-        return 0
-    if not page:
-        say("No older runs are kept." if before is not None else f"No run of {name} is kept yet.")
-        return 0
     zone = "UTC" if view is None else view.timezone
-    print_table(_RUN_COLUMNS, [_run(each, zone) for each in page])
-    say(f"Times are in {zone}.", style="dim")
-    if len(page) == limit:
-        say(f"There may be more: add --before {page[-1].id}", style="dim")
+    printed = print_list(
+        _run_columns(zone_of(zone)),
+        page,
+        json=json,
+        empty=f"No run of {name} is kept yet." if before is None else "No older runs are kept.",
+        page=(limit, lambda last: f"--before {last.id}"),
+    )
+    if printed:
+        say(f"Times are in {zone}.", style="dim")
     return 0
 
 
-def _row(each: ScheduleView) -> tuple[str, ...]:
-    due = each.next_at if each.state == "active" else None
+def _run_columns(zone: ZoneInfo) -> Columns[RunView]:
     return (
-        each.name,
-        each.state,
-        each.rhythm,
-        "" if due is None else _coming(each, due),
-        each.timezone,
-        last_run(each),
-        f"{each.missed:,}",
-        "" if each.last_run is None else took(each.last_run),
-    )
-
-
-def _coming(each: ScheduleView, due: datetime) -> str:
-    return f"due {when(due)}" if is_overdue(each) else shortly(due.astimezone(zone_of(each.timezone)))
-
-
-def _run(each: RunView, zone: str) -> tuple[str, ...]:
-    due = each.scheduled_for
-    return (
-        "" if due is None else stamp(in_zone(due, zone_of(zone))),
-        when(each.started_at),
-        took(each),
-        each.status,
-        each.source,
-        str(each.attempt),
-        each.node or "",
-        first_line(each.error or each.output),
+        Column("due", lambda each: each.scheduled_for and stamp(in_zone(each.scheduled_for, zone))),
+        Column("started", lambda each: each.started_at, right=True),
+        Column("took", took, right=True),
+        Column("status", lambda each: each.status),
+        Column("source", lambda each: each.source),
+        Column("attempt", lambda each: each.attempt, right=True, spare=True),
+        Column("node", lambda each: each.node, elastic=True, spare=True),
+        Column("outcome", lambda each: first_line(each.error or each.output), elastic=True),
     )

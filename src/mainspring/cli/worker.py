@@ -1,20 +1,22 @@
-"""``mainspring worker``: run a worker."""
+"""``mainspring worker``: run a worker, and serve its probes."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from mainspring.app import runner
-from mainspring.app.announcing import announced, log_to_stderr, new_name, refused_count
-from mainspring.app.parent import Parent
-from mainspring.cli.failures import FAILED, Refused
-from mainspring.cli.loading import Spec, load_app
-from mainspring.cli.probing import probed, read_address
+from mainspring.app.mainspring import Mainspring
+from mainspring.app.process import runner
+from mainspring.app.process.service import announced, log_to_stderr, new_name, refused_count, say
+from mainspring.app.process.supervisor import Supervisor
+from mainspring.cli.errors import FAILED, Refused
+from mainspring.cli.target import Spec, load_app
 
 Level = Literal["debug", "info", "warning", "error"]
 Form = Literal["text", "json"]
@@ -86,7 +88,40 @@ def _again(app: str, groups: tuple[str, ...], *, dev: bool) -> list[str]:
 
 
 def _keep_several(processes: int, command: list[str]) -> int:
-    ending = asyncio.run(Parent(command, processes).run())
+    ending = asyncio.run(Supervisor(command, processes).run())
     if ending.reason is not None:
         raise Refused(ending.reason)
     return 0 if ending.well else FAILED
+
+
+@asynccontextmanager
+async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], probe: str | None) -> AsyncIterator[Any]:
+    """Run the worker and, if an address is given, its probes, from before it starts until it has stopped."""
+    if probe is None:
+        async with worker as working:
+            yield working
+        return
+    from mainspring.dashboard.probes import Probes
+    from mainspring.dashboard.server import Server, address_of, bound
+
+    listening = bound(*read_address(probe))
+    server = Server(Probes(app), lifespan=False)
+    server.listens_to_signals = False  # the worker handles them
+    serving = asyncio.create_task(server.serve([listening]), name="mainspring-probes")
+    told = f"mainspring probes: http://{address_of(listening)}/health/ready"
+    try:
+        async with worker as working:
+            # Printed once the worker handles signals, so that a process that has printed it can be stopped.
+            asyncio.get_running_loop().call_soon(say, told)
+            yield working
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``. Raises Refused."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+        raise Refused(f"--probe {text!r} must be HOST:PORT, such as 127.0.0.1:9000")
+    return host.strip("[]"), int(port)

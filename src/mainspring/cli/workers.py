@@ -8,19 +8,32 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.cli.failures import Refused
+from mainspring.cli.errors import Refused
 from mainspring.cli.groups import SILENT
-from mainspring.cli.tables import Column, print_json, print_table, say
+from mainspring.cli.options import Reason
+from mainspring.cli.output import Column, Columns, many, plain, print_json, print_list, progress_of, say, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.cli.words import many, plain, progress_of, when
 from mainspring.model.views import DeliveryView, WorkerView
 
 app: App = App(name="workers", help="List, show, drain and resume workers.")
 
-Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
 Name = Annotated[str, Parameter(name="WORKER", help="The worker's name, as in `workers list`.")]
 
 _MOST = 200
+
+
+def _in_hand(each: DeliveryView) -> str:
+    return "asked to stop" if each.cancel_asked else "lapsed" if each.state == "lapsed" else progress_of(each)
+
+
+_HAND_COLUMNS: Columns[DeliveryView] = (
+    Column("id", lambda each: each.message_id),
+    Column("group", lambda each: each.group, elastic=True),
+    Column("topic", lambda each: each.topic, elastic=True),
+    Column("attempt", lambda each: each.attempt, right=True),
+    Column("until", lambda each: each.due_at, right=True),
+    Column("note", _in_hand, elastic=True, spare=True),
+)
 
 
 @app.command(name="list")
@@ -28,24 +41,14 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     """List the workers that have reported."""
     async with target.opened() as opened:
         roster = await opened.roster()
-    if json:
-        print_json([{**plain(each), "state": _state(each, roster.now)} for each in roster.workers])
-        return 0
-    if not roster.workers:
-        say("No workers have reported. To start one: mainspring worker MODULE:APP")
-        return 0
-    columns = (
-        Column("worker"),
-        Column("state"),
-        Column("app", spare=True),
-        Column("in hand", right=True),
-        Column("groups", elastic=True),
-        Column("started", right=True, spare=True),
-        Column("seen", right=True),
-        Column("bell", spare=True),
+    printed = print_list(
+        _columns(roster.now),
+        roster.workers,
+        json=json,
+        empty="No workers have reported. To start one: mainspring worker MODULE:APP",
+        values=lambda each: {**plain(each), "state": _state(each, roster.now)},
     )
-    print_table(columns, [_row(each, roster.now) for each in roster.workers])
-    for each in roster.workers:
+    for each in roster.workers if printed else ():
         if each.draining_at is not None:
             say(_note(each), style="dim")
     return 0
@@ -66,19 +69,8 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     say(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
     if found.draining_at is not None and not found.drains:
         say(_note(found), style="dim")
-    if not hands:
-        say("Nothing in hand.")
-        return 0
-    columns = (
-        Column("id"),
-        Column("group", elastic=True),
-        Column("topic", elastic=True),
-        Column("attempt", right=True),
-        Column("until", right=True),
-        Column("note", elastic=True, spare=True),
-    )
-    print_table(columns, [_hand(each) for each in hands])
-    if held.before is not None:
+    print_list(_HAND_COLUMNS, hands, empty="Nothing in hand.")
+    if hands and held.before is not None:
         say(f"There are more than these {_MOST}.", style="dim")
     return 0
 
@@ -134,19 +126,14 @@ def _note(each: WorkerView) -> str:
     return f"{each.name} was asked to drain {when(each.draining_at)}{by}, and has not confirmed it"
 
 
-def _row(each: WorkerView, now: datetime) -> tuple[str, ...]:
+def _columns(now: datetime) -> Columns[WorkerView]:
     return (
-        each.name,
-        _state(each, now),
-        each.app,
-        f"{each.in_hand:,}",
-        ", ".join(each.groups),
-        when(each.started_at),
-        when(each.beat_at),
-        each.bell,
+        Column("worker", lambda each: each.name),
+        Column("state", lambda each: _state(each, now)),
+        Column("app", lambda each: each.app, spare=True),
+        Column("in hand", lambda each: each.in_hand, right=True),
+        Column("groups", lambda each: ", ".join(each.groups), elastic=True),
+        Column("started", lambda each: each.started_at, right=True, spare=True),
+        Column("seen", lambda each: each.beat_at, right=True),
+        Column("bell", lambda each: each.bell, spare=True),
     )
-
-
-def _hand(each: DeliveryView) -> tuple[str, ...]:
-    note = "asked to stop" if each.cancel_asked else "lapsed" if each.state == "lapsed" else progress_of(each)
-    return str(each.message_id), each.group, each.topic, str(each.attempt), when(each.due_at), note

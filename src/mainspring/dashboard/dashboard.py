@@ -11,31 +11,24 @@ from starlette.routing import Route as Path
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
-from mainspring.app.health import HealthLimits
 from mainspring.app.mainspring import Mainspring
-from mainspring.dashboard.answers import JSON, Problem, encode, problem_of
+from mainspring.app.observe.health import HealthLimits
+from mainspring.dashboard.api import TABLE
+from mainspring.dashboard.api.bulk import Bulks
 from mainspring.dashboard.api.session import installed_version
-from mainspring.dashboard.assets import asset_response
-from mainspring.dashboard.bulk import Bulks
-from mainspring.dashboard.live import Live
+from mainspring.dashboard.handler import AppLifecycle, RequestHandler
 from mainspring.dashboard.openapi import document
-from mainspring.dashboard.opening import Opening
-from mainspring.dashboard.pages import checked_root, page_response
-from mainspring.dashboard.paths import path_of, prefix_of
+from mainspring.dashboard.pages import asset_response, checked_root, page_response, path_of, prefix_of
 from mainspring.dashboard.probes import live_response, metrics_response, ready_response
-from mainspring.dashboard.pulse import Pulse
-from mainspring.dashboard.route import House, Route
+from mainspring.dashboard.readings import Readings
+from mainspring.dashboard.responses import JSON, Problem, encode, problem_of
+from mainspring.dashboard.route import Route, Services
 from mainspring.dashboard.security.access_log import UNKNOWN, AccessLog, Refused
-from mainspring.dashboard.security.attempts import Attempts
 from mainspring.dashboard.security.gate import ROOT, Gate
 from mainspring.dashboard.security.headers import guarded
-from mainspring.dashboard.security.identity import Authenticate, Role
+from mainspring.dashboard.security.identity import MAKING, Attempts, Authenticate, Role, Sessions, Tokens, tokens_around
 from mainspring.dashboard.security.redaction import REDACTED, Redaction
-from mainspring.dashboard.security.sessions import Sessions
-from mainspring.dashboard.security.tokens import MAKING, Tokens, tokens_around
-from mainspring.dashboard.serving import Serving
-from mainspring.dashboard.table import TABLE
-from mainspring.dashboard.watching import Watchable
+from mainspring.dashboard.streams import Live, Watchable
 from mainspring.model.errors import BadOption
 
 _NO_AUTHENTICATION = (
@@ -97,19 +90,19 @@ class Dashboard:
         self._gate = Gate(known, sessions, Attempts(), authenticate, allowed, trust_proxy)
         self._root = root_path
         self._trust_proxy = trust_proxy
-        self._opening = Opening(app)
+        self._lifecycle = AppLifecycle(app)
         self._live = Live()
         self._access_log = AccessLog(self._note)
         self._app = app
-        self._house = House(app, self._gate, Redaction(redact), Bulks(), Pulse(app, limits), self._access_log)
-        self._serving = Serving(self._house, self._opening, self._live, Watchable(TABLE))
+        self._services = Services(app, self._gate, Redaction(redact), Bulks(), Readings(app, limits), self._access_log)
+        self._handler = RequestHandler(self._services, self._lifecycle, self._live, Watchable(TABLE))
         self._router = Router(routes=[*self._paths()])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the lifespan if it is served standalone."""
         if scope["type"] == "lifespan":
             self._live.begin()
-            await self._opening.follow(receive, send, self.aclose)
+            await self._lifecycle.follow(receive, send, self.aclose)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
@@ -123,9 +116,9 @@ class Dashboard:
     async def aclose(self) -> None:
         """End streams and bulk actions, and close the app if the dashboard opened it."""
         await self.end_streams()
-        await self._house.bulks.aclose()
+        await self._services.bulks.aclose()
         await self._access_log.aclose()
-        await self._opening.aclose()
+        await self._lifecycle.aclose()
 
     # --- routing -------------------------------------------------------------------------------------------
 
@@ -166,11 +159,11 @@ class Dashboard:
             self._access_log.refused(Refused(action, problem.by or UNKNOWN, subject, why, self._gate.peer(request)))
 
     async def _note(self, action: str, subject: str, by: str, detail: str) -> None:
-        await self._opening.around(lambda: self._app.note(action, subject, by=by, detail=detail))
+        await self._lifecycle.around(lambda: self._app.note(action, subject, by=by, detail=detail))
 
     def _served(self, route: Route) -> Answer:
         async def answer(request: Request) -> Response:
-            return await self._serving.response(request, route)
+            return await self._handler.response(request, route)
 
         return answer
 
@@ -181,11 +174,11 @@ class Dashboard:
         except Problem as problem:
             self._refused(request, "/health/ready", problem)
             known = False
-        return await ready_response(self._house.pulse, detailed=known)
+        return await ready_response(self._services.readings, detailed=known)
 
     async def _metrics(self, request: Request) -> Response:
         self._gate.allow(await self._gate.access(request), "viewer")
-        return await self._opening.around(lambda: metrics_response(self._house.app))
+        return await self._lifecycle.around(lambda: metrics_response(self._services.app))
 
     async def _document(self, request: Request) -> Response:
         self._gate.allow(await self._gate.access(request), "viewer")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.dashboard.answers import JSON, Refusal
+from mainspring.dashboard.responses import JSON, Refusal
 from mainspring.dashboard.route import Nothing, Route
 from mainspring.dashboard.security.gate import cookie_name
 
@@ -31,13 +31,14 @@ _PROBLEMS = {
 def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, Any]:
     """Return the document for routes below ``root``."""
     routes = list(table)
-    kinds = {kind for route in routes for kind in (route.asks, route.answers) if kind is not None} | {Refusal}
-    ordered = sorted(kinds, key=lambda kind: kind.__name__)
-    _, schemas = msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)
+    answered = {route.returns: route.only_streams for route in routes if route.returns is not None} | {Refusal: False}
+    whole = _schemas(kind for kind, streamed in answered.items() if not streamed)
+    parts = _schemas([route.takes for route in routes] + [kind for kind, streamed in answered.items() if streamed])
+    schemas = {name: _complete(each) for name, each in whole.items()} | parts
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
-    asked = {route.asks.__name__ for route in routes if route.method == "GET" or route.in_path}
+    asked = {route.takes.__name__ for route in routes if route.method == "GET" or route.in_path}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Mainspring dashboard", "version": version},
@@ -54,8 +55,27 @@ def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, 
     }
 
 
+def _schemas(kinds: Iterable[type[object]]) -> dict[str, Any]:
+    ordered = sorted(set(kinds), key=lambda kind: kind.__name__)
+    return msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)[1]
+
+
+def _complete(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a response as ``plain`` converts it: with every field, and durations in seconds."""
+    fields = {name: _in_seconds(each) for name, each in schema.get("properties", {}).items()}
+    for each in fields.values():
+        each.pop("default", None)
+    return {**schema, "properties": fields, "required": list(fields)}
+
+
+def _in_seconds(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if schema.get("format") == "duration":
+        return {**{name: each for name, each in schema.items() if name != "format"}, "type": "number"}
+    return {**schema, **({"anyOf": [_in_seconds(each) for each in schema["anyOf"]]} if "anyOf" in schema else {})}
+
+
 def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    schema = schemas[route.asks.__name__]
+    schema = schemas[route.takes.__name__]
     needed = set(schema.get("required", ()))
     found: dict[str, Any] = {
         "summary": route.summary,
@@ -83,7 +103,9 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
             "required": sorted(needed - route.in_path),
             "additionalProperties": False,
         }
-        shape = body if route.in_path or route.asks is Nothing else {"$ref": _TEMPLATE.format(name=route.asks.__name__)}
+        shape = (
+            body if route.in_path or route.takes is Nothing else {"$ref": _TEMPLATE.format(name=route.takes.__name__)}
+        )
         found["requestBody"] = {"required": True, "content": {JSON: {"schema": shape}}}
     if parameters:
         found["parameters"] = parameters
@@ -92,8 +114,8 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
 
 def _responses(route: Route) -> dict[str, Any]:
     success: dict[str, Any] = {"description": "Done."}
-    if route.answers is not None:
-        shape = {"schema": {"$ref": _TEMPLATE.format(name=route.answers.__name__)}}
+    if route.returns is not None:
+        shape = {"schema": {"$ref": _TEMPLATE.format(name=route.returns.__name__)}}
         success = {"description": "The response.", "content": {} if route.only_streams else {JSON: shape}}
         if not route.changes:
             # The data of each event is the same response.

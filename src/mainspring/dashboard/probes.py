@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from mainspring.app.health import Check, Health, HealthLimits
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.metrics import CONTENT_TYPE
-from mainspring.dashboard.answers import JSON, Problem, encode, plain, problem_of
-from mainspring.dashboard.paths import path_of
-from mainspring.dashboard.pulse import Pulse
+from mainspring.app.observe.health import Check, Health, HealthLimits
+from mainspring.app.observe.metrics import CONTENT_TYPE
+from mainspring.dashboard.pages import path_of
+from mainspring.dashboard.readings import Readings
+from mainspring.dashboard.responses import JSON, Problem, encode, plain, problem_of
 from mainspring.dashboard.security.headers import guarded
 from mainspring.model.errors import MissingExtra
 from mainspring.model.redaction import redacted
@@ -50,11 +50,11 @@ def live_response() -> Response:
     return Response(encode(Liveness()), media_type=JSON)
 
 
-async def ready_response(pulse: Pulse, *, detailed: bool) -> Response:
+async def ready_response(readings: Readings, *, detailed: bool) -> Response:
     """Report readiness within ten seconds: 200 if healthy or degraded, else 503."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            health = await (pulse.now() if detailed else pulse.lately())
+            health = await (readings.now() if detailed else readings.lately())
     except TimeoutError:
         health = Health("unhealthy", (Check("storage", "unhealthy", f"no reply within {_PATIENCE:.0f} s"),))
     except Exception as error:  # noqa: BLE001 - any error is the result
@@ -87,7 +87,7 @@ class Probes:
     def __init__(self, app: Mainspring, *, limits: HealthLimits | None = None) -> None:
         """Create it; ``limits`` are the thresholds of health [those of ``app.health()``]."""
         self._app = app
-        self._pulse = Pulse(app, limits)
+        self._readings = Readings(app, limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -107,7 +107,7 @@ class Probes:
             case "/health/live":
                 return live_response()
             case "/health/ready":
-                return await ready_response(self._pulse, detailed=False)
+                return await ready_response(self._readings, detailed=False)
             case "/metrics":
                 return await metrics_response(self._app)
             case _:

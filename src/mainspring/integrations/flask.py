@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Unpack
 
-from mainspring.app import runner
-from mainspring.app.announcing import again, announced, log_to_stderr, refused_count, say
-from mainspring.app.batch_context import BatchContext
 from mainspring.app.config import AppOptions
-from mainspring.app.context import Context
+from mainspring.app.consume.context import BatchContext, Context
+from mainspring.app.consume.middleware import Middleware
+from mainspring.app.consume.resolvers import Resolver
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.middleware.chain import Middleware
-from mainspring.app.parent import MISTAKE
-from mainspring.app.resolvers import Resolver
+from mainspring.app.process import runner
+from mainspring.app.process.service import again, announced, log_to_stderr, refused_count, say
+from mainspring.app.process.supervisor import MISTAKE
 from mainspring.model.errors import MainspringError, Misuse
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from mainspring.app.mainspring import Mainspring
-    from mainspring.app.testing.kit import Testing
+    from mainspring.testing.kit import Testing
 
 _OPTION = "mainspring_app"
 _WRITE = f'write {_OPTION} = "shop:app" in pytest\'s options, or a fixture {_OPTION} that returns the app'

@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from mainspring.model.headers import REPLACES_HEADER
 from mainspring.model.lease import Hold
-from mainspring.model.message import Delivery, Draft
+from mainspring.model.message import REPLACES_HEADER, Delivery, Draft
 from mainspring.model.schedule import Note
 
 SLICE_HEADER = "mainspring-slice"

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from mainspring.model.headers import REPLACES_HEADER
-from mainspring.model.message import Delivery, Draft
+from mainspring.model.message import REPLACES_HEADER, Delivery, Draft
 from mainspring.model.views import DeliveryView
 
 MEMBER_HEADER = "mainspring-join-member"

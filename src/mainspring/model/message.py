@@ -222,3 +222,54 @@ class Receipt:
     status: Literal["stored", "duplicate", "conflict", "replaced"]
     """*duplicate*: its id is known as the same message; *conflict*: as one with another topic or payload. Neither is
     stored."""
+
+
+Keeps = Literal["first", "last"]
+"""Which of two is kept: the earlier one, or the new one in its place."""
+Scope = Literal["pending", "running"] | timedelta
+"""Which earlier one counts: no copy has started, some copy has not ended, or it is not older than this."""
+
+REPLACED = "replaced"
+"""Why a message replaced by a later one was cancelled."""
+LEAST = timedelta(hours=1)
+"""The minimum time a unique key is stored, and the interval at which one still needed is checked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """The hashed key of a message, and what happens to a second one."""
+
+    hash: bytes
+    scope: Scope = "running"
+    keep: Keeps = "first"
+
+    @property
+    def window(self) -> timedelta | None:
+        """How long an earlier one counts, whatever its state; None if the state decides."""
+        return self.scope if isinstance(self.scope, timedelta) else None
+
+    @property
+    def remembered(self) -> timedelta:
+        """How long it has to be stored."""
+        return max(LEAST, self.window or LEAST)
+
+
+RESERVED = "mainspring-"
+"""The prefix of reserved headers, in any case: rejected from publishers, never shown (invariant 30)."""
+REPLACES_HEADER = "mainspring-replaces"
+"""On the replacement of a dead letter: the id of the message that was first replaced."""
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a header is reserved for the library."""
+    return name[: len(RESERVED)].lower() == RESERVED
+
+
+def public(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the publisher's headers."""
+    return {name: value for name, value in (headers or {}).items() if not is_reserved(name)}
+
+
+def reserved(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the library's headers."""
+    return {name: value for name, value in (headers or {}).items() if is_reserved(name)}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-
-from mainspring.model.quotes import named_values, private_keys
+from collections.abc import Callable, Iterable, Iterator
 
 # A single slash is left of two if the URL was taken for a path. The library's own example is no secret.
 _USER = re.compile(r""":/{1,2}(?!user:password@)[^\s:/'"]*:""")
@@ -104,3 +102,110 @@ def _without_users(text: str, mask: str) -> str:
 def _next(pattern: re.Pattern[str], text: str, start: int) -> int:
     found = pattern.search(text, start)
     return len(text) if found is None else found.start()
+
+
+Spans = Iterator[tuple[int, int]]
+"""Start and end of each, in order."""
+
+# A name and what joins it to its value: `password=`, `"password": `, `{\"password\": `, `password => `, `('password',
+# `, `"name": "password", "value": `. A word is matched once and as a whole: endless letters would otherwise be tried
+# from each position.
+_NAMED = re.compile(
+    r"""(?<![A-Za-z0-9_-])(?P<name>[A-Za-z0-9_-]++)
+    (?: (?P<closed>\\{0,4}["'`])? \]? \s{0,3} (?P<sign>=>|:=|={1,3}|:(?!:)) \s{0,3}
+      | \\{0,4}["'] , \s{0,3} (?P<second> \\{0,4}["'] value \\{0,4}["'] \s{0,3} : \s{0,3} )? )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_PAIR = re.compile(r"""[(\[]\s{0,3}[bru]?\\{0,4}["']$""", re.IGNORECASE)
+_TO_THE_END_OF_THE_LINE = ("authorization", "cookie")
+_NO_FIELDS = ("Error", "Exception", "Warning")
+"""Endings of names before whose colon stands the kind of an error, no field."""
+_LINE = re.compile(r"[^\n]+")
+_WORD = re.compile(r"[^\s,;&)}\]]+")
+_WORDS = re.compile(r"[^\n,;&)}\]]+")
+_REST = re.compile(r"[^\s,;&)}\]]*")
+_OPENING = re.compile(r"""[bruf]{0,2}(?P<escape>\\{0,8})(?P<quote>["'`])|(?P<bracket>[\[({])""", re.IGNORECASE)
+_QUOTED = {quote: re.compile(rf"(?:[^{quote}\\]++|\\.)*+(?:{quote}|\\?\Z)", re.DOTALL) for quote in "\"'`"}
+_IN_BRACKETS = re.compile(
+    r"""[\[({]|(?P<closing>[\])}])|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)""", re.DOTALL
+)
+_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY")
+_KEY_ENDS = "-----END"
+
+
+def private_keys(text: str) -> Spans:
+    """Yield the spans of private keys, from their first line to their last, or to the end if that is missing."""
+    start = 0
+    while (found := _KEY.search(text, start)) is not None:
+        last = text.find(_KEY_ENDS, found.end())
+        dashes = -1 if last < 0 else text.find("-----", last + len(_KEY_ENDS))
+        start = len(text) if dashes < 0 else dashes + len("-----")
+        yield found.start(), start
+
+
+def named_values(text: str, hides: Callable[[str], bool]) -> Spans:
+    """Yield the spans of values whose field names must be hidden."""
+    start = 0
+    while (said := _NAMED.search(text, start)) is not None:
+        start = said.end()
+        if not hides(said["name"]) or (said["sign"] == ":" and said["name"].endswith(_NO_FIELDS)):
+            if said["sign"] is None:
+                start = said.end("name")
+            continue
+        if said["sign"] is None and said["second"] is None and not _is_in_pair(text, said.start()):
+            start = said.end("name")
+            continue
+        end = _value_end(text, said)
+        if end > said.end():
+            yield said.end(), end
+            start = end
+
+
+def _is_in_pair(text: str, start: int) -> bool:
+    return _PAIR.search(text[max(start - 12, 0) : start]) is not None
+
+
+def _value_end(text: str, said: re.Match[str]) -> int:
+    start = said.end()
+    header = any(each in said["name"].lower() for each in _TO_THE_END_OF_THE_LINE)
+    if header and said["sign"] == ":" and said["closed"] is None:
+        return _ended(_LINE, text, start)
+    opening = _OPENING.match(text, start)
+    if opening is None:
+        if header and said["closed"] is None and said["sign"] is not None:
+            return _ended(_LINE, text, start)
+        return _ended(_WORDS if said["sign"] in (":", None) else _WORD, text, start)
+    if opening["bracket"] is not None:
+        return _bracket_end(text, start)
+    # Text behind a quote without a space belongs to it.
+    return _ended(_REST, text, _quote_end(text, opening))
+
+
+def _quote_end(text: str, opening: re.Match[str]) -> int:
+    escape, quote = opening["escape"], opening["quote"]
+    if not escape:
+        return _ended(_QUOTED[quote], text, opening.end())
+    # Quotes within quotes: the value ends at the same escaping, not at a deeper one.
+    closing, start = escape + quote, opening.end()
+    while (found := text.find(closing, start)) >= 0:
+        if text[found - 1] != "\\":
+            return found + len(closing)
+        start = found + len(closing)
+    return len(text)
+
+
+def _bracket_end(text: str, start: int) -> int:
+    depth = 0
+    for found in _IN_BRACKETS.finditer(text, start):
+        if found["closing"] is not None:
+            depth -= 1
+        elif found[0] in "[({":
+            depth += 1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def _ended(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return start if found is None else found.end()

@@ -27,12 +27,17 @@ class Done:
     output: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Retry:
-    """The handler failed; deliver again after ``delay``."""
+    """The handler failed; deliver again after ``delay``. A handler may write ``Retry("5m", "the bank is closed")``."""
 
     delay: timedelta
     failure: Failure
+
+    def __init__(self, delay: timedelta | str | None = None, failure: Failure | str = "it returned Retry") -> None:
+        """Take a delay as text from a handler, or None for that of the retry policy: judging it replaces both."""
+        object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "failure", failure if isinstance(failure, Failure) else Failure("error", failure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,15 @@ class Release:
     delay: timedelta = timedelta()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Bury:
-    """Give up: keep the delivery as a dead letter."""
+    """Give up: keep the delivery as a dead letter. A handler may write ``Bury("there is no such order")``."""
 
     failure: Failure
+
+    def __init__(self, failure: Failure | str = "it returned Bury") -> None:
+        """Take the failure, or its error as text."""
+        object.__setattr__(self, "failure", failure if isinstance(failure, Failure) else Failure("error", failure))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mainspring.model.errors import ClaimLost, Unreadable
-from mainspring.model.verdict import Cancel, Done, Snooze
-from mainspring.model.wording import described, plain
+from mainspring.model.text import described, plain
+from mainspring.model.verdict import Bury, Cancel, Done, Retry, Snooze
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.judgement import refuse_unawaited
 from mainspring.runtime.own_context import is_stopped
+from mainspring.runtime.verdicts import refuse_unawaited
 
-_OUTCOMES = (Done, Snooze, Cancel)
-_ACCEPTED = "None, Done(…), Snooze(…), Cancel(…) or an exception"
+_OUTCOMES = (Done, Snooze, Cancel, Retry, Bury)
+_ACCEPTED = "None, Done(…), Snooze(…), Cancel(…), Retry(…), Bury(…) or an exception"
 _MOST_SHOWN = 100
 
 Answer = tuple[Run, object]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -13,19 +12,19 @@ from itertools import repeat
 from typing import cast
 
 from mainspring.model.interrupts import is_interrupt
+from mainspring.model.text import text_of
 from mainspring.model.verdict import Release, Verdict
-from mainspring.model.wording import text_of
-from mainspring.runtime import judgement
+from mainspring.runtime import verdicts
 from mainspring.runtime.batch import Answer, Batch, Undone
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.crew import is_spent
-from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
+from mainspring.runtime.executor import STOP_SHUTDOWN, Cancels, Executor
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.outcome_reports import report_failure
+from mainspring.runtime.offload import Threads
 from mainspring.runtime.own_context import in_own_context, is_closing
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog, report_failure
 from mainspring.runtime.settler import Settles
-from mainspring.runtime.threads import Threads
+from mainspring.runtime.timers import LOOP_TIMERS, CallsLater, Timer, Timers
 from mainspring.telemetry.bus import Bus
 
 _SLACK = 0.001
@@ -52,8 +51,11 @@ class BatchExecutor(Executor):
         deaths: int,
         failures: RateLimitedLog,
         bus: Bus,
+        timers: Timers = LOOP_TIMERS,
+        *,
+        stepped: bool = False,
     ) -> None:
-        super().__init__(handler, settler, in_hand, threads, freed, deaths, failures, bus)
+        super().__init__(handler, settler, in_hand, threads, freed, deaths, failures, bus, timers, stepped=stepped)
         assert handler.batching is not None, "others are run one by one"
         self._size = handler.batching.size
         self._linger = handler.batching.linger
@@ -61,13 +63,13 @@ class BatchExecutor(Executor):
         self._stopping = False
         self._arrived: deque[float] = deque()
         """When each delivery in the queue arrived."""
-        self._ripening: asyncio.TimerHandle | None = None
+        self._ripening: Timer | None = None
         self._batches: dict[Run, Batch] = {}
-        self._told: tuple[BaseException, judgement.Reported] | None = None
+        self._told: tuple[BaseException, verdicts.Reported] | None = None
 
     def put(self, runs: list[Run]) -> None:
         """Queue deliveries to be run."""
-        now = time.monotonic()
+        now = self._now()
         for run in runs:
             # A suspect runs alone, so it does not wait for a batch to fill: the next one is reaped once it has run a
             # while.
@@ -116,7 +118,7 @@ class BatchExecutor(Executor):
         if left <= _SLACK:
             self._crew.wake_one()
         elif self._ripening is None:
-            self._ripening = asyncio.get_running_loop().call_later(left, self._ripened)
+            self._ripening = self._timers.call_later(left, self._ripened)
 
     def _ripened(self) -> None:
         self._ripening = None
@@ -131,7 +133,7 @@ class BatchExecutor(Executor):
         """Return the seconds until the first delivery of the queue has lingered long enough."""
         if self._stopping or len(self._queue) >= self._size or self._queue[0].delivery.suspect:
             return 0.0
-        return self._arrived[0] + self._linger - time.monotonic()
+        return self._arrived[0] + self._linger - self._now()
 
     def _take(self) -> list[Run]:
         taken = [self._next()]
@@ -144,6 +146,17 @@ class BatchExecutor(Executor):
     def _next(self) -> Run:
         self._arrived.popleft()
         return self._queue.popleft()
+
+    async def step(self, task: Cancels) -> bool:
+        """Serve the next batch in the caller's task. See ``Executor.step``."""
+        if not self._queue or self._left() > _SLACK:
+            return False
+        runs = self._take()
+        try:
+            await self._serve_all(runs, task, self._timers)
+        except BaseException as error:  # noqa: BLE001 - as in a coroutine of its own
+            self._unforeseen(runs, error)
+        return True
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -161,25 +174,25 @@ class BatchExecutor(Executor):
                 return
             await asyncio.sleep(0)  # a handler that never waits must not starve the loop
 
-    async def _serve_all(self, runs: Sequence[Run], task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
+    async def _serve_all(self, runs: Sequence[Run], task: Cancels, timers: CallsLater) -> None:
         """Judge what need not run, run the rest as one batch, settle each."""
-        started = time.monotonic()
+        started = self._now()
         unrun: list[Judged] = []
         wanted: list[Run] = []
         for run in runs:
             run.started = started
             if run.stop_reason is not None:
                 unrun.append((run, self._after_stop(run, None)))  # asked to stop before it started
-            elif (verdict := judgement.without_running(run.delivery, self._deaths)) is not None:
+            elif (verdict := verdicts.without_running(run.delivery, self._deaths)) is not None:
                 unrun.append((run, verdict))
             else:
                 wanted.append(run)
         self._conclude(unrun, started)
         if wanted:
-            self._conclude(await self._attempt_all(Batch(wanted, self.handler), task, loop), started)
+            self._conclude(await self._attempt_all(Batch(wanted, self.handler), task, timers), started)
 
     def _conclude(self, judged: Sequence[Judged], started: float) -> None:
-        took, tripped = time.monotonic() - started, False
+        took, tripped = self._now() - started, False
         for run, verdict in judged:
             self._running.discard(run)
             if self.guard is not None and self.guard.judge(verdict, run.started):
@@ -195,16 +208,14 @@ class BatchExecutor(Executor):
         self._freed(self.group)
         self._settle_quiet()
 
-    async def _attempt_all(
-        self, batch: Batch, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop
-    ) -> Sequence[Judged]:
+    async def _attempt_all(self, batch: Batch, task: Cancels, timers: CallsLater) -> Sequence[Judged]:
         batch.task, timer = task, None
         for run in batch.runs:
             run.ran = True
         self._batches.update(zip(batch.runs, repeat(batch), strict=False))
         if self._limit is not None:
-            batch.limit(time.monotonic() + self._limit)
-            timer = loop.call_later(self._limit, self._overrun, batch)
+            batch.limit(self._now() + self._limit)
+            timer = timers.call_later(self._limit, self._overrun, batch)
         try:
             answers = await self._perform_all(batch)
         finally:
@@ -224,7 +235,7 @@ class BatchExecutor(Executor):
         except asyncio.CancelledError as error:
             if self._crew.closed:
                 raise
-            return batch.failed(judgement.uncalled_for(error))
+            return batch.failed(verdicts.uncalled_for(error))
         except BaseException as error:
             if is_closing(error) or is_interrupt(error):
                 raise
@@ -243,11 +254,11 @@ class BatchExecutor(Executor):
         if isinstance(answer, Undone):
             return Release() if run.stop_reason is None else self._after_stop(run, None)
         if isinstance(answer, asyncio.CancelledError):
-            return self._broken(run, judgement.uncalled_for(answer))
+            return self._broken(run, verdicts.uncalled_for(answer))
         if isinstance(answer, BaseException):
             return self._broken(run, answer)
         try:
-            verdict = judgement.of_result(answer)
+            verdict = verdicts.of_result(answer)
         except BaseException as error:  # as when a handler returns it for a single message
             if is_interrupt(error):
                 raise
@@ -255,13 +266,13 @@ class BatchExecutor(Executor):
         return verdict if run.stop_reason is None else self._after_stop(run, verdict)
 
     def _failed(self, run: Run, error: BaseException) -> Verdict:
-        policy, elapsed = self.handler.retry, timedelta(seconds=time.monotonic() - (run.started or 0.0))
+        policy, elapsed = self.handler.retry, timedelta(seconds=self._now() - (run.started or 0.0))
         shared: BaseException = error
-        if not policy.retry_on and not policy.give_up_on:
+        if not policy.retry_on and not policy.give_up_on and not isinstance(error, verdicts.ReturnedFailure):
             # Format the traceback of one error once, not once per message.
             if self._told is None or self._told[0] is not error:
-                self._told = error, judgement.Reported(judgement.failure_of(error), ())
+                self._told = error, verdicts.Reported(verdicts.failure_of(error), ())
             shared = self._told[1]
-        verdict = judgement.of_error(shared, run.delivery, policy, elapsed)
+        verdict = verdicts.of_error(shared, run.delivery, policy, elapsed)
         report_failure(self._failures, run.delivery, verdict)
         return verdict

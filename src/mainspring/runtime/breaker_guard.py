@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
 from mainspring.model.verdict import Bury, Done, Retry, Verdict
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.timers import Timers
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Recovered, Tripped
 from mainspring.timing.breaker import Breaker, Circuit
@@ -20,24 +19,31 @@ class BreakerGuard:
     """The breaker of one group in one process: no slots while it is open, one while it probes."""
 
     def __init__(
-        self, group: str, policy: Breaker, freed: Callable[[str], None], log: RateLimitedLog, bus: Bus
+        self,
+        group: str,
+        policy: Breaker,
+        freed: Callable[[str], None],
+        log: RateLimitedLog,
+        bus: Bus,
+        timers: Timers,
     ) -> None:
         self._group = group
         self._circuit = Circuit(policy)
         self._freed = freed
         self._log = log
         self._bus = bus
+        self._timers = timers
 
     def slots(self, slots: int) -> int:
         """Return how many of its ``slots`` the group may use now."""
-        return self._circuit.allows(time.monotonic(), slots)
+        return self._circuit.allows(self._timers.monotonic(), slots)
 
     @property
     def paused_for(self) -> timedelta | None:
         """How long the group remains paused; None while it works or probes."""
         if self._circuit.state != "open":
             return None
-        return timedelta(seconds=max(self._circuit.until - time.monotonic(), 0.0))
+        return timedelta(seconds=max(self._circuit.until - self._timers.monotonic(), 0.0))
 
     def judges(self, started: float | None) -> bool:
         """Return whether a run started at this time counts: one from before the pause is no probe and takes no slot."""
@@ -54,7 +60,7 @@ class BreakerGuard:
                 failed = False
             case _:
                 return False  # not counted: cancelled, snoozed, released, lost
-        match self._circuit.record(time.monotonic(), failed=failed):
+        match self._circuit.record(self._timers.monotonic(), failed=failed):
             case "open":
                 self._trip()
                 return True
@@ -79,6 +85,6 @@ class BreakerGuard:
         # A timer may fire a little early; checking then would leave nothing to wake the group.
         left = self.paused_for
         if left:
-            asyncio.get_running_loop().call_later(max(left.total_seconds(), 0.001), self._wait)
+            self._timers.call_later(max(left.total_seconds(), 0.001), self._wait)
         else:
             self._freed(self._group)

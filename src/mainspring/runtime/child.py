@@ -15,12 +15,54 @@ import time
 from collections.abc import Callable
 
 from mainspring.model.message import Delivery
-from mainspring.runtime import judgement, wire
+from mainspring.runtime import verdicts, wire
 from mainspring.runtime.handler import Handler, Program, Run
-from mainspring.runtime.outcome_reports import facts
-from mainspring.runtime.reporter import Reporter
+from mainspring.runtime.reports import facts
 from mainspring.telemetry.logs import lines
 from mainspring.telemetry.tracing import within
+
+_EVERY = 1.0
+"""The minimum of seconds between two reports: the worker stores no more of them."""
+
+
+class Reporter:
+    """Sends the latest progress from a thread of its own, started on demand: a handler never waits for the worker."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._run: Run | None = None
+        self._news = threading.Event()
+        self._sending = threading.Lock()
+        self._starting = threading.Lock()
+        self._started = False
+
+    def begin(self, run: Run) -> None:
+        """Report the progress of this run from now on."""
+        run.told = self._tell
+        self._run = run
+
+    def end(self, answer: wire.Answer) -> None:
+        """Send the result. Later progress is dropped, since it would be taken for the next run's."""
+        with self._sending:
+            self._run = None
+            self._line.sendall(wire.framed(answer))
+
+    def _tell(self) -> None:
+        with self._starting:
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._work, name="mainspring-reporter", daemon=True).start()
+        self._news.set()
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError):  # the worker has closed the channel, and this process ends
+            while self._news.wait():
+                self._news.clear()
+                with self._sending:
+                    if self._run is not None and self._run.progress is not None:
+                        self._line.sendall(wire.framed(wire.Said(self._run.progress)))
+                time.sleep(_EVERY)
+
 
 MAIN = "__mp_main__"
 """The module name of a script in here, as in processes of ``multiprocessing``: its main guard must be false."""
@@ -85,7 +127,9 @@ def _answer(handler: Handler, errand: wire.Errand, program: Program, reporter: R
         run.deadline = run.started + errand.seconds
     try:
         result = contextvars.copy_context().run(_called, handler, errand, run)
-        return wire.outcome(judgement.of_result(result))
+        return wire.outcome(verdicts.of_result(result))
+    except verdicts.ReturnedFailure as returned:
+        return wire.outcome(returned.outcome)
     except BaseException as error:  # noqa: BLE001 - whatever it raises is the handler's result
         return _failed(error, program)
     finally:
@@ -100,9 +144,9 @@ def _called(handler: Handler, errand: wire.Errand, run: Run) -> object:
 def _failed(error: BaseException, program: Program) -> wire.Failed:
     # The worker knows the classes of its script under another module name.
     here = (MAIN if program.is_script else program.source) + "."
-    names = [judgement.kind_name(each) for each in type(error).__mro__ if issubclass(each, BaseException)]
+    names = [verdicts.kind_name(each) for each in type(error).__mro__ if issubclass(each, BaseException)]
     own = [f"{program.module}.{name.removeprefix(here)}" for name in names if name.startswith(here)]
-    return wire.Failed(judgement.failure_of(error), [*names, *own])
+    return wire.Failed(verdicts.failure_of(error), [*names, *own])
 
 
 def _receive(line: socket.socket) -> bytes | None:

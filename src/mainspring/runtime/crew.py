@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mainspring.model.interrupts import is_interrupt
-from mainspring.model.wording import described
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.model.text import described
+from mainspring.runtime.reports import RateLimitedLog
 
 _PAUSE = 0.1
 """Seconds until an ended coroutine is replaced: an error that ends all of them must not keep the loop busy."""

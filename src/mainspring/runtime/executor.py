@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 from mainspring.model.interrupts import is_interrupt
+from mainspring.model.text import described, text_of
 from mainspring.model.verdict import Cancel, Release, Verdict
-from mainspring.model.wording import described, text_of
-from mainspring.runtime import judgement
+from mainspring.runtime import verdicts
 from mainspring.runtime.breaker_guard import BreakerGuard
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.crew import Crew, is_spent
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.offload import offload
-from mainspring.runtime.outcome_reports import report_failure
+from mainspring.runtime.offload import Threads, offload
 from mainspring.runtime.overruns import Overrun, Overruns
 from mainspring.runtime.own_context import in_own_context, is_closing
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog, report_failure
 from mainspring.runtime.settler import Settles
-from mainspring.runtime.threads import Threads
+from mainspring.runtime.timers import LOOP_TIMERS, CallsLater, Timers
 from mainspring.telemetry.bus import Bus
 
 STOP_TIMEOUT = "timeout"
@@ -38,11 +36,20 @@ _UNLOCKING = timedelta(seconds=1)
 """How long after its release a delivery runs again whose transaction met a locked row."""
 
 
+class Cancels(Protocol):
+    """The task that a run is in."""
+
+    def cancel(self) -> object:
+        """Cancel it."""
+        ...
+
+
 class Executor:
     """The executor of one consumer: at most ``concurrency`` runs at a time.
 
     Coroutines pull from the queue and are woken one by one, each waking the next only if there is more to do: a
-    handler that never waits is served by a single coroutine, without a task or a wake-up per message.
+    handler that never waits is served by a single coroutine, without a task or a wake-up per message. One that is
+    ``stepped`` has no coroutines: its caller serves the queue by ``step``.
     """
 
     def __init__(
@@ -55,6 +62,9 @@ class Executor:
         deaths: int,
         failures: RateLimitedLog,
         bus: Bus,
+        timers: Timers = LOOP_TIMERS,
+        *,
+        stepped: bool = False,
     ) -> None:
         self.handler: Handler = handler
         self.group: str = handler.group
@@ -64,9 +74,11 @@ class Executor:
         self._freed = freed
         self._deaths = deaths
         self._failures = failures
+        self._timers = timers
+        self._now = timers.monotonic
         self._queue: deque[Run] = deque()
-        self._overruns = Overruns(handler, failures)
-        self._crew = Crew(handler.group, handler.concurrency, self._work, failures)
+        self._overruns = Overruns(handler, failures, timers)
+        self._crew = Crew(handler.group, 0 if stepped else handler.concurrency, self._work, failures)
         self._running: set[Run] = set()
         self._unsettled = 0
         self._quiet = asyncio.Event()
@@ -74,7 +86,9 @@ class Executor:
         self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
         self._offload = offload(handler, threads, self._overrun)
         self.guard: BreakerGuard | None = (
-            None if handler.breaker is None else BreakerGuard(handler.group, handler.breaker, freed, failures, bus)
+            None
+            if handler.breaker is None
+            else BreakerGuard(handler.group, handler.breaker, freed, failures, bus, timers)
         )
         self._limit = None if handler.program else self._timeout  # in a process, the time starts when it is ready
 
@@ -152,6 +166,18 @@ class Executor:
         if self.handler.ended is not None:
             await self.handler.ended()
 
+    async def step(self, task: Cancels) -> bool:
+        """Serve the next of the queue in the caller's task, which ``task`` cancels. Returns False if none is ready."""
+        if not self._queue:
+            return False
+        run = self._queue.popleft()
+        self._running.add(run)
+        try:
+            await self._serve(run, task, self._timers)
+        except BaseException as error:  # noqa: BLE001 - as in a coroutine of its own
+            self._unforeseen([run], error)
+        return True
+
     async def _work(self) -> None:
         queue, loop = self._queue, asyncio.get_running_loop()
         task = cast("asyncio.Task[None]", asyncio.current_task())
@@ -192,13 +218,13 @@ class Executor:
         if interrupted:
             raise error
 
-    async def _serve(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
+    async def _serve(self, run: Run, task: Cancels, timers: CallsLater) -> None:
         """Record the start, run, normalise, report."""
-        run.started = started = time.monotonic()
+        run.started = started = self._now()
         if run.stop_reason is not None:
             verdict = self._after_stop(run, None)  # asked to stop before it started
         else:
-            verdict = judgement.without_running(run.delivery, self._deaths) or await self._attempt(run, task, loop)
+            verdict = verdicts.without_running(run.delivery, self._deaths) or await self._attempt(run, task, timers)
         self._running.discard(run)
         if self.guard is not None and self.guard.judge(verdict, run.started):
             self.release_waiting()
@@ -207,18 +233,18 @@ class Executor:
         elif verdict is None:
             self._in_hand.let_go(run)  # lost: its new holder decides
         else:
-            self._settle(run, verdict, time.monotonic() - started)
+            self._settle(run, verdict, self._now() - started)
         self._freed(self.group)
         self._settle_quiet()
 
-    async def _attempt(self, run: Run, task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> Verdict | None:
+    async def _attempt(self, run: Run, task: Cancels, timers: CallsLater) -> Verdict | None:
         run.task, run.ran = task, True
         limit = self._limit
         if limit is None:
             timer = None
         else:
-            run.deadline = time.monotonic() + limit
-            timer = loop.call_later(limit, self._overrun, run)
+            run.deadline = self._now() + limit
+            timer = timers.call_later(limit, self._overrun, run)
         try:
             return await self._perform(run)
         finally:
@@ -233,12 +259,12 @@ class Executor:
             if run.settled is not None:
                 return run.settled.verdict  # committed with it, whatever was requested since
             if run.stop_reason is None:
-                return judgement.of_result(result)
-            return self._after_stop(run, judgement.of_result(result))
+                return verdicts.of_result(result)
+            return self._after_stop(run, verdicts.of_result(result))
         except asyncio.CancelledError as error:
             if self._crew.closed:
                 raise
-            return self._broken(run, judgement.uncalled_for(error))
+            return self._broken(run, verdicts.uncalled_for(error))
         except BaseException as error:
             if is_closing(error) or is_interrupt(error):
                 raise
@@ -266,11 +292,11 @@ class Executor:
         match run.stop_reason:
             case "timeout":
                 assert self.handler.timeout is not None, "only a timeout can have passed"
-                return self._failed(run, judgement.overdue(self.handler.timeout))
+                return self._failed(run, verdicts.overdue(self.handler.timeout))
             case "lost":
                 return None
             case "cancelled":
-                return verdict or Cancel(judgement.CANCELLED_WHILE_RUNNING)
+                return verdict or Cancel(verdicts.CANCELLED_WHILE_RUNNING)
             case _:
                 # An error while the worker stops is no failure: release it, no attempt counted.
                 return verdict or Release()
@@ -286,7 +312,7 @@ class Executor:
             return run.settled.verdict
         if run.stop_reason is not None:
             return self._after_stop(run, None)
-        if isinstance(error, judgement.RowLocked):
+        if isinstance(error, verdicts.RowLocked):
             self._failures.log(
                 logging.WARNING,
                 "%s: the transaction of message %s was rolled back, and it runs again, no attempt counted: %s",
@@ -296,8 +322,8 @@ class Executor:
         return self._failed(run, error)
 
     def _failed(self, run: Run, error: BaseException) -> Verdict:
-        elapsed = timedelta(seconds=time.monotonic() - (run.started or 0.0))
-        verdict = judgement.of_error(error, run.delivery, self.handler.retry, elapsed)
+        elapsed = timedelta(seconds=self._now() - (run.started or 0.0))
+        verdict = verdicts.of_error(error, run.delivery, self.handler.retry, elapsed)
         report_failure(self._failures, run.delivery, verdict)
         return verdict
 

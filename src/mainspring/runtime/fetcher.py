@@ -3,21 +3,62 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from mainspring.model.message import ClaimRequest, Delivery
+from mainspring.model.message import ClaimRequest, Delivery, Priority, Scan
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.handler import Run
-from mainspring.runtime.marks import Marks
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.runtime.settler import BATCH
 from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Mailbox
 from mainspring.timing.clock import Clock
+
+SLACK = timedelta(seconds=2)
+FULL_EVERY = 10.0
+FULL_AFTER_SHORT = 0.25
+_LEVELS = tuple(int(level) for level in Priority)
+_LOWEST_FIRST_EVERY = 8
+
+
+class Marks:
+    """The marks of one group."""
+
+    __slots__ = ("_claims", "_full_at", "_rung", "_short", "_since")
+
+    def __init__(self) -> None:
+        self._since: list[datetime | None] = [None] * len(_LEVELS)
+        self._full_at = -FULL_EVERY
+        self._short = True
+        self._rung = True
+        self._claims = 0
+
+    def rung(self) -> None:
+        """Scan everything next time, after a ring."""
+        self._rung = True
+
+    def scans(self, now: float) -> tuple[Scan, ...]:
+        """Return the levels to scan. One claim in eight starts with the lowest, so that none starves."""
+        full = self._rung or now - self._full_at >= (FULL_AFTER_SHORT if self._short else FULL_EVERY)
+        if full:
+            self._full_at, self._rung = now, False
+        self._claims += 1
+        levels = reversed(_LEVELS) if self._claims % _LOWEST_FIRST_EVERY == 0 else _LEVELS
+        return tuple(Scan(level, None if full else self._since[level]) for level in levels)
+
+    def learn(self, claimed: Iterable[Delivery], *, short: bool) -> None:
+        """Update the marks from a claim's result, forwards or backwards."""
+        self._short = short
+        last: dict[int, datetime] = {}
+        for delivery in claimed:
+            last[delivery.priority] = delivery.due_at
+        for level, due_at in last.items():
+            self._since[level] = due_at - SLACK
+
 
 _LINGER = 0.005
 """Seconds to gather freed slots before a trip for only a few of them."""
@@ -117,6 +158,15 @@ class Fetcher(Service):
         wants, pause = self._wants(now)
         if not wants or self._stopping:
             return pause
+        if await self.fetch(wants):
+            return 0.0
+        pause, look_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
+        if look_again:
+            self._look_everywhere()
+        return min(pause, reap_in)
+
+    async def fetch(self, wants: Sequence[ClaimRequest]) -> bool:
+        """Claim once, and pass the deliveries to their executors. Returns whether there may be more to claim."""
         self._claimed_at = sent = self._clock.monotonic()
         try:
             claimed = await self._claim(wants)
@@ -126,12 +176,7 @@ class Fetcher(Service):
         short = self._hand_out(wants, claimed, sent)
         if claimed:
             await self._wakeup.worked(sent)
-        if not short or self._has_more_to_see():
-            return 0.0
-        pause, look_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
-        if look_again:
-            self._look_everywhere()
-        return min(pause, reap_in)
+        return not short or self._has_more_to_see()
 
     async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         return await self._mailbox.claim(wants, self._owner, self._hold)

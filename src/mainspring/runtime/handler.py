@@ -12,8 +12,8 @@ from typing import Any
 from mainspring.model.join import is_member
 from mainspring.model.limits import Limits
 from mainspring.model.message import Delivery, Keep
+from mainspring.model.text import plain, storable
 from mainspring.model.verdict import Settlement, Verdict
-from mainspring.model.wording import plain, storable
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.breaker import Breaker
 

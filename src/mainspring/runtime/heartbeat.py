@@ -7,9 +7,8 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 
-from mainspring.model.roster import seat
-from mainspring.model.standing import Declarer
 from mainspring.model.views import Beat, Orders
+from mainspring.model.worker import Declarer, seat
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.settings import WorkerSettings

@@ -3,18 +3,244 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
 
-from mainspring.model.retention import Retention
-from mainspring.model.views import Beat, Orders
-from mainspring.runtime.duties import Pruning, Recounting, Rerouting
-from mainspring.runtime.rate_limited_log import RateLimitedLog
-from mainspring.runtime.roster_reports import Reporting
+from mainspring.model.retention import CHORES, Chore, Retention
+from mainspring.model.views import Beat, Declaration, Orders
+from mainspring.model.worker import SILENT_AFTER, Declarer, Standing
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import LoopReport, Service
-from mainspring.runtime.subscriptions import Subscribing
 from mainspring.storage.contract import Upkeep
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
+
+_logger = logging.getLogger("mainspring.worker")
+_ROUND = 5.0
+_PRUNE_EVERY = 30.0
+_PRUNE_BATCH = 2_000
+_ROUTE_BATCH = 1_000
+_RECOUNT_BATCH = 500
+_AGAIN = 0.05
+_WALK = 0.25
+"""Seconds between two steps of a scan over topics: 300,000 topics take a little more than a minute."""
+
+
+class Rerouting(Service):
+    """Routes parked messages whose topic has subscribers now, some topics at a time."""
+
+    def __init__(self, upkeep: Upkeep, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("rerouting", log, clock)
+        self._upkeep = upkeep
+        self._after: str | None = None
+
+    async def turn(self) -> float:
+        """Reroute one step."""
+        rerouted = await self._upkeep.reroute(_ROUTE_BATCH, self._after)
+        self._after = rerouted.last
+        if rerouted.routed >= _ROUTE_BATCH:
+            return _AGAIN
+        return _ROUND * random.uniform(0.8, 1.0) if rerouted.last is None else _WALK
+
+
+class Pruning(Service):
+    """Prunes expired records, chore by chore: one that fails is retried later, and stops no other."""
+
+    longest_pause = _PRUNE_EVERY
+
+    def __init__(self, upkeep: Upkeep, retention: Retention, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("pruning", log, clock)
+        self._upkeep = upkeep
+        self._retention = retention
+        self._after: dict[Chore, str | None] = {}
+        # Spread out workers that were started together.
+        self._prune_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
+
+    async def turn(self) -> float:
+        """Prune a batch of each chore. Raises the first error, after all chores have run."""
+        now = self._clock.monotonic()
+        if now < self._prune_at:
+            return self._prune_at - now
+        pause = _PRUNE_EVERY
+        failure: Exception | None = None
+        for chore in CHORES:
+            if self._stopping:
+                break
+            try:
+                pause = min(pause, await self._prune(chore))
+            except Exception as error:  # noqa: BLE001 - it does not concern the other chores
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        if pause == _PRUNE_EVERY:
+            self._prune_at = now + pause
+        return pause
+
+    async def _prune(self, chore: Chore) -> float:
+        pruned = await self._upkeep.prune(self._retention, _PRUNE_BATCH, chore=chore, after=self._after.get(chore))
+        self._after[chore] = pruned.last
+        if pruned.total >= _PRUNE_BATCH or pruned.last == "":
+            return _AGAIN
+        return _PRUNE_EVERY if pruned.last is None else _WALK
+
+
+class Recounting(Service):
+    """Compares open joins with their members."""
+
+    def __init__(self, upkeep: Upkeep, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("recounting", log, clock)
+        self._upkeep = upkeep
+        self._after: UUID | None = None
+        self._recount_at = clock.monotonic() + _PRUNE_EVERY * random.uniform(0.2, 1.0)
+
+    async def turn(self) -> float:
+        """Recount one batch."""
+        now = self._clock.monotonic()
+        if now < self._recount_at:
+            return self._recount_at - now
+        recount = await self._upkeep.recount(self._after, _RECOUNT_BATCH)
+        self._after = recount.last
+        self._recount_at = now + _PRUNE_EVERY
+        if recount.unnoted:
+            _logger.warning(
+                "%d members of joins had ended uncounted and are counted now: some worker of their groups runs a "
+                "release without joins; upgrade it",
+                recount.unnoted,
+            )
+        return _PRUNE_EVERY
+
+
+_NEWS = 1.0
+"""Seconds after which new counts are reported."""
+
+
+class Reporting(Service):
+    """Reports every few seconds that its worker is alive, and within a second what ``meter`` has counted.
+
+    New counts wake it. It acknowledges orders of operators at once. A report whose reply was lost is sent again
+    unchanged, with its number: the storage counts it once.
+    """
+
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        beat: Callable[[], Beat],
+        log: RateLimitedLog,
+        clock: Clock,
+        meter: Meter | None = None,
+        obey: Callable[[Orders], bool] | None = None,
+    ) -> None:
+        super().__init__("reporting", log, clock)
+        self._obey = obey
+        self._meter = meter or Meter()
+        self._meter.stirred = self.wake
+        self._upkeep = upkeep
+        self._beat = beat
+        self._told_at = 0.0
+        self._round_at = 0.0
+        self._unsent: Beat | None = None
+        self._owes_answer = self._is_called = False
+        self._by = ("", "")
+
+    def call(self) -> None:
+        """Report soon: the reply may contain new orders from operators."""
+        self._is_called = True
+        self.wake()
+
+    async def turn(self) -> float:
+        """Report, if it is time or there is news."""
+        now = self._clock.monotonic()
+        if now >= self._round_at or (self._has_reason and now >= self._told_at + _NEWS):
+            await self._report(now)
+        if self._owes_answer:
+            await self._report(now)
+        until = min(self._round_at, self._told_at + _NEWS) if self._has_reason else self._round_at
+        return max(until - now, 0.0)
+
+    @property
+    def _has_reason(self) -> bool:
+        return self._meter.has_news or self._is_called
+
+    async def farewell(self) -> None:
+        """Report the last runs and leave the roster."""
+        now = self._clock.monotonic()
+        if self._unsent is not None:
+            await self._report(now)
+        await self._report(now)
+        await self._upkeep.farewell(*self._by)
+
+    async def _report(self, now: float) -> None:
+        # Making the beat takes the counts out of the meter: one that fails is sent again unchanged.
+        if self._unsent is None:
+            self._unsent = self._beat()
+        self._is_called = False  # before it is sent: a call that comes now may be too late for this one
+        self._by = self._unsent.worker, self._unsent.start_id
+        orders = await self._upkeep.beat(self._unsent)
+        self._unsent = None
+        self._told_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
+        self._owes_answer = self._obey is not None and self._obey(orders)
+
+
+class Subscribing(Service):
+    """Declares the groups of a worker when it starts, and every few seconds after (invariant 26).
+
+    That keeps other workers from removing its subscriptions. Missing ones are restored and logged, and those that no
+    worker declares any more are removed. A group that an operator has retired stays retired.
+    """
+
+    def __init__(
+        self, upkeep: Upkeep, declarations: Sequence[Declaration], by: Declarer, log: RateLimitedLog, clock: Clock
+    ) -> None:
+        super().__init__("subscribing", log, clock)
+        self.retired: tuple[str, ...] = ()
+        """The groups that were retired although this worker has a consumer for them."""
+        self._upkeep = upkeep
+        self._declarations = declarations
+        self._by = by
+        self._missed: dict[str, tuple[tuple[str, ...], float]] = {}
+
+    async def declare(self) -> None:
+        """Declare the groups. Raises Conflict if one belongs to another app."""
+        _log_removed(await self._upkeep.declare(self._declarations, self._by))
+
+    async def turn(self) -> float:
+        """Declare them again."""
+        by = Declarer(self._by.worker, self._by.start_id, again=True)
+        standing = await self._upkeep.declare(self._declarations, by)
+        missing: dict[str, tuple[str, ...]] = {}
+        for group, pattern in standing.added:
+            missing[group] = (*missing.get(group, ()), pattern)
+        for group, patterns in missing.items():
+            self._missed[group] = patterns, self._clock.monotonic()
+            _logger.warning(
+                "%s: its subscription to %s was missing and is restored; messages published in between did not reach "
+                "the group: make sure that every worker of the app runs this release of Mainspring",
+                group,
+                ", ".join(patterns),
+            )
+        _log_removed(standing)
+        for group in sorted(set(standing.retired) - set(self.retired)):
+            _logger.warning(
+                "%s was retired although this worker has a consumer for it, and receives no more messages: remove "
+                "the consumer, or restart the worker to declare the group",
+                group,
+            )
+        self.retired = standing.retired
+        return _ROUND * random.uniform(0.8, 1.0)
+
+    def missed(self) -> dict[str, tuple[tuple[str, ...], timedelta]]:
+        """Return the subscriptions that were missing recently, by group, and how long ago they were restored."""
+        now = self._clock.monotonic()
+        ages = {group: (patterns, timedelta(seconds=now - at)) for group, (patterns, at) in self._missed.items()}
+        return {group: each for group, each in ages.items() if each[1] < SILENT_AFTER}
+
+
+def _log_removed(standing: Standing) -> None:
+    for group, pattern in standing.removed:
+        _logger.info("%s: no worker declares its subscription to %s any more, so it is removed", group, pattern)
 
 
 class Janitor:

@@ -16,7 +16,7 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Claim, Progress
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import Service
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock

@@ -16,13 +16,13 @@ from mainspring.runtime.batch_executor import BatchExecutor
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.handler import Batching, Handler, Run
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.offload import Threads
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.decisions import occurrence
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settler import Origin
-from mainspring.runtime.threads import Threads
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import Clock

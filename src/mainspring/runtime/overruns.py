@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from uuid import UUID
 
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.runtime.handler import Handler, Run
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.timers import Timers
 from mainspring.timing.duration import spell
 
 PATIENCE = 10.0
@@ -41,13 +41,14 @@ class Overruns:
     thread cannot be stopped, and is only reported. It keeps its slot and its claim for as long as it runs.
     """
 
-    def __init__(self, handler: Handler, log: RateLimitedLog) -> None:
+    def __init__(self, handler: Handler, log: RateLimitedLog, timers: Timers) -> None:
         self._handler = handler
         self._log = log
+        self._timers = timers
 
     def watch(self, run: Run) -> None:
         """Watch a run that was asked to stop."""
-        asyncio.get_running_loop().call_later(PATIENCE, self._insist, run, PATIENCE)
+        self._timers.call_later(PATIENCE, self._insist, run, PATIENCE)
 
     def named(self, runs: list[Run]) -> list[Overrun]:
         """Return those that are overrunning."""
@@ -71,7 +72,7 @@ class Overruns:
         )
         if not self._handler.threaded:
             run.cancel()
-        asyncio.get_running_loop().call_later(pause, self._insist, run, pause)
+        self._timers.call_later(pause, self._insist, run, pause)
 
 
 def _overrun(run: Run) -> Overrun | None:

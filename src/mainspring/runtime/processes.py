@@ -21,7 +21,7 @@ from mainspring.model.verdict import Verdict
 from mainspring.runtime import wire
 from mainspring.runtime.handler import Program
 from mainspring.runtime.interpreters import how_it_ended, interpreter
-from mainspring.runtime.judgement import Reported
+from mainspring.runtime.verdicts import Reported
 from mainspring.telemetry.logs import JsonLines
 from mainspring.telemetry.tracing import carried
 

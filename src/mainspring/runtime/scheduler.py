@@ -11,7 +11,7 @@ from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.schedule import ScheduleTick
 from mainspring.runtime.executor import Executor
 from mainspring.runtime.offline import Offline
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.storage.contract import Storage
@@ -120,6 +120,11 @@ class Scheduler(Service):
     async def _look(self) -> float:
         if self._offline is not None and self._offline.has_news:
             await self._offline.report(self._storage)
+        look = await self.tick()
+        return min(self._pause(look), FOREVER if self._is_reconciled else _LOCKED_POLL)
+
+    async def reconcile(self, *, waits: bool = False) -> None:
+        """Declare the schedules of the code and bring the rows in line with it, if it is time."""
         now = self._clock.monotonic()
         if self._was_away(now):
             self._watching_since = now
@@ -127,8 +132,13 @@ class Scheduler(Service):
         if now >= self._declare_at:
             await self._declare(now)
         if now >= self._reconcile_at:
-            self._is_reconciled = await self._timekeeper.reconcile(waits=False)
+            self._is_reconciled = await self._timekeeper.reconcile(waits=waits)
             self._reconcile_at = now + (_RECONCILE_EVERY if self._is_reconciled else _LOCKED_POLL)
+
+    async def tick(self) -> ScheduleTick:
+        """Reconcile, and fire what is due."""
+        await self.reconcile()
+        now = self._clock.monotonic()
         self._left = {name: until for name, until in self._left.items() if until > now}
         look = await self._timekeeper.look(self._left)
         self._left.update(dict.fromkeys(look.left, now + _LEAVE_FOR))
@@ -139,7 +149,7 @@ class Scheduler(Service):
         if look.asked:
             await self._doorbell.ring()  # their keepers have to see it now
         self._waits = look.waiting
-        return min(self._pause(look), FOREVER if self._is_reconciled else _LOCKED_POLL)
+        return look
 
     def freed(self) -> None:
         """Note a written end of an occurrence: another may have waited for it."""

@@ -11,12 +11,11 @@ from typing import Protocol, assert_never
 
 from mainspring.model.errors import StorageError, StorageUnavailable
 from mainspring.model.message import Claim
+from mainspring.model.text import described
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
-from mainspring.model.wording import described
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
-from mainspring.runtime.outcome_reports import report_outcome
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog, report_outcome
 from mainspring.runtime.service import FOREVER, Service, backoff
 from mainspring.storage.contract import Mailbox
 from mainspring.telemetry.bus import Bus
@@ -82,7 +81,7 @@ class Settler(Service):
         self._meter = meter or Meter()
         self._joining = joining
         self._occurred = occurred
-        self._bus = bus or Bus()
+        self._bus = Bus() if bus is None else bus  # one without subscribers is false
         self._mailbox = mailbox
         self._owner = owner
         self._in_hand = in_hand

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
+from typing import Any
 
 from mainspring.model.errors import MainspringError
-from mainspring.runtime.deadlines import until, within
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
+from mainspring.runtime.offload import Threads
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.settler import Settler
-from mainspring.runtime.threads import Threads
 from mainspring.telemetry.bus import Bus
+
+
+async def until(seconds: float, wait: Coroutine[Any, Any, None]) -> bool:
+    """Wait at most this long. Returns False if it was not done, and was cancelled. Raises what it raises."""
+    task = asyncio.create_task(wait)
+    done, _ = await asyncio.wait([task], timeout=seconds)
+    if done:
+        task.result()
+        return True
+    task.cancel()
+    await asyncio.wait([task])
+    return False
+
+
+async def within(seconds: float, wait: Coroutine[Any, Any, None], hurry: asyncio.Event) -> None:
+    """Wait at most this long, or until ``hurry`` is set."""
+    waiting = asyncio.create_task(wait)
+    hurried = asyncio.create_task(hurry.wait())
+    await asyncio.wait([waiting, hurried], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for each in (waiting, hurried):
+        each.cancel()
+    await asyncio.wait([waiting, hurried])
+
 
 _logger = logging.getLogger("mainspring.worker")
 _LAST_WORDS = 2.5

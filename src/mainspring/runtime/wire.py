@@ -10,7 +10,7 @@ from typing import Literal, assert_never, cast
 import msgspec
 
 from mainspring.model.message import Delivery
-from mainspring.model.verdict import Cancel, Done, Failure, Snooze, Verdict
+from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Snooze, Verdict
 from mainspring.runtime.handler import Program
 from mainspring.telemetry.logs import Form
 
@@ -54,7 +54,7 @@ class Said(msgspec.Struct, frozen=True, tag="said"):
 class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     """The handler returned."""
 
-    verdict: Literal["done", "snooze", "cancel"]
+    verdict: Literal["done", "snooze", "cancel", "retry", "bury"]
     text: str | None = None
     delay: timedelta | None = None
 
@@ -111,6 +111,10 @@ def outcome(verdict: Verdict) -> Outcome:
             return Outcome("cancel", reason)
         case Snooze(timedelta() as delay, reason):
             return Outcome("snooze", reason, delay)
+        case Retry(delay, failure):
+            return Outcome("retry", failure.error, delay)
+        case Bury(failure):
+            return Outcome("bury", failure.error)
         case _:
             raise TypeError(f"a handler cannot return {verdict!r}")
 
@@ -124,5 +128,9 @@ def verdict(outcome: Outcome) -> Verdict:
             return Cancel(outcome.text)
         case "snooze":
             return Snooze(outcome.delay or timedelta(), outcome.text)
+        case "retry":
+            return Retry(outcome.delay, outcome.text or "")
+        case "bury":
+            return Bury(outcome.text or "")
         case _:
             assert_never(outcome.verdict)

@@ -10,9 +10,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
-from mainspring.model.holder import TOKEN_BYTES, holder
 from mainspring.model.message import Claim
 from mainspring.model.views import Declaration
+from mainspring.model.worker import TOKEN_BYTES, holder
 from mainspring.runtime import child
 from mainspring.runtime.batch_executor import BatchExecutor
 from mainspring.runtime.claims_in_hand import ClaimsInHand
@@ -20,19 +20,18 @@ from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
 from mainspring.runtime.heartbeat import Heartbeat
-from mainspring.runtime.janitor import Janitor
+from mainspring.runtime.janitor import Janitor, Subscribing
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
+from mainspring.runtime.offload import Threads
 from mainspring.runtime.overruns import Overrun
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.shutdown import Shutdown
-from mainspring.runtime.subscriptions import Subscribing
-from mainspring.runtime.threads import Threads
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meter
@@ -59,7 +58,7 @@ class Worker:
         scheduling: Scheduling | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self._bus = bus = bus or Bus()
+        self._bus = bus = Bus() if bus is None else bus  # one without subscribers is false
         clock = clock or SystemClock()
         self._storage = storage
         self._settings = settings

@@ -16,13 +16,11 @@ from mainspring.model.errors import BadOption
 from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage.contract import BellMode, Doorbell, Schema
 from mainspring.storage.operation import Lane
+from mainspring.storage.portable.storage import SqlStorage
 from mainspring.storage.script import Script, Statement, run
-from mainspring.storage.sql import SqlStorage
-from mainspring.storage.sqlite import refuse_old_sqlite
-from mainspring.storage.sqlite.connections import Door, open_memory, translated
+from mainspring.storage.sqlite import SqliteOperationSet, refuse_old_sqlite
+from mainspring.storage.sqlite.connection import GATE, OwnConnection, open_memory, translated
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.lines import GATE
-from mainspring.storage.sqlite.rooms import SqliteRooms
 from mainspring.storage.sqlite.schema import SqliteSchema, ddl
 from mainspring.timing.clock import Clock
 
@@ -48,9 +46,9 @@ class MemoryStorage(SqlStorage):
             refuse_old_sqlite()
             _gateway = MemoryGateway(_HandClock(clock))
         self.gateway: MemoryGateway = _gateway
-        self.rooms: SqliteRooms = SqliteRooms(_gateway.dialect, _gateway)
+        self.operations: SqliteOperationSet = SqliteOperationSet(_gateway.dialect, _gateway)
         """All operations, whose scripts ``gateway`` runs."""
-        super().__init__(self.rooms)
+        super().__init__(self.operations)
         self.schema: Schema = MemorySchema(_gateway, _gateway.dialect)
         self._bell = MemoryDoorbell(_gateway)
         self.doorbell: Doorbell = self._bell
@@ -100,7 +98,7 @@ class MemoryGateway:
 
     def __init__(self, clock: _HandClock) -> None:
         self._connection = _migrated()
-        self._door = Door(self._connection)
+        self._door = OwnConnection(self._connection)
         self.clock: _HandClock = clock
         self.dialect: Dialect = Dialect(_TABLES, hand_clock=clock)
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Operations: a script that a dialect writes once, run on its lane or handed out as the script it is."""
+"""Operations: a script that a dialect writes once, run on its lane or returned as the script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mainspring.storage.script import Script
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-Room = TypeVar("Room", bound="Operations")
+Owner = TypeVar("Owner", bound="Operations")
 
 Lane = Literal["claim", "limited", "settle", "write", "read"]
 """Which connection: claiming and settling have their own, so that nothing lent to others can stop them. So have claims
@@ -28,16 +28,16 @@ class Gateway(Protocol):
     """Runs a script as one transaction: all of it or none of it."""
 
     async def run(self, script: Script[R], lane: Lane) -> R:
-        """Drive the script to its answer. Driver errors leave as StorageError or StorageUnavailable."""
+        """Run the script and return its result. Driver errors are raised as StorageError or StorageUnavailable."""
         ...
 
 
 class Clocked(Protocol):
-    """Has the clock that is set by hand in tests."""
+    """Has the clock that tests set by hand."""
 
     @property
     def now(self) -> Now:
-        """What it says."""
+        """The time it is set to."""
         ...
 
 
@@ -49,7 +49,7 @@ class HandSet:
 
 
 class Nowhere:
-    """A ``Gateway`` for scripts that are only ever run on a connection of the caller's: it leads to no database."""
+    """A ``Gateway`` without a database, for scripts that only run on the caller's connection."""
 
     async def run(self, script: Script[R], lane: Lane) -> R:
         """See ``Gateway.run``."""
@@ -57,7 +57,7 @@ class Nowhere:
 
 
 class Operations:
-    """A room of a dialect: its methods are operations, which run on a gateway and read the time from a clock."""
+    """Base class: its methods are operations, which run on a gateway and read the time from a clock."""
 
     def __init__(self, gateway: Gateway, clock: Clocked) -> None:
         self._gateway = gateway
@@ -70,7 +70,7 @@ class Operations:
 
 
 class Operation(Protocol[P, R_co]):
-    """An operation of one room: awaited, it runs on its lane; ``script`` makes the script and runs nothing.
+    """An operation: awaited, it runs on its lane; ``script`` makes the script and runs nothing.
 
     The script is for a transaction of the caller's, for a script that it is a part of, or for a test that counts round
     trips.
@@ -87,7 +87,7 @@ class Operation(Protocol[P, R_co]):
 
 
 def bound(script: Callable[P, Script[R]], gateway: Gateway, lane: Lane) -> Operation[P, R]:
-    """The operation whose script this makes, on a lane of this gateway."""
+    """Make an operation of a script, on a lane of this gateway."""
     run = gateway.run
 
     # A function and the gateway's own coroutine: nothing in between has to be looked up or awaited on a hot path.
@@ -99,41 +99,41 @@ def bound(script: Callable[P, Script[R]], gateway: Gateway, lane: Lane) -> Opera
     return cast("Operation[P, R]", call)
 
 
-class Definition(Generic[Room, P, R]):
-    """A method that is a script, and the lane that it runs on. Read from a room, it is an ``Operation``."""
+class Definition(Generic[Owner, P, R]):
+    """A method that is a script, and the lane that it runs on. Read from an object, it is an ``Operation``."""
 
-    def __init__(self, written: Callable[Concatenate[Room, P], Script[R]], lane: Lane) -> None:
+    def __init__(self, written: Callable[Concatenate[Owner, P], Script[R]], lane: Lane) -> None:
         self.__doc__ = written.__doc__
         self._written = written
         self._lane = lane
 
-    def __set_name__(self, owner: type[Room], name: str) -> None:
-        """Remember where a room keeps what was bound."""
+    def __set_name__(self, owner: type[Owner], name: str) -> None:
+        """Remember the name of the attribute."""
         self._name = name
 
     @overload
-    def __get__(self, room: None, owner: type[Room]) -> Definition[Room, P, R]: ...
+    def __get__(self, instance: None, owner: type[Owner]) -> Definition[Owner, P, R]: ...
     @overload
-    def __get__(self, room: Room, owner: type[Room]) -> Operation[P, R]: ...
-    def __get__(self, room: Room | None, owner: type[Room]) -> Definition[Room, P, R] | Operation[P, R]:
-        """Bind it to the room once: from then on the room's own attribute is found first."""
-        if room is None:
+    def __get__(self, instance: Owner, owner: type[Owner]) -> Operation[P, R]: ...
+    def __get__(self, instance: Owner | None, owner: type[Owner]) -> Definition[Owner, P, R] | Operation[P, R]:
+        """Bind it to the object once: from then on the object's own attribute is found first."""
+        if instance is None:
             return self
-        written: Callable[P, Script[R]] = MethodType(self._written, room)
-        own = bound(written, room._gateway, self._lane)  # noqa: SLF001 - of one file
-        vars(room)[self._name] = own
+        written: Callable[P, Script[R]] = MethodType(self._written, instance)
+        own = bound(written, instance._gateway, self._lane)  # noqa: SLF001 - of one file
+        vars(instance)[self._name] = own
         return own
 
 
 def operation(
     lane: Lane,
-) -> Callable[[Callable[Concatenate[Room, P], Script[R]]], Definition[Room, P, R]]:
+) -> Callable[[Callable[Concatenate[Owner, P], Script[R]]], Definition[Owner, P, R]]:
     """Make a method that is a script an operation on this lane.
 
     ``await mailbox.claim(wants, owner, hold)`` runs it, and ``mailbox.claim.script(wants, owner, hold)`` is the script.
     """
 
-    def define(written: Callable[Concatenate[Room, P], Script[R]]) -> Definition[Room, P, R]:
+    def define(written: Callable[Concatenate[Owner, P], Script[R]]) -> Definition[Owner, P, R]:
         return Definition(written, lane)
 
     return define

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
-_NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _WRITTEN = re.compile(r"(?P<quote>'?)\bmainspring(?P<rest>\.|_\w*)")
 Row = Sequence[Any]
 """A row, read by position: the order of columns is written in the ``.sql`` file beside the script."""
@@ -23,10 +20,10 @@ class Statement(NamedTuple):
 
 
 Script = Generator[Statement, Sequence[Row], T]
-"""Yields statements, receives their rows, returns the operation's answer. No I/O in it."""
+"""Yields statements, receives their rows, returns the result of the operation. Does no I/O."""
 
 
-class Connection(Protocol):
+class SyncConnection(Protocol):
     """A blocking connection that can run one statement."""
 
     def execute(self, statement: Statement) -> Sequence[Row]:
@@ -42,8 +39,8 @@ class AsyncConnection(Protocol):
         ...
 
 
-def run(connection: Connection, script: Script[T]) -> T:
-    """Drive the script to its answer over a blocking connection."""
+def run(connection: SyncConnection, script: Script[T]) -> T:
+    """Run the script over a blocking connection and return its result."""
     try:
         statement = next(script)
         while True:
@@ -54,7 +51,7 @@ def run(connection: Connection, script: Script[T]) -> T:
 
 
 async def run_async(connection: AsyncConnection, script: Script[T]) -> T:
-    """Drive the script to its answer over an asyncio connection."""
+    """Run the script over an asyncio connection and return its result."""
     try:
         statement = next(script)
         while True:
@@ -63,30 +60,6 @@ async def run_async(connection: AsyncConnection, script: Script[T]) -> T:
     except StopIteration as stop:
         answer: T = stop.value
         return answer
-
-
-@cache
-def load(package: str, name: str, prefix: str) -> str:
-    """The statement of a dialect that is called this. It runs as it stands; only the prefix is replaced.
-
-    PostgreSQL's are written with tables as ``mainspring.delivery`` (a schema), the others with ``mainspring_delivery``.
-    """
-    return prefixed(statements(package)[name], prefix)
-
-
-@cache
-def statements(package: str) -> Mapping[str, str]:
-    """All statements of a dialect by name: each begins with a line ``-- name: claim`` in a file of ``sql/``."""
-    found: dict[str, str] = {}
-    for file in (files(package) / "sql").iterdir():
-        if not file.name.endswith(".sql"):
-            continue
-        _, *parts = _NAMED.split(file.read_text(encoding="utf-8"))
-        for name, text in zip(parts[::2], parts[1::2], strict=True):
-            if name in found:
-                raise ValueError(f"{package} has two statements called {name!r}: rename one of them")
-            found[name] = text.strip("\n")
-    return found
 
 
 def prefixed(text: str, prefix: str) -> str:

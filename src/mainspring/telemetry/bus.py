@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainspring.model.interrupts import is_interrupt
-from mainspring.model.wording import repr_of
+from mainspring.model.text import repr_of
 from mainspring.telemetry.logs import log
 
 _logger = logging.getLogger("mainspring.hooks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Final
 from uuid import UUID
 
 
@@ -39,7 +39,7 @@ class Failed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Died(Event):
+class Dead(Event):
     """The last attempt failed: it is a dead letter now."""
 
     error: str = ""
@@ -55,7 +55,7 @@ class Snoozed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped(Event):
+class Cancelled(Event):
     """It was cancelled, by its handler, by the application, or because it had expired."""
 
     reason: str | None = None
@@ -87,14 +87,5 @@ class Mismatched:
     first_seen_at: datetime
 
 
-EVENTS: dict[str, type[Any]] = {
-    "completed": Completed,
-    "failed": Failed,
-    "dead": Died,
-    "snoozed": Snoozed,
-    "cancelled": Dropped,
-    "tripped": Tripped,
-    "recovered": Recovered,
-    "mismatched": Mismatched,
-}
-"""Every event by the name that ``app.on(…)`` takes."""
+EVENTS: Final = (Completed, Failed, Dead, Snoozed, Cancelled, Tripped, Recovered, Mismatched)
+"""Every class that ``app.on(…)`` takes."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.redaction import is_secret, redacted
-from mainspring.model.wording import LONGEST, described, plain, text_of
+from mainspring.model.text import LONGEST, described, plain, text_of
 from mainspring.telemetry.tracing import trace_ids
 
 Form = Literal["text", "json"]

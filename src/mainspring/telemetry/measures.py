@@ -6,15 +6,15 @@ import os
 import threading
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from datetime import timedelta
+from typing import NamedTuple, Protocol, assert_never
 
 from mainspring.model.measures import BINS, BOUNDS, STATUSES, TIMES, Histogram, Measure
 from mainspring.model.message import Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import GroupRuns
-from mainspring.telemetry.turns import Turns, Worked, add
 
 TOPICS = 1_000
 """How many topics are counted by name."""
@@ -255,3 +255,48 @@ def _forget_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
+
+
+class Turns(NamedTuple):
+    """How many turns a loop has made, and how many failed."""
+
+    turns: int
+    failed: int
+
+
+class Turned(Protocol):
+    """The report of a loop."""
+
+    @property
+    def turns(self) -> int:
+        """The number of its turns."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """The number of its failed turns."""
+        ...
+
+
+class Worked(Protocol):
+    """A worker, as far as metrics describe it."""
+
+    @property
+    def in_hand(self) -> int:
+        """The number of deliveries it holds."""
+        ...
+
+    def progress(self) -> Mapping[str, Turned]:
+        """Return the state of each loop."""
+        ...
+
+    def pauses(self) -> Mapping[str, timedelta]:
+        """Return the groups whose breakers are open."""
+        ...
+
+
+def add(total: dict[str, Turns], worker: Worked) -> None:
+    """Add the turns of this worker's loops."""
+    for loop, report in worker.progress().items():
+        before = total.get(loop, Turns(0, 0))
+        total[loop] = Turns(before.turns + report.turns, before.failed + report.failed)

@@ -16,8 +16,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from mainspring.model.message import Delivery, Draft
 from mainspring.model.redaction import redacted
+from mainspring.model.text import stack_of, text_of
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
-from mainspring.model.wording import stack_of, text_of
 from mainspring.telemetry import attributes as named
 
 Outbound = tuple[Draft, dict[str, str]]
@@ -39,12 +39,12 @@ class Spans:
         self._tracer = trace.get_tracer("mainspring", _version())
 
     @contextmanager
-    def publishing(self, outbound: Sequence[Outbound], *, joined: bool) -> Iterator[None]:
-        """Open a span around storing these; ``joined``: in the caller's transaction."""
+    def publishing(self, outbound: Sequence[Outbound], *, enlisted: bool) -> Iterator[None]:
+        """Open a span around storing these; ``enlisted``: in the caller's transaction."""
         if len(outbound) == 1:
             draft, headers = outbound[0]
             given = _context_in(headers)
-            said = {**self._of_draft(draft, "publish", "send"), named.IN_TRANSACTION: joined}
+            said = {**self._of_draft(draft, "publish", "send"), named.IN_TRANSACTION: enlisted}
             name = f"publish {said[named.DESTINATION]}"
             with self._entered(name, SpanKind.PRODUCER, said, () if given is None else (Link(given),)) as span:
                 _put(span, headers)
@@ -56,7 +56,7 @@ class Spans:
             named.OPERATION: "publish",
             named.OPERATION_TYPE: "send",
             named.BATCH_COUNT: len(outbound),
-            named.IN_TRANSACTION: joined,
+            named.IN_TRANSACTION: enlisted,
         }
         if len(topics) == 1:
             said[named.DESTINATION] = next(iter(topics))

@@ -25,7 +25,7 @@ class Hands:
     def pass_time(self, seconds: float) -> None:
         """Let so much pass, and have whoever renews notice at once."""
         self.clock.advance(seconds * SECOND)
-        keeper = self.app.leases._keeping._here
+        keeper = self.app.leases._operations._keeping._here
         if keeper is not None:
             keeper.wake()
 
@@ -68,7 +68,7 @@ class Unreliable:
 
     @staticmethod
     async def under(app: Mainspring) -> "Unreliable":
-        storage = (await app._door.opening("a test")).storage
+        storage = (await app._connection.opening("a test")).storage
         storage.leases = unreliable = Unreliable(storage.leases)
         return unreliable
 

@@ -66,7 +66,7 @@ def of(numbers: Numbers, name: str) -> dict[str, float]:
 
 
 async def storage_of(app: Mainspring) -> Storage:
-    return await app._door.storage("a test")
+    return await app._connection.storage("a test")
 
 
 def reckon(number: int) -> int:

@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from mainspring import Context, Mainspring
-from mainspring.app import backlog, gate
+from mainspring.app.consume import limits
+from mainspring.app.publish import backpressure
 from mainspring.model.errors import Backlogged
 from mainspring.storage.contract import Ledger
 from tests.integration.app.shop import Seen
@@ -20,8 +21,8 @@ from tests.integration.app.shop import Seen
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks come every twentieth of a second."""
-    monkeypatch.setattr(backlog, "LOOK_EVERY", 0.05)
-    monkeypatch.setattr(backlog, "LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(limits, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(limits, "LOOK_AGAIN", 0.05)
 
 
 class Looked:
@@ -57,7 +58,7 @@ class Shop:
 
     async def looked(self) -> Looked:
         """Hear from now on when somebody has counted."""
-        storage: Any = (await self.app._door.opening("a test")).storage
+        storage: Any = (await self.app._connection.opening("a test")).storage
         storage.ledger = looked = Looked(storage.ledger)
         return looked
 
@@ -206,7 +207,7 @@ async def test_who_waits_can_be_cancelled_and_gives_up_in_the_end(monkeypatch: p
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
-        monkeypatch.setattr(gate, "PATIENCE", gate.PATIENCE / 300)
+        monkeypatch.setattr(backpressure, "PATIENCE", backpressure.PATIENCE / 300)
         with pytest.raises(Backlogged, match=r"no room for one more, after a wait of 100ms: 2 wait"):
             await shop.app.publish("news", 3)
         with pytest.raises(Backlogged, match="3 messages at once"):  # for which no wait would ever be enough

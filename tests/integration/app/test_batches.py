@@ -19,8 +19,7 @@ from mainspring import (
     events,
     intervals,
 )
-from mainspring.app.middleware import LogContext
-from mainspring.app.middleware.chain import Next
+from mainspring.app.consume.middleware import LogContext, Next
 from tests.integration.app.shop import Seen, eventually
 
 
@@ -46,11 +45,11 @@ async def test_a_batch_is_handled_at_once_and_settled_one_by_one(app: Mainspring
         outcomes: dict[int, object] = {1: ValueError("not yet"), 2: Snooze("10ms"), 3: Cancel("obsolete")}
         return [outcomes.get(order.id) for order in orders] if len(seen.items) == 1 else None
 
-    @app.on("failed")
+    @app.on(events.Failed)
     def failed(event: events.Failed) -> None:
         told.add(("failed", event.key))
 
-    @app.on("completed")
+    @app.on(events.Completed)
     def completed(event: events.Completed) -> None:
         told.add(("completed", event.key))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.bulk import BATCH
+from mainspring.app.admin.bulk import BATCH
 from tests.services.unmeasured import unmeasured
 
 

@@ -78,7 +78,7 @@ async def buried(app: Mainspring, receipt: Receipt) -> MessageView:
         return bool(await app.dead.list())
 
     await eventually(is_dead)
-    letter = await app.dead.show(receipt.id)
+    letter = await app.dead.get(receipt.id)
     assert letter is not None
     return letter
 
@@ -104,7 +104,7 @@ async def test_what_an_older_app_stored_is_handled_by_the_newer_one(deploy: Make
             OrderV3(2, ["b", "c"], "EUR"),
             OrderV3(3, [], "USD"),
         ]
-        view = await third.messages.show(stored.id)
+        view = await third.messages.get(stored.id)
     assert view is not None
     assert (view.payload, view.content_type) == (b'{"id":2,"lines":["b","c"]}', "application/json; version=2")
 
@@ -184,7 +184,7 @@ async def test_messagepack_and_json_meet_on_one_topic(deploy: MakeApp) -> None:
             ("application/json", {"id": 1, "lines": ["a"]}),
             (MSGPACK, {"id": 2, "lines": ["b"]}),
         ]
-        view = await app.messages.show(stored.id)
+        view = await app.messages.get(stored.id)
     assert view is not None
     assert (view.payload, view.content_type) == (b"\x82\xa2id\x02\xa5lines\x91\xa1b", MSGPACK)
 
@@ -280,7 +280,7 @@ async def test_a_codec_that_fails_in_every_way_stops_nobody() -> None:
 async def test_a_process_knows_the_codecs_and_upcasters_of_its_module() -> None:
     app = packed.app
     async with app.worker():
-        opening = await app._door.opening("the test")
+        opening = await app._connection.opening("the test")
         older = Draft(uuid4(), "photos.taken", MsgpackCodec().encode({"name": "sea"}), MSGPACK)
         await opening.storage.mailbox.publish([older])
         await app.publish(packed.Photo("hill", 7))

@@ -28,7 +28,7 @@ async def test_a_conflict_is_no_duplicate_and_is_warned_of(app: Mainspring, capl
 
         payload = await app.publish("orders.placed", {"total": 8}, message_id=ID)
         topic = await app.publish("orders.paid", {"total": 7}, message_id=ID)
-        found = await app.messages.show(ID)
+        found = await app.messages.get(ID)
 
     assert (payload.status, topic.status) == ("conflict", "conflict")
     assert found is not None

@@ -6,8 +6,8 @@ from contextvars import ContextVar
 import pytest
 
 from mainspring import Context, Mainspring, Middleware
-from mainspring.app.batch_context import BatchContext
-from mainspring.app.middleware import Next
+from mainspring.app.consume.context import BatchContext
+from mainspring.app.consume.middleware import Next
 from tests.integration.app.measuring import until_measured
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")

@@ -119,7 +119,7 @@ async def test_a_transaction_that_is_rolled_back_never_happened(shop: Shop) -> N
         await shop.app.publish(OrderPlaced(2, 2.0))
 
         assert [order.order_id for order, _, _ in await shop.receipts.count(1)] == [2]
-        assert await shop.app.messages.show(undone[0].id) is None
+        assert await shop.app.messages.get(undone[0].id) is None
 
 
 async def test_a_delayed_message_is_cancelled_by_its_key(shop: Shop) -> None:
@@ -145,7 +145,7 @@ async def test_a_message_for_one_consumer_waits_for_it_alone(shop: Shop) -> None
         assert (row.message_id, row.group, row.topic) == (receipt.id, "send_receipt", "orders.placed")
 
         async def is_done() -> bool:
-            found = await shop.app.messages.show(soon.id)
+            found = await shop.app.messages.get(soon.id)
             return found is None or not found.deliveries
 
         await eventually(is_done)
@@ -176,7 +176,7 @@ async def test_an_app_need_not_be_open_for_a_callers_own_transaction(shop: Shop)
         receipt = await publish(OrderPlaced(1, 1.0))
 
     async with shop.app:
-        assert await shop.app.messages.show(receipt.id) is not None
+        assert await shop.app.messages.get(receipt.id) is not None
 
 
 async def test_cancelling_joins_a_transaction_too(sqlite_shop: Shop, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_a_pools_connection_is_a_connection(postgres_shop: Shop, postgres_
         async with pool.acquire() as connection, connection.transaction():
             receipt = await app.publish("a", 1, tx=connection)
 
-        assert await app.messages.show(receipt.id) is not None
+        assert await app.messages.get(receipt.id) is not None
 
 
 async def test_what_would_commit_by_itself_is_refused(postgres_shop: Shop, postgres_url: str, tmp_path: Path) -> None:
@@ -253,6 +253,7 @@ async def test_a_handle_goes_to_the_call_of_its_kind(sqlite_shop: Shop, postgres
             await postgres_shop.app.publish("a", 1, tx=embedded)
 
 
+@pytest.mark.no_schema
 async def test_publishing_without_a_schema_names_the_command(postgres_url: str, postgres_schema: str) -> None:
     app = Mainspring(postgres_url, schema=postgres_schema, namespace="my_staging-2")
     command = f"run `mainspring migrate --schema {postgres_schema} --namespace my_staging-2`"
@@ -268,6 +269,7 @@ async def test_publishing_without_a_schema_names_the_command(postgres_url: str, 
         assert (await app.health()).status == "unhealthy"
 
 
+@pytest.mark.no_schema
 async def test_a_worker_without_a_schema_waits_for_it(postgres_url: str, postgres_schema: str) -> None:
     app, seen = Mainspring(postgres_url, schema=postgres_schema), Seen[int]()
 

@@ -40,7 +40,8 @@ async def done(app: Mainspring, shards: int, after: datetime | None = None) -> d
     """Wait until so many shards are not behind, in a window after that."""
 
     async def are_done() -> bool:
-        view = await app.fanouts.show("etl", "payments")
+        view = await app.fanouts.get("etl", "payments")
+        assert view is not None
         return view.shards == shards and view.behind == 0 and (after is None or view.last_window != after)
 
     await eventually(are_done)
@@ -49,7 +50,8 @@ async def done(app: Mainspring, shards: int, after: datetime | None = None) -> d
 
 async def settled(app: Mainspring, dead: int) -> bool:
     """Whether so many slices are dead, and the others done."""
-    view = await app.fanouts.show("etl", "payments")
+    view = await app.fanouts.get("etl", "payments")
+    assert view is not None
     return len(await app.dead.list()) == dead and view.behind == dead
 
 
@@ -182,7 +184,8 @@ async def test_a_coordinator_waits_for_another_and_passes_over_what_that_has_pla
 
     async with app:
         async with app.leases.hold("fanout:etl:payments"):
-            view = await app.fanouts.show("etl", "payments")
+            view = await app.fanouts.get("etl", "payments")
+            assert view is not None
             with pytest.raises(errors.LeaseHeld):
                 await app.fanouts.run("etl", "payments")
             waiting = asyncio.create_task(app.fanouts.run("etl", "payments", wait="30s"))
@@ -199,7 +202,7 @@ async def test_a_coordinator_waits_for_another_and_passes_over_what_that_has_pla
 async def test_a_coordinator_that_has_lost_its_lease_publishes_nothing_more(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.app.planning.CHUNK", 1)
+    monkeypatch.setattr("mainspring.app.fanout.coordinator.CHUNK", 1)
     app = make()
 
     @app.fanout("etl", "payments", cron="0 0 1 1 *")
@@ -217,7 +220,7 @@ async def test_a_coordinator_that_has_lost_its_lease_publishes_nothing_more(
 
 
 async def test_a_planner_that_goes_wrong_is_closed_where_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.app.planning.CHUNK", 1)
+    monkeypatch.setattr("mainspring.app.fanout.coordinator.CHUNK", 1)
     app = Mainspring("memory://", name="etl")
     tasks: list[object] = []
     threads: list[int] = []
@@ -244,7 +247,7 @@ async def test_a_planner_that_goes_wrong_is_closed_where_it_ran(monkeypatch: pyt
 
     async with app:
         for work in ("tasks", "threads"):
-            with pytest.raises(errors.BadOption, match="names None"):
+            with pytest.raises(errors.BadOption, match="yields None"):
                 await app.fanouts.run("etl", work)
         assert await asyncio.to_thread(closed.wait, 30)
 
@@ -260,9 +263,10 @@ async def test_policies_outlive_the_process_and_are_seen_by_every_other(make: Ma
         app.fanout("etl", "payments", every="1h")(lambda: ["a"])
         async with app:
             await app.declare()
-            view = await app.fanouts.show("etl", "payments")
+            view = await app.fanouts.get("etl", "payments")
             await app.fanouts.edit("etl", "payments", every="2h", jitter="5m", enabled=False)
 
+    assert view is not None
     assert (view.enabled, view.every, view.jitter) == (False, timedelta(hours=2), timedelta(minutes=5))
 
 
@@ -279,7 +283,8 @@ def test_a_kit_on_the_callers_connection_plans_and_advances_in_its_transaction(t
     with Session(engine) as session, app.testing(tx=session) as kit:
         planned = app.sync.fanouts.run("etl", "payments")
         kit.sync.drain()
-        by_hand = app.sync.fanouts.show("etl", "payments")
+        by_hand = app.sync.fanouts.get("etl", "payments")
+        assert by_hand is not None
         kit.sync.advance("2h")
         standing = {each.completed for each in app.sync.fanouts.cursors("etl", "payments")}
         session.rollback()

@@ -19,7 +19,7 @@ async def test_a_hook_that_lets_a_cancellation_out_harms_nobody(caplog: pytest.L
         told.add(event)
         raise asyncio.CancelledError
 
-    app.on("completed", broken)
+    app.on(events.Completed, broken)
 
     @app.consumer("work")
     async def work(what: int) -> None: ...
@@ -40,7 +40,7 @@ async def tallied(app: Mainspring) -> int:
 async def test_a_run_that_hangs_since_before_the_pause_does_not_keep_a_group_from_probing() -> None:
     app = Mainspring("memory://", grace="1s")
     recovered: Seen[Any] = Seen()
-    app.on("recovered", recovered.add)
+    app.on(events.Recovered, recovered.add)
     begun: Seen[str] = Seen()
     gate = asyncio.Event()
 
@@ -73,10 +73,10 @@ async def test_a_run_that_hangs_since_before_the_pause_does_not_keep_a_group_fro
 async def test_every_outcome_has_its_event() -> None:
     app = Mainspring("memory://", namespace="test")
     told: Seen[Any] = Seen()
-    for name in ("completed", "failed", "dead", "snoozed", "cancelled"):
-        app.on(name, told.add)
+    for kind in (events.Completed, events.Failed, events.Dead, events.Snoozed, events.Cancelled):
+        app.on(kind, told.add)
 
-    @app.on("completed")
+    @app.on(events.Completed)
     async def note(event: events.Completed) -> None:
         await asyncio.sleep(0)
         told.add("noted")
@@ -101,23 +101,23 @@ async def test_every_outcome_has_its_event() -> None:
     assert set(by_key) == {
         ("done", events.Completed),
         ("snooze", events.Snoozed),
-        ("cancel", events.Dropped),
+        ("cancel", events.Cancelled),
         ("fail", events.Failed),
-        ("fail", events.Died),
+        ("fail", events.Dead),
     }
     assert {(event.group, event.topic) for event in by_key.values()} == {("work", "work")}
     assert by_key["done", events.Completed].output == "42 rows"
     assert by_key["snooze", events.Snoozed].delay == timedelta(hours=1)
     assert by_key["fail", events.Failed].error == "LookupError: fail"
-    assert [by_key["fail", kind].attempt for kind in (events.Failed, events.Died)] == [1, 2]
-    assert "raise LookupError(what)" in by_key["fail", events.Died].traceback
+    assert [by_key["fail", kind].attempt for kind in (events.Failed, events.Dead)] == [1, 2]
+    assert "raise LookupError(what)" in by_key["fail", events.Dead].traceback
 
 
 async def test_a_failing_group_pauses_itself_probes_and_goes_on() -> None:
     app = Mainspring("memory://")
     told: Seen[Any] = Seen()
-    app.on("tripped", told.add)
-    app.on("recovered", told.add)
+    app.on(events.Tripped, told.add)
+    app.on(events.Recovered, told.add)
     away = True
     tried: Seen[str] = Seen()
     served: Seen[str] = Seen()
@@ -149,13 +149,35 @@ async def test_a_failing_group_pauses_itself_probes_and_goes_on() -> None:
     assert told.items[-1] == events.Recovered("charge")
     [check] = [each for each in health.checks if each.name == "breaker charge"]
     assert check.status == "degraded"
-    assert "charge failed too often and pauses itself here" in check.summary
+    assert "charge failed too often and is paused here" in check.summary
 
 
 def test_an_event_that_does_not_exist_is_refused_where_it_is_named() -> None:
     app = Mainspring("memory://")
 
-    with pytest.raises(BadOption, match=r"event='ded' is not one of .*\. Did you mean 'dead'\?"):
-        app.on("ded")  # type: ignore[call-overload]
-    with pytest.raises(BadOption, match="event=None is not one of"):
-        app.on(None, print)  # type: ignore[call-overload]
+    for never in (None, "zzz", events.Event, print):
+        with pytest.raises(BadOption, match=r"name a class of mainspring\.events, one of Completed, Failed, Dead, "):
+            app.on(never, print)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [*((each.__name__.lower(), each) for each in events.EVENTS), ("ded", events.Dead)]
+)
+def test_the_name_of_an_event_leads_to_its_class(name: str, kind: type) -> None:
+    said = rf"app\.on\({name!r}\): write app\.on\(events\.{kind.__name__}\), with `from mainspring import events`"
+
+    with pytest.raises(BadOption, match=said):
+        Mainspring("memory://").on(name)  # type: ignore[call-overload]
+
+
+def test_a_hook_is_typed_by_its_event() -> None:
+    app = Mainspring("memory://")
+
+    app.on(events.Failed, lambda event: event.retry_in)
+    app.on(events.Failed, lambda event: event.output)  # type: ignore[attr-defined]
+
+    @app.on(events.Completed)
+    def output(event: events.Completed) -> str | None:
+        return event.output
+
+    assert output.__name__ == "output"

@@ -95,7 +95,7 @@ async def test_middleware_sees_the_members_and_what_follows_and_cannot_lose_the_
     async with photos.app.worker():
         joined = await photos.app.join([(photos.resize, 1)], then=photos.finish, failed=photos.apologise)
         await photos.seen.count(1)
-        found = await photos.app.messages.show(joined.follows)
+        found = await photos.app.messages.get(joined.follows)
 
     assert topics == ["resize", "finish", "apologise"]
     assert found is not None

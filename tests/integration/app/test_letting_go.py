@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.background import _LoopThread
+from mainspring.app.blocking import _LoopThread
 
 URLS = ["sqlite", "postgresql", "postgresql+psycopg", "memory"]
 
@@ -116,9 +116,9 @@ def test_a_program_that_ends_leaves_a_file_that_is_closed(url: str, tmp_path: Pa
 STUCK = """
 import sys, threading
 from mainspring import Mainspring
-from mainspring.app import background
+from mainspring.app import blocking
 
-background._LEAVING = 0.2
+blocking._LEAVING = 0.2
 app = Mainspring(sys.argv[1])
 app.sync.publish("orders.placed", {})
 storage = app._back._opening.storage

@@ -57,5 +57,5 @@ async def test_without_a_worker_here_it_is_refused(url: str, postgres_schema: st
     async with app:
         with pytest.raises(errors.BadOption, match="no worker of this process serves 'report': leave out local=True"):
             await app.schedules.trigger("report", local=True)
-        with pytest.raises(errors.BadOption, match="what tx= holds is not there yet"):
+        with pytest.raises(errors.BadOption, match="before tx= commits: leave out one of them"):
             await app.schedules.trigger("report", local=True, tx=object())

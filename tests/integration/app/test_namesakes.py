@@ -17,7 +17,7 @@ from mainspring.model.views import WorkerView
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers beat often: it is by its beat that one hears of an order."""
-    monkeypatch.setattr("mainspring.runtime.roster_reports._ROUND", 0.05)
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 0.05)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from mainspring import Mainspring
-from mainspring.app.door import Door
+from mainspring.app.connection import Connection
 from mainspring.telemetry import otel_metrics
 from mainspring.telemetry.metrics import CATALOGUE, Family
 from tests.integration.app.measuring import storage_of, until, until_measured
@@ -157,7 +157,7 @@ async def test_a_collection_reads_everything_once(
     async with Mainspring("memory://") as app:
         of_process = app._numbers._metrics.of_process
 
-        def counted(door: Door) -> list[Family]:
+        def counted(door: Connection) -> list[Family]:
             asked.append("once")
             return of_process(door)
 

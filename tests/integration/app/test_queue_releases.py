@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring
-from mainspring.model.standing import SILENT_AFTER
+from mainspring.model.worker import SILENT_AFTER
 from tests.integration.app.measuring import Make, maker
 
 KEPT, NEW = "jobs.a", "jobs.b"
@@ -87,8 +87,8 @@ async def test_processes_of_one_release_leave_one_record_however_many_there_were
 async def test_what_no_process_has_wanted_for_long_goes_and_is_logged(
     records: Records, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mainspring.app.queues.room._ROUND", 0.0)
-    monkeypatch.setattr("mainspring.app.queues.room._NEWS", 0.0)
+    monkeypatch.setattr("mainspring.app.queue.runtime._ROUND", 0.0)
+    monkeypatch.setattr("mainspring.app.queue.runtime._NEWS", 0.0)
     await job(records.app, KEPT, NEW)
     async with records.app() as app:
         queue = app.queue("jobs", KEPT)

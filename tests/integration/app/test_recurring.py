@@ -40,7 +40,7 @@ def handler(ctx: Context) -> None: ...
         ("0 9 * * *", {"name": ""}, "a schedule name is 1 to 255 characters, not 0"),
         ("0 9 * * *", {"topic": "", "name": "daily"}, "a topic is 1 to 255 characters, not 0"),
         ("0 9 * * *", {"offline": 1}, "offline=1 must be True or False"),
-        ("0 9 * * *", {"offline": True, "topic": "reports"}, "it goes neither with mode='publish' nor with cpu=True"),
+        ("0 9 * * *", {"offline": True, "topic": "reports"}, "so remove mode='publish', cpu=True and transactional="),
         ("0 9 * * *", {"topic": "reports.*"}, r"reports\.\*"),
         ("0 9 * * *", {"retry": 3}, "retry=3 is a number, not a policy"),
         (
@@ -59,7 +59,7 @@ def test_two_of_one_name_are_told_apart() -> None:
     app = Mainspring("memory://")
     app.recurring("0 9 * * *", name="daily")(handler)
 
-    with pytest.raises(errors.Conflict, match="the schedule 'daily' is there already, of handler: give this one anoth"):
+    with pytest.raises(errors.Conflict, match="the schedule 'daily' already exists, of handler: give this one another"):
 
         @app.recurring("0 9 * * *", name="daily")
         def other(ctx: Context) -> None: ...

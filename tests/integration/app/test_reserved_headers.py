@@ -41,7 +41,7 @@ async def eventually(question: Callable[[], bool | Awaitable[bool]]) -> None:
 
 async def store(app: Mainspring, topic: str, headers: dict[str, str], payload: bytes = b"null", **more: Any) -> None:
     """Put a message into the database past every check, as a statement of a stranger's could."""
-    storage = await app._door.storage("a test")
+    storage = await app._connection.storage("a test")
     await storage.mailbox.publish([Draft(more.pop("id", uuid4()), topic, payload, headers=headers, **more)])
 
 
@@ -59,7 +59,7 @@ async def test_every_way_to_publish_refuses_them(make: Make, name: str) -> None:
         "publish_many": lambda: app.publish_many([("orders.placed", 1)], headers=headers),
         "send": lambda: ship.send(1, headers=headers),
         "send, then": lambda: ship.send(1, headers=headers, then=ship),
-        "issue": lambda: app.messages.issue("orders.placed", 1, headers=headers),
+        "publish by an operator": lambda: app.messages.publish("orders.placed", 1, headers=headers),
         "sync": lambda: asyncio.to_thread(app.sync.publish, "orders.placed", 1, headers=headers),
     }
     async with app:
@@ -100,7 +100,7 @@ async def test_an_operator_is_not_shown_them(make: Make) -> None:
     async with app:
         await app.declare()
         joined = await app.join([(part, 1)], then=(part, 1))
-        found = await app.messages.show(joined.members[0])
+        found = await app.messages.get(joined.members[0])
 
     assert found is not None
     assert dict(found.headers) == {}

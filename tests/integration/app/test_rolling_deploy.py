@@ -24,7 +24,7 @@ KEPT, GONE, NEW = "orders.placed", "orders.faxed", "orders.paid"
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers make their rounds often."""
-    monkeypatch.setattr("mainspring.runtime.subscriptions._ROUND", 0.05)
+    monkeypatch.setattr("mainspring.runtime.janitor._ROUND", 0.05)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

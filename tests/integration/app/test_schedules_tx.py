@@ -103,7 +103,7 @@ def test_a_trigger_and_a_backfill_are_stored_with_the_callers_commit(place: tupl
         tx.commit()
 
     assert [at.hour for at in instants] == [0, 1, 2, 3]
-    found = app.sync.messages.show(receipt.id)
+    found = app.sync.messages.get(receipt.id)
     assert found is not None
     assert found.payload == b'"bob"'
     assert app.sync.tally().groups[0].ready == 5

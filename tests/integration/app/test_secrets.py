@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import Mainspring, errors
+from mainspring import Mainspring, errors, events
 from tests.integration.app.shop import Seen
 from tests.integration.app.tracing import Spans
 
@@ -15,7 +15,7 @@ CANARY = "canary-4242"
 async def test_no_metric_and_no_span_holds_what_is_in_a_message(tmp_path: Path, spans: Spans) -> None:
     app = Mainspring(f"sqlite:///{tmp_path}/vault.db", name="vault")
     ended: Seen[Any] = Seen()
-    app.on("dead", ended.add)
+    app.on(events.Dead, ended.add)
 
     @app.consumer("cards.charge", retry="none")
     async def charge(card: dict[str, int]) -> None: ...

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mainspring import Context, Mainspring, Retention
-from mainspring.app.background import Background
+from mainspring.app.blocking import Background
 from mainspring.model.errors import Misuse, StorageError
 
 
@@ -40,7 +40,7 @@ def test_a_message_is_stored_when_the_call_returns(url: str, schema: str) -> Non
 
     receipt = app.sync.publish("orders.placed", {"id": 1})
 
-    found = app.sync.messages.show(receipt.id)
+    found = app.sync.messages.get(receipt.id)
     assert found is not None
     assert [each.state for each in found.deliveries] == ["ready"]
     assert app.sync.tally().groups[0].ready == 1

@@ -25,7 +25,7 @@ from mainspring import (
     every,
     intervals,
 )
-from mainspring.app.middleware import Next
+from mainspring.app.consume.middleware import Next
 from tests.integration.app import darkroom, traced
 from tests.integration.app.shop import Seen
 from tests.integration.app.tracing import Spans, context_of, events_of, links_of, parent_of, told
@@ -80,7 +80,7 @@ async def test_code_in_a_process_is_in_the_trace_as_well(tmp_path: Path, spans: 
     app = Mainspring(f"sqlite:///{tmp_path}/lab.db")
     app.consumer("orders.placed", cpu=True, concurrency=1, keep="all")(traced.where)
     done: Seen[events.Completed] = Seen()
-    app.on("completed", done.add)
+    app.on(events.Completed, done.add)
 
     async with app.worker():
         await app.publish("orders.placed", "tea")
@@ -161,7 +161,7 @@ async def test_an_attempt_that_runs_out_of_time_is_an_error(shop: Mainspring, sp
         StatusCode.ERROR,
         "it ran past its timeout of 0.05 s",
     )
-    assert told(processed, "error.type") == {"error.type": "mainspring.runtime.judgement.TimedOut"}
+    assert told(processed, "error.type") == {"error.type": "mainspring.runtime.verdicts.TimedOut"}
 
 
 async def test_a_plain_function_that_returns_too_late_is_an_error_all_the_same(shop: Mainspring, spans: Spans) -> None:

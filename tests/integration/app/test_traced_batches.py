@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from mainspring import BatchContext, Cancel, Mainspring, Middleware, Snooze
-from mainspring.app.middleware import Next
+from mainspring.app.consume.middleware import Next
 from tests.integration.app.tracing import Spans, events_of, told
 
 COUNTS = tuple(f"mainspring.{end}_count" for end in ("done", "failed", "snoozed", "cancelled", "released", "lost"))

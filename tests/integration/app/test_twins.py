@@ -12,19 +12,20 @@ from uuid import UUID
 import pytest
 
 from mainspring import Context, Filter, Mainspring
+from mainspring.app.admin.dead_letters import DeadLetters, SyncDeadLetters
+from mainspring.app.admin.groups import Groups, SyncGroups
+from mainspring.app.admin.joins import Joins, SyncJoins
+from mainspring.app.admin.messages import Messages, SyncMessages
+from mainspring.app.admin.workers import SyncWorkers, Workers
 from mainspring.app.blocking import Face
-from mainspring.app.consumed import ClassSender, Consumed, SyncClassSender, SyncConsumed
-from mainspring.app.context import SyncContext
-from mainspring.app.dead_letters import DeadLetters, SyncDeadLetters
-from mainspring.app.desk import Groups, Messages, SyncGroups, SyncMessages
-from mainspring.app.fanouts import Fanouts, SyncFanouts
-from mainspring.app.inbox import Inbox, SyncInbox
-from mainspring.app.joins import Joins, SyncJoins
-from mainspring.app.leases import Leases, SyncLeases
-from mainspring.app.queues.queue import Queue, SyncQueue
-from mainspring.app.schedules import Schedules, SyncSchedules
+from mainspring.app.consume.consumer import ClassSender, Consumed, SyncClassSender, SyncConsumed
+from mainspring.app.consume.context import SyncContext
+from mainspring.app.fanout.fanouts import Fanouts, SyncFanouts
+from mainspring.app.inbox.inbox import Inbox, SyncInbox
+from mainspring.app.lease.leases import Leases, SyncLeases
+from mainspring.app.queue.queue import Queue, SyncQueue
+from mainspring.app.schedule.schedules import Schedules, SyncSchedules
 from mainspring.app.sync import Sync
-from mainspring.app.workforce import SyncWorkers, Workers
 
 TWINS: list[tuple[type, type[Face[Any]]]] = [
     (Mainspring, Sync),
@@ -42,12 +43,6 @@ TWINS: list[tuple[type, type[Face[Any]]]] = [
     (ClassSender, SyncClassSender),
     (Context, SyncContext),
 ]
-# Called by the faces themselves, and by what they hand out.
-INTERNAL: dict[type, set[str]] = {
-    Inbox: {"finish", "give_up", "mark"},
-    Joins: {"unknown"},
-    Leases: {"attempt", "confirm", "give_back", "leave", "renew", "take"},
-}
 # A block, or what guards one, cannot be derived from a coroutine.
 WRITTEN: dict[type, set[str]] = {Leases: {"acquire"}}
 LATER = datetime(2031, 5, 1, 12, tzinfo=UTC)
@@ -57,7 +52,7 @@ NOWHERE = UUID(int=7)
 @pytest.mark.parametrize(("awaited", "blocking"), TWINS, ids=lambda each: each.__name__)
 def test_every_call_that_is_awaited_has_a_derived_twin(awaited: type, blocking: type) -> None:
     methods = dict(inspect.getmembers(awaited, inspect.iscoroutinefunction))
-    public = {name for name in methods if not name.startswith("_")} - INTERNAL.get(awaited, set())
+    public = {name for name in methods if not name.startswith("_")}
 
     derived = {name for name in vars(blocking) if hasattr(getattr(blocking, name), "__wrapped__")}
 
@@ -88,7 +83,7 @@ CALLS: dict[str, Call] = {
     "messages.list": lambda app: app.messages.list(),
     "messages.search": lambda app: app.messages.search(topic="orders.placed"),
     "messages.apply": lambda app: app.messages.apply("cancel", Filter("live", topic="orders.placed")),
-    "messages.show": lambda app: app.messages.show(NOWHERE),
+    "messages.get": lambda app: app.messages.get(NOWHERE),
     "messages.chain": lambda app: app.messages.chain(NOWHERE),
     "messages.runs": lambda app: app.messages.runs(),
     "messages.failures": lambda app: app.messages.failures(),
@@ -124,7 +119,7 @@ CALLS: dict[str, Call] = {
     "leases.get": lambda app: app.leases.get("reports"),
     "leases.release": lambda app: app.leases.release("reports"),
     "fanouts.list": lambda app: app.fanouts.list(),
-    "fanouts.show of none": lambda app: app.fanouts.show("sweep"),
+    "fanouts.get of none": lambda app: app.fanouts.get("sweep"),
 }
 
 

@@ -16,13 +16,13 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from mainspring.model.browsing import DeadSelection
 from mainspring.model.join import Join, JoinOutcome, Recount, outcome
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
 from mainspring.model.schedule import Due
+from mainspring.model.search import DeadSelection
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Settlement, Verdict
-from mainspring.runtime.duties import Recounting
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.janitor import Recounting
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.sqlite import SqliteStorage

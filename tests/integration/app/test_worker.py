@@ -126,7 +126,7 @@ async def test_what_is_given_up_is_kept_and_can_be_revived() -> None:
         receipt = await app.publish("a", "bad")
 
         async def is_dead() -> bool:
-            return await app.dead.show(receipt.id) is not None
+            return await app.dead.get(receipt.id) is not None
 
         await eventually(is_dead)
         [letter] = await app.dead.list()

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mainspring import Context, Done, Mainspring
+from mainspring import Context, Done, Mainspring, events
 from mainspring.telemetry.tracing import trace_ids
 
 ended = InMemorySpanExporter()
@@ -33,7 +33,7 @@ def shop(url: str, schema: str) -> tuple[Mainspring, asyncio.Event]:
     @app.consumer("parcels.sent")
     def follow(order: str) -> None: ...
 
-    app.on("completed", lambda event: handled.set() if event.group == "follow" else None)
+    app.on(events.Completed, lambda event: handled.set() if event.group == "follow" else None)
     return app, handled
 
 

@@ -88,7 +88,7 @@ def test_a_mistake_is_told_in_one_line(shell: Shell) -> None:
         ("@daily", "--timezone", "Europe/Berln"): "Did you mean 'Europe/Berlin'?",
         ("@daily", "-n", "0"): "count=0 must be a whole number from 1 to 1,000",
         ("@daily", "--from", "noon"): "--from takes a time, not 'noon'",
-        ("0 0 30 2 *",): "this is never due: '0 0 30 2 *' matches no date, so look at its fields of days and months",
+        ("0 0 30 2 *",): "this is never due: '0 0 30 2 *' matches no date: check its fields of days and months",
         ("every 10",): "every='10' is not a duration",
         ("0", "9", "*", "*", "1"): "quote the expression, or the shell expands it: mainspring cron '0 9 * * mon-fri'",
         ("",): "it is empty; write 5 fields",

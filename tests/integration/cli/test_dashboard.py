@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mainspring.dashboard.table import TABLE
+from mainspring.dashboard.api import TABLE
 from tests.dashboard.proxied import proxied
 from tests.integration.cli.shell import Shell, line_with, stop
 

@@ -68,9 +68,7 @@ def test_a_new_sqlite_file_is_announced_and_not_made(shell: Shell) -> None:
     ended = shell("doctor", "shop:app", "--json")
 
     assert ended.code == 0
-    assert _findings(ended, "database") == [
-        ("note", "there is no file shop.db yet: it is made when the app is first opened", "")
-    ]
+    assert _findings(ended, "database") == [("note", "there is no file shop.db yet: opening the app creates it", "")]
     assert _findings(ended, "consumers") == [("ok", "3 in shop:app: send_receipt, analytics, expire", "")]
     assert not (shell.directory / "shop.db").exists()
 
@@ -106,7 +104,7 @@ def test_consumers_and_declared_groups_are_held_against_each_other(stocked: Shel
         ),
         (
             "note",
-            "declared, and not in the code any more: analytics; what is published still waits there",
+            "declared, but no longer in the code: analytics; messages still wait there",
             "mainspring groups retire analytics --app renamed:app",
         ),
     ]
@@ -126,9 +124,7 @@ def test_looking_at_a_file_of_somebody_else_leaves_every_byte(shell: Shell) -> N
 
     ended = shell("doctor", "shop:app", "--json")
 
-    assert _findings(ended, "database") == [
-        ("note", "shop.db has no tables of ours yet: they are made when the app is opened", "")
-    ]
+    assert _findings(ended, "database") == [("note", "shop.db has no tables yet: opening the app creates them", "")]
     assert file.read_bytes() == before
     assert {path.name for path in shell.directory.iterdir() if path.name.startswith("shop.db")} == {"shop.db"}
 
@@ -142,7 +138,7 @@ def test_tables_that_are_missing_in_sqlite_are_not_made_by_looking(shell: Shell)
 
     ended = shell("doctor", "shop:app", "--json")
 
-    assert _findings(ended, "schema") == [("note", "there are no tables yet: that is done when the app is opened", "")]
+    assert _findings(ended, "schema") == [("note", "there are no tables yet: opening the app does that", "")]
     with sqlite3.connect(file) as connection:
         assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("orders",)]
     connection.close()
@@ -180,6 +176,7 @@ def test_a_server_that_is_away_is_an_error_without_its_password(shell: Shell) ->
     assert "s3cret" not in told.out + told.err + ended.out + ended.err
 
 
+@pytest.mark.no_schema
 def test_postgresql_from_nothing_to_all_is_well(shell: Shell, postgres_url: str, postgres_schema: str) -> None:
     shell.environment |= {"SHOP_URL": postgres_url, "SHOP_SCHEMA": postgres_schema, "MAINSPRING_DURABLE": "true"}
 
@@ -193,7 +190,7 @@ def test_postgresql_from_nothing_to_all_is_well(shell: Shell, postgres_url: str,
 
     assert (bare.code, migrated.code, declared.code) == (1, 0, 0)
     assert _findings(bare, "schema") == [("error", "there are no tables yet", "mainspring migrate --app shop:app")]
-    assert _findings(bare, "bell") == [("ok", "NOTIFY is heard: workers are told of new work at once", "")]
+    assert _findings(bare, "bell") == [("ok", "NOTIFY works: it wakes workers for new work at once", "")]
     assert _findings(migrated, "groups")[0][0] == "warning"
     assert _findings(declared, "groups") == [("ok", "every consumer is declared", "")]
     assert _findings(declared, "durable") == [
@@ -213,7 +210,7 @@ def test_behind_a_pooler_it_says_how_work_is_found(shell: Shell, postgres_url: s
 
     ((grade, said, advice),) = _findings(ended, "bell")
     assert grade == "warning"
-    assert said.startswith("no bell is heard, as behind a pooler")
+    assert said.startswith("no NOTIFY arrives, as behind a pooler")
     assert advice == "for low latency, let workers connect to the server itself"
     assert ended.err == ""
 
@@ -294,8 +291,8 @@ def test_an_app_without_consumers_in_memory_has_only_notes(shell: Shell) -> None
     ended = shell("doctor", "bare:app", "--json")
 
     assert ended.code == 0
-    assert _findings(ended, "consumers")[0][:2] == ("note", "bare:app has none: it can publish, and nothing can work")
-    assert _findings(ended, "database") == [("note", "memory:// is gone with the process: it is for tests", "")]
+    assert _findings(ended, "consumers")[0][:2] == ("note", "bare:app has none: it can publish, but not consume")
+    assert _findings(ended, "database") == [("note", "memory:// is lost with the process: for tests only", "")]
 
 
 def test_people_see_two_tables_and_a_verdict(shell: Shell) -> None:

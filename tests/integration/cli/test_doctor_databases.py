@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mainspring import Mainspring
-from mainspring.app.diagnosis import Looking, of_app
+from mainspring.app.observe.doctor import Inspection, of_app
 from mainspring.model.symptom import Tolerances
 from mainspring.timing.clock import HandClock
 from tests.integration.cli.shell import Ended, Shell
@@ -45,7 +45,7 @@ async def test_a_clock_that_is_wrong_and_an_index_that_is_gone_are_told_with_wha
         connection.execute("DROP INDEX mainspring_delivery_ready")
     connection.close()
 
-    behind = Looking(Tolerances(), HandClock(datetime.now(UTC) - timedelta(hours=1)))
+    behind = Inspection(Tolerances(), HandClock(datetime.now(UTC) - timedelta(hours=1)))
     found = {each.about: each for each in await of_app(app, None, " --url sqlite:///shop.db", behind)}
 
     assert (found["clock"].grade, found["indexes"].grade, found["log"].grade) == ("error", "error", "ok")
@@ -68,4 +68,4 @@ async def test_a_clock_that_is_far_ahead_is_named_and_mended(shell: Shell, tmp_p
     assert (named.code, _findings(named, "clock")[0][0], _findings(named, "mending")) == (1, "error", [])
     assert (mended.code, _findings(mended, "clock")[0][0]) == (0, "ok")
     assert _findings(mended, "mending")[0][1].startswith("the clock of the file was set back by 3,")
-    assert _findings(again, "mending")[0][1] == "the clock of the file is not ahead of this host's, and was left"
+    assert _findings(again, "mending")[0][1] == "the clock of the file is not ahead of this host's: unchanged"

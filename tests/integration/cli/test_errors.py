@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.cli.failures import report
+from mainspring.cli.errors import report
 from tests.integration.cli.shell import COMMAND, Shell, line_with, stop
 
 APP = ("--app", "shop:app")

@@ -85,9 +85,9 @@ def test_what_cannot_be_done_says_what_to_do_instead(etl: Shell) -> None:
 
     assert nowhere.complaint.endswith("the planner is in the application's code: give --app MODULE:APP")
     assert "there is no fan-out 'etl paymnts'. Did you mean 'etl payments'?" in unknown.complaint
-    assert "names no shard 'acmee'" in nobody.complaint
+    assert "yields no shard 'acmee'" in nobody.complaint
     assert empty.complaint.endswith("nothing to set: give --every, --jitter, --enabled or --disabled")
-    assert "no planner here names the shards of 'elt payments'. Did you mean 'etl payments'?" in missing.complaint
+    assert "no planner here yields the shards of 'elt payments'. Did you mean 'etl payments'?" in missing.complaint
 
 
 def test_no_fan_outs_are_no_error(shell: Shell) -> None:

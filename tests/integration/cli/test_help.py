@@ -62,3 +62,9 @@ def test_an_application_has_one_name_everywhere(helps: dict[str, str]) -> None:
         assert re.search(r"│ [* ] +MODULE:APP |│ MODULE:APP ", helps[command]), command
         assert "SPEC" not in helps[command]
     assert "--app MODULE:APP" in helps["doctor"]
+
+
+def test_the_usage_of_a_command_names_its_arguments(helps: dict[str, str]) -> None:
+    assert not [command for command, text in helps.items() if "[ARGS" in text]
+    assert "Usage: mainspring doctor [OPTIONS] [MODULE:APP]\n" in helps["doctor"]
+    assert "Usage: mainspring publish [OPTIONS] TOPIC [PAYLOAD]\n" in helps["publish"]

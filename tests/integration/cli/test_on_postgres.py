@@ -3,8 +3,12 @@
 import psycopg
 import pytest
 
+from mainspring.storage.portable.statements import statements
 from tests.integration.cli.conftest import PLACED
 from tests.integration.cli.shell import PATIENCE, Shell, line_with, stop
+from tests.integration.cli.test_schema import named
+
+pytestmark = pytest.mark.no_schema
 
 APP = ("--app", "shop:app")
 
@@ -48,6 +52,18 @@ def test_printed_sql_makes_a_schema_that_is_recognised(server: Shell, postgres_u
     ended = server("migrate", *APP)
 
     assert ended.out == "the schema is up to date\n"
+
+
+def test_statements_are_printed_as_they_are_sent(server: Shell, postgres_url: str, postgres_schema: str) -> None:
+    server("migrate", *APP)
+    said = server("sql", "--statements", "--url", postgres_url, "--schema", postgres_schema)
+    printed = dict(named(said.out))
+
+    assert printed.keys() == statements("mainspring.storage.postgres").keys()
+    with psycopg.connect(postgres_url) as connection:
+        for name, text in printed.items():
+            parsed = connection.pgconn.prepare(b"", text.encode())
+            assert parsed.status == psycopg.pq.ExecStatus.COMMAND_OK, (name, parsed.error_message)
 
 
 def test_a_worker_waits_for_the_schema_and_names_the_command(server: Shell) -> None:

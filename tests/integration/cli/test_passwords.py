@@ -66,4 +66,4 @@ def test_a_line_of_the_file_without_its_quotes_is_not_repeated_with_it(shell: Sh
     ended = shell("doctor", "--json")
 
     (problem,) = (each["summary"] for each in ended.json["findings"] if each["about"] == "configuration")
-    assert problem.endswith('Invalid value: text stands in quotes, write url = "…"')
+    assert problem.endswith('Invalid value: text needs quotes, write url = "…"')

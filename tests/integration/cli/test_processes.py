@@ -130,7 +130,7 @@ def test_what_crashes_before_it_is_under_way_is_given_up(shell: Shell) -> None:
 
     assert ended.code == 2
     assert ended.err.count("was killed by SIGSEGV; another starts in") == 4
-    assert re.search(r"error: none of 5 processes got under way; the last one, process \d+ was killed", ended.err)
+    assert re.search(r"error: none of 5 processes started; the last one, process \d+ was killed", ended.err)
 
 
 def test_a_broken_deployment_costs_nobody_else_his_work(shell: Shell) -> None:

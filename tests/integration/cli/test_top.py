@@ -19,9 +19,8 @@ import psutil
 import pytest
 from rich.console import Console
 
-from mainspring.cli.live.figures import rate, span, sparkline
-from mainspring.cli.live.picture import Failing, GroupLine, Picture, Upcoming
-from mainspring.cli.live.view import draw
+from mainspring.cli.top.picture import Failing, GroupLine, Picture, Upcoming
+from mainspring.cli.top.view import draw, rate, span, sparkline
 from tests.integration.cli.shell import COMMAND, PATIENCE, Shell, line_with, stop
 from tests.services.cluster import Cluster
 from tests.services.postgres import private_server
@@ -214,6 +213,7 @@ def test_schedules_come_in_the_order_in_which_they_are_due(timed: Shell) -> None
     assert [each["next_at"] for each in found] == sorted(each["next_at"] for each in found)
 
 
+@pytest.mark.no_schema
 def test_without_tables_it_says_which_command_makes_them(shell: Shell, postgres_url: str, postgres_schema: str) -> None:
     shell.environment |= {"SHOP_URL": postgres_url, "SHOP_SCHEMA": postgres_schema}
 

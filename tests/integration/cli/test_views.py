@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring, ScheduleView, every
+from mainspring.cli.output import Column, fit
 from mainspring.cli.schedule_details import is_overdue, print_schedule
 from mainspring.cli.schedules import list_
-from mainspring.cli.tables import Column, fit
 from mainspring.cli.target import Target
 
 
@@ -128,7 +128,7 @@ def test_many_days_off_are_continued_on_the_next_line(capsys: pytest.CaptureFixt
 
 
 def test_a_wide_column_without_room_leaves_it_to_the_narrow_ones_after_it() -> None:
-    columns = [Column("name"), Column("zone", spare=True), Column("took", spare=True)]
+    columns: list[Column[object]] = [Column("name"), Column("zone", spare=True), Column("took", spare=True)]
 
     widths, _ = fit(columns, [["x" * 10, "y" * 30, "5ms"]], 20)
 

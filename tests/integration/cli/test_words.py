@@ -10,12 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mainspring import Mainspring, Retention
-from mainspring.cli.demo.journal import Journal
-from mainspring.cli.demo.shop import Customers, books, build
-from mainspring.cli.demo.summary import add_up, print_summary
-from mainspring.cli.instants import shortly
-from mainspring.cli.tables import Column, fit, print_table
-from mainspring.cli.words import clean, first_line, many, to_json, visible, when
+from mainspring.cli.demo.shop import Customers, Journal, books, build
+from mainspring.cli.demo.view import add_up, print_summary
+from mainspring.cli.output import Column, clean, first_line, fit, many, print_table, to_json, visible, when
+from mainspring.cli.schedule_details import shortly
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
 
@@ -83,7 +81,8 @@ def test_text_cannot_steer_a_terminal() -> None:
 def test_no_cell_of_a_table_can_steer_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns, rows = [Column("key"), Column("note")], [["a\x1b]0;title\x07b\u202e", "c\r\nd\x9b2J"]]
+    columns: list[Column[object]] = [Column("key"), Column("note")]
+    rows = [["a\x1b]0;title\x07b\u202e", "c\r\nd\x9b2J"]]
 
     print_table(columns, rows)
     piped = capsys.readouterr().out
@@ -127,7 +126,13 @@ async def test_books_and_ledger_that_differ_are_reported(
 
 
 ROW = ("01a1e133-d1d0-7fb5-a994-d6eb39649038", "scheduled", "payments.timeout.of.some.kind", "in 14m", "spare")
-COLUMNS = (Column("id"), Column("state"), Column("topic", elastic=True), Column("due"), Column("note", spare=True))
+COLUMNS: tuple[Column[object], ...] = (
+    Column("id"),
+    Column("state"),
+    Column("topic", elastic=True),
+    Column("due"),
+    Column("note", spare=True),
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mainspring.model.views import Beat
 
 async def main():
     async with app:
-        storage = await app._door.storage("the test")
+        storage = await app._connection.storage("the test")
         await app.publish("orders.placed", {"id": 7})
         await storage.mailbox.claim([ClaimRequest("send_receipt", 1, ALL_LEVELS)], "node-1", timedelta(hours=1))
         await storage.upkeep.beat(Beat("node-1", "shop", "host", 1, ("send_receipt",), 1, "poll"))

@@ -15,19 +15,19 @@ class Wire:
 
     def __init__(self, server: str) -> None:
         self._parts = urlsplit(server)
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self._ends: list[socket.socket] = [self._door]
+        self._connection = socket.create_server(("127.0.0.1", 0))
+        self._ends: list[socket.socket] = [self._connection]
         self.statements: list[str] = []
 
     @property
     def url(self) -> str:
-        port = self._door.getsockname()[1]
+        port = self._connection.getsockname()[1]
         return urlunsplit(self._parts._replace(netloc=f"{self._parts.username}@127.0.0.1:{port}"))
 
     def serve(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._door.accept()
+                client, _ = self._connection.accept()
                 server = socket.create_connection((self._parts.hostname or "", self._parts.port or 5432))
                 self._ends += [client, server]
                 _start(self._pass_on, client, server, Requests())

@@ -100,7 +100,7 @@ def test_what_the_listener_raises_does_not_reach_the_commit(
     kind.run(play())
 
     assert shop.count(key) == (1, 1)
-    assert "nobody was woken after a commit" in caplog.text
+    assert "post-commit wake-up failed" in caplog.text
 
 
 def test_a_pooled_connection_gathers_no_listeners(postgres_shop: Shop) -> None:
@@ -124,7 +124,7 @@ def test_every_app_in_the_transaction_hears_of_it(postgres_shop: Shop, engine: E
     other = Mainspring(postgres_shop.address, name="other", schema=postgres_shop.schema)
     heard: list[str] = []
     postgres_shop.hear = lambda: heard.append("first")
-    other._post._transactions._committed = lambda: heard.append("second")
+    other._publisher._transactions._committed = lambda: heard.append("second")
 
     with Session(engine) as session, session.begin():
         postgres_shop.app.sync.publish("orders.placed", {}, tx=session)

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from mainspring import Mainspring
-from mainspring.storage.sqlite import joined  # noqa: F401 - so that its import is no part of a transaction
+from mainspring.storage.enlisted import sqlite as joined  # noqa: F401 - so that its import is no part of a transaction
 from tests.integration.handles.alchemists import spelled
 
 Handle = Callable[[str], Any]
@@ -188,7 +188,7 @@ async def test_what_a_caller_is_told_is_true_however_its_connection_reads(
                 settled = await queue.ack(item, tx=tx)
             else:
                 settled = app.sync.queue("billing", "billed").ack(item, tx=tx)
-        found = [await app.messages.show(each) for each in (unique[0].id, *(each.id for each in many), *joined.members)]
+        found = [await app.messages.get(each) for each in (unique[0].id, *(each.id for each in many), *joined.members)]
         seen = await app.inbox.get("m-0", "bank", group="billing")
 
     assert [(each.id, each.status) for each in answers] == [(id, "stored"), (id, "duplicate")]

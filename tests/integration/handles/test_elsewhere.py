@@ -31,12 +31,13 @@ def test_a_handle_of_the_other_kind_of_database(postgres_shop: Shop, sqlite_shop
         through_django = refused(postgres_shop, alias)
 
     assert through_sqlalchemy == (
-        "tx is a SQLAlchemy handle on postgresql, and this app is on SQLite: a message joins a transaction of its own "
-        "database only. Pass a handle on SQLite, or leave tx= out to store the message at once"
+        "tx is a SQLAlchemy handle on postgresql, and this app is on SQLite: a message can only be part of a "
+        "transaction of its own database. Pass a handle on SQLite, or leave tx= out to store the message at once"
     )
     assert through_django == (
-        f"tx is Django's connection '{alias}' on sqlite, and this app is on PostgreSQL: a message joins a transaction "
-        "of its own database only. Pass a handle on PostgreSQL, or leave tx= out to store the message at once"
+        f"tx is Django's connection '{alias}' on sqlite, and this app is on PostgreSQL: a message can only be "
+        "part of a transaction of its own database. Pass a handle on PostgreSQL, or leave tx= out to store the message "
+        "at once"
     )
 
 
@@ -65,7 +66,7 @@ def test_another_database_of_the_same_kind_is_named(postgres_shop: Shop, caller:
     assert str(refusal.value).endswith(
         f"): run `mainspring migrate --schema {postgres_shop.app.options.schema}` on it. "
         "If it is another database than the app's, connect to the app's own: "
-        "a message joins a transaction of its own database only"
+        "a message can only be part of a transaction of its own database"
     )
     assert (refusal.value.found, refusal.value.needed > 0) == (0, True)
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from mainspring import Lease, SyncLease
-from mainspring.app.lease import held
+from mainspring.app.lease.lease import held
 from mainspring.model.errors import LeaseLost
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
 from tests.integration.handles.callers import KINDS, Caller, Kind
@@ -16,7 +16,7 @@ async def confirm(shop: Shop, lease: SyncLease, caller: Caller) -> None:
     if caller.blocking:
         lease.confirm(tx=caller.tx)
     else:
-        await Lease(lease.name, held(lease), shop.app.leases).confirm(tx=caller.tx)
+        await Lease(lease.name, held(lease), shop.app.leases._operations).confirm(tx=caller.tx)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

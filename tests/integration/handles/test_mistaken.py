@@ -68,7 +68,7 @@ async def test_asyncio_handles_belong_to_the_awaited_call(postgres_shop: Shop) -
         ),
         (
             lambda engine: engine.begin(),
-            "a context manager that nobody has entered: write `with … as connection:` and pass what it gives",
+            "a context manager that was not entered: write `with … as connection:` and pass the connection",
         ),
     ],
 )
@@ -122,10 +122,10 @@ def test_what_is_near_djangos_connection_is_none(postgres_shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "said"),
     [
-        ("psycopg2.extensions", "connection", "of psycopg2, which Mainspring cannot join: use psycopg, version 3"),
+        ("psycopg2.extensions", "connection", "of psycopg2, which is not supported: use psycopg, version 3"),
         ("psycopg_pool.pool", "ConnectionPool", "a pool: write `with pool.connection() as connection:`"),
         ("psycopg_pool.pool_async", "AsyncConnectionPool", "a pool: write `async with pool.connection() as"),
-        ("aiosqlite.core", "Connection", "an aiosqlite connection, which is joined through SQLAlchemy only"),
+        ("aiosqlite.core", "Connection", "an aiosqlite connection, which works through SQLAlchemy only"),
     ],
 )
 def test_what_is_recognised_without_being_installed(postgres_shop: Shop, module: str, name: str, said: str) -> None:
@@ -141,7 +141,7 @@ def test_other_drivers_beneath_sqlalchemy_are_refused_by_name(postgres_shop: Sho
         said = refused(postgres_shop, session)
 
     assert said == (
-        f"tx= is a SQLAlchemy handle over the driver {driver}, which Mainspring cannot join: write "
+        f"tx= is a SQLAlchemy handle over the driver {driver}, which Mainspring cannot use: write "
         "create_engine('postgresql+psycopg://…')"
     )
 
@@ -172,7 +172,7 @@ def test_anything_else_is_answered_with_what_is_accepted(postgres_shop: Shop, no
     said = refused(postgres_shop, nothing)
 
     assert said == (
-        f"tx=builtins.{type(nothing).__name__} is not a handle Mainspring can join: pass asyncpg.Connection, "
+        f"tx=builtins.{type(nothing).__name__} is not a supported handle: pass asyncpg.Connection, "
         "psycopg.Connection, psycopg.AsyncConnection, sqlite3.Connection, a SQLAlchemy Session, a SQLAlchemy "
         "AsyncSession, a SQLAlchemy Connection, a SQLAlchemy AsyncConnection, django.db.connection"
     )

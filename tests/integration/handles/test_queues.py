@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from mainspring import Item, SettledItems
-from mainspring.app.queues.queue import SyncQueue
+from mainspring.app.queue.queue import SyncQueue
 from mainspring.model.errors import ClaimLost
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
 from tests.integration.handles.callers import KINDS, Caller, Kind, Undone
@@ -29,7 +29,7 @@ class Processor:
 
     def states(self, item: Item[Any]) -> list[str]:
         """Where its message stands, for everybody to see."""
-        shown = self.shop.app.sync.messages.show(item.message_id)
+        shown = self.shop.app.sync.messages.get(item.message_id)
         return [] if shown is None else [each.state for each in shown.deliveries]
 
     async def settle(self, caller: Caller, verb: str, item: Item[Any], **options: Any) -> SettledItems[Any]:

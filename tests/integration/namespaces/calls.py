@@ -11,8 +11,8 @@ from uuid import UUID
 
 from mainspring import Retention, every
 from mainspring.app.sync import Sync
-from mainspring.model.browsing import Filter
 from mainspring.model.errors import MainspringError
+from mainspring.model.search import Filter
 from tests.integration.namespaces.world import ALONE, DEAD, HOUR, MINE, PARKED, TAKEN, WAITING
 
 Steps = Generator[Any, Any, Any]
@@ -151,21 +151,20 @@ CALLS: dict[str, Call] = {
     "roster": lambda face: face.roster(),
     "tally": lambda face: face.tally(),
     "messages.apply": lambda face: face.messages.apply("cancel", Filter("live", topic="orders.paid"), by=MINE),
-    "messages.cancel": each(lambda face, which: face.messages.cancel(which)),
+    "messages.cancel": lambda face: face.messages.cancel([*BOTH, (ALONE, "bill"), (PARKED, ""), (WAITING, "bill")]),
     "messages.chain": each(lambda face, which: face.messages.chain(which)),
     "messages.failures": lambda face: face.messages.failures(),
-    "messages.hasten": lambda face: face.messages.hasten([(id, "bill") for id in BOTH], by=MINE),
-    "messages.issue": refused(lambda face: face.messages.issue("orders.paid", copy_of=UUID(int=99))),
+    "messages.run_now": lambda face: face.messages.run_now([(id, "bill") for id in BOTH], by=MINE),
+    "messages.publish": refused(lambda face: face.messages.publish("orders.paid", copy_of=UUID(int=99))),
     "messages.list": lambda face: face.messages.list("scheduled"),
     "messages.runs": lambda face: face.messages.runs(),
     "messages.search": lambda face: face.messages.search(key="order:1"),
-    "messages.show": each(lambda face, which: face.messages.show(which)),
-    "messages.withdraw": lambda face: face.messages.withdraw([(ALONE, "bill"), (PARKED, ""), (WAITING, "bill")]),
+    "messages.get": each(lambda face, which: face.messages.get(which)),
     "dead.causes": lambda face: face.dead.causes(),
     "dead.discard": lambda face: face.dead.discard(everything=True, by=MINE),
     "dead.list": lambda face: face.dead.list(),
     "dead.revive": lambda face: face.dead.revive(everything=True, by=MINE),
-    "dead.show": each(lambda face, which: face.dead.show(which), DEAD),
+    "dead.get": each(lambda face, which: face.dead.get(which), DEAD),
     "groups.list": lambda face: face.groups.list(),
     "groups.pause": declared(lambda face: face.groups.pause("ship", by=MINE)),
     "groups.resume": declared(lambda face: face.groups.resume("bill", by=MINE)),
@@ -214,7 +213,7 @@ CALLS: dict[str, Call] = {
     "fanouts.policies": lambda face: face.fanouts.policies("etl", "payments"),
     "fanouts.reset": lambda face: face.fanouts.reset("etl", "payments", "a", by=MINE),
     "fanouts.run": lambda face: face.fanouts.run("etl", "payments", by=MINE),
-    "fanouts.show": lambda face: face.fanouts.show("etl", "payments"),
+    "fanouts.get": lambda face: face.fanouts.get("etl", "payments"),
     "queue.abandon": held(lambda queue, item: queue.abandon(item)),
     "queue.ack": held(lambda queue, item: queue.ack(item)),
     "queue.claim": lambda face: face.queue("jobs").claim(),
@@ -243,9 +242,6 @@ WIRING = {
         "testing",
     }
     | {"worker", "close"},
-    "inbox": {"begin", "callers", "finish", "give_up", "mark"},
-    "leases": {"asked", "attempt", "confirm", "give_back", "held", "is_kept", "leave", "left"} | {"renew", "take"},
-    "joins": {"unknown"},
     "queue": {"group", "topics"},
 }
 """What reads and writes nothing itself, or is what the calls above are made of; ``worker`` has a test of its own."""

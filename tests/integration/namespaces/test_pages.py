@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from mainspring.dashboard import Dashboard
-from mainspring.dashboard.table import TABLE
+from mainspring.dashboard.api import TABLE
 from tests.dashboard.scene import VIEWER, client_of
 from tests.integration.namespaces.report import note
 from tests.integration.namespaces.world import DEAD, MINE, THEIRS, Place, shown, stock
@@ -25,7 +25,7 @@ async def test_no_page_tells_of_another_namespace(place: Place, request: pytest.
         dashboard = Dashboard(mine, tokens={"viewer": VIEWER})
         async with client_of(dashboard, {"Authorization": f"Bearer {VIEWER}"}) as client:
             for route in READ:
-                fields = {each.name for each in msgspec.structs.fields(route.asks) if each.required}
+                fields = {each.name for each in msgspec.structs.fields(route.takes) if each.required}
                 query = {name: NAMED[name] for name in fields - route.in_path if name in NAMED}
                 path = route.path.format(**{name: NAMED.get(name, "1") for name in route.in_path})
                 answer = await client.get(path, params=query)

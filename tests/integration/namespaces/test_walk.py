@@ -92,7 +92,7 @@ async def test_a_worker_takes_nothing_of_another_namespace(place: Place) -> None
             async with asyncio.timeout(60):
                 while not await mine.messages.list("done"):
                     await asyncio.sleep(0.01)
-            assert await mine.messages.show(ALONE) is None
+            assert await mine.messages.get(ALONE) is None
 
         assert (await shown(theirs), await place.tables("theirs")) == (seen, rows)
 

@@ -99,7 +99,7 @@ async def stock(app: Mainspring, mark: str) -> None:
     await app.publish("nobody.listens", said, message_id=PARKED, key="order:1")
     for id, verdict in ((DEAD, Bury(Failure("error", f"LookupError: {mark}", mark))), (HANDLED, Done(mark))):
         await app.publish("orders.placed", said, message_id=id)
-        storage = await app._door.storage("the walk")
+        storage = await app._connection.storage("the walk")
         (held,) = await storage.mailbox.claim([ClaimRequest("ship", 1, ALL_LEVELS)], "node-1", HOUR)
         await storage.mailbox.settle([Settlement(held.claim, verdict, "all")], "node-1")
     if mark == THEIRS:
@@ -125,7 +125,7 @@ async def shown(app: Mainspring) -> dict[str, Any]:
     """Everything that the namespace shows of itself by its public reads, without the time of asking."""
     found: dict[str, Any] = {state: await app.messages.list(state) for state in get_args(State)}
     for id in (WAITING, PARKED, DEAD, HANDLED, JOB, ALONE, *TAKEN):
-        found[str(id)] = await app.messages.show(id)
+        found[str(id)] = await app.messages.get(id)
     found["runs"] = await app.messages.runs()
     found["failures"] = await app.messages.failures()
     found["causes"] = await app.dead.causes()

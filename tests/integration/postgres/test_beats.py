@@ -18,9 +18,8 @@ from mainspring.model.verdict import DONE, Settlement
 from mainspring.model.views import Beat, GroupRuns
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.measures import slot_of
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.upkeep import PostgresUpkeep
+from mainspring.storage.postgres.dialect import Names
+from mainspring.storage.postgres.upkeep import PostgresUpkeep, slot_of
 from tests.integration.postgres.acting import DRIVERS, Connection, blocked, claim, declare, publish
 
 pytestmark = pytest.mark.parametrize("driver", DRIVERS)
@@ -33,7 +32,7 @@ STOPPED = """
 import asyncio, sys
 from datetime import timedelta
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.postgres.dialect import Opening
 from mainspring.storage.script import Statement
 
 url, schema, driver = sys.argv[1:]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from mainspring.model.errors import StorageUnavailable
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import DRIVERS, SESSIONS, Connection, declare, draft, publish, until
 
@@ -101,7 +101,7 @@ async def test_a_bell_in_a_callers_transaction_rings_at_its_commit(
     await worker.doorbell.arm(["mail"])
 
     async with another.transaction():
-        await run_async(JoinedAsyncpg(another), storage.joined().mailbox.publish.script([draft()]))
+        await run_async(EnlistedAsyncpg(another), storage.enlisted().mailbox.publish.script([draft()]))
         before = list(heard)
     await until(lambda: bool(heard))
 

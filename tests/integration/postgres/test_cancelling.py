@@ -4,8 +4,8 @@ import asyncio
 
 from mainspring.model.message import Cancelled
 from mainspring.storage.contract import Keyed
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import TOPIC, Connection, blocked, claim, declare, publish
 
@@ -18,7 +18,7 @@ async def test_a_parked_message_on_its_way_to_its_groups_is_cancelled_there(
     await declare(storage, "ledger")
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.joined().upkeep.reroute.script(10))
+    await run_async(EnlistedAsyncpg(connection), storage.enlisted().upkeep.reroute.script(10))
     cancelling = asyncio.create_task(storage.mailbox.cancel(Keyed(TOPIC, "order:42"), "paid"))
     await blocked(another)
 

@@ -9,10 +9,10 @@ from asyncpg import LockNotAvailableError
 
 from mainspring.model.message import ClaimRequest, Extended, Scan, Settled
 from mainspring.model.verdict import DONE, Release, Settlement
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, claim, declare, dial, draft, publish
 
@@ -30,7 +30,7 @@ async def test_a_transaction_that_commits_late_is_found_by_a_full_scan(
     late = draft()
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([late]))
+    await run_async(EnlistedAsyncpg(connection), storage.enlisted().mailbox.publish.script([late]))
     await publish(storage)
     [first] = await claim(storage)
 
@@ -65,8 +65,8 @@ async def test_rows_that_another_is_taking_are_passed_over(storage: PostgresStor
     await publish(storage, 10)
     async with connection.transaction():
         taken = await run_async(
-            JoinedAsyncpg(connection),
-            storage.joined().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
+            EnlistedAsyncpg(connection),
+            storage.enlisted().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         rest = await claim(storage)
 
@@ -81,8 +81,8 @@ async def test_no_row_more_is_locked_than_is_taken(
     await publish(storage, 50)
     async with connection.transaction():
         await run_async(
-            JoinedAsyncpg(connection),
-            storage.joined().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
+            EnlistedAsyncpg(connection),
+            storage.enlisted().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
@@ -99,8 +99,8 @@ async def test_a_paused_group_has_no_row_locked(
     await storage.controls.pause("mail", "ann", "why")
     async with connection.transaction():
         await run_async(
-            JoinedAsyncpg(connection),
-            storage.joined().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
+            EnlistedAsyncpg(connection),
+            storage.enlisted().mailbox.claim.script([ClaimRequest("mail", 4, (Scan(2, None),))], "other", HOLD),
         )
         free = await dial(storage)
         left = await free.fetch(f"SELECT seq FROM {postgres_schema}.delivery FOR UPDATE SKIP LOCKED")
@@ -173,10 +173,10 @@ async def test_a_settle_that_met_a_new_holder_says_lost_and_one_that_met_its_twi
     taken, settled = await claim(storage)
     made = [Settlement(taken.claim, DONE), Settlement(settled.claim, DONE)]
     async with connection.transaction():
-        theirs = JoinedAsyncpg(connection)
+        theirs = EnlistedAsyncpg(connection)
         later = taken.claimed_at + 2 * HOLD
-        await run_async(theirs, storage.joined(clock=HandSet(later)).mailbox.reap.script(["mail"], "other", HOLD))
-        await run_async(theirs, storage.joined().mailbox.settle.script([Settlement(settled.claim, DONE)], "node"))
+        await run_async(theirs, storage.enlisted(clock=HandSet(later)).mailbox.reap.script(["mail"], "other", HOLD))
+        await run_async(theirs, storage.enlisted().mailbox.settle.script([Settlement(settled.claim, DONE)], "node"))
         during = await storage.mailbox.settle(made, "node")
 
     after = await storage.mailbox.settle(made, "node")
@@ -193,13 +193,15 @@ async def test_a_settle_of_a_caller_waits_for_a_heartbeat_and_is_written(
     [delivery] = await claim(storage)
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.extend.script([delivery.claim], "node", MINUTE))
+    await run_async(
+        EnlistedAsyncpg(connection), storage.enlisted().mailbox.extend.script([delivery.claim], "node", MINUTE)
+    )
 
     async def conclude() -> bool:
         async with another.transaction():
             return await run_async(
-                JoinedAsyncpg(another),
-                storage.joined().mailbox.conclude.script([Settlement(delivery.claim, DONE)], "node"),
+                EnlistedAsyncpg(another),
+                storage.enlisted().mailbox.settle_all.script([Settlement(delivery.claim, DONE)], "node"),
             )
 
     waiting = asyncio.create_task(conclude())
@@ -219,13 +221,15 @@ async def test_a_handlers_verdict_waits_for_seconds_at_the_most_and_leaves_no_se
     made = [Settlement(each.claim, DONE) for each in await claim(storage)]
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.extend.script([made[1].claim], "node", MINUTE))
+    await run_async(
+        EnlistedAsyncpg(connection), storage.enlisted().mailbox.extend.script([made[1].claim], "node", MINUTE)
+    )
 
     async def conclude() -> str:
         """The session's own timeout, after it has settled."""
         async with another.transaction():
             await another.execute(f"SET LOCAL lock_timeout = '{own}'")
-            assert await run_async(JoinedAsyncpg(another), storage.joined().mailbox.conclude.script(made, "node"))
+            assert await run_async(EnlistedAsyncpg(another), storage.enlisted().mailbox.settle_all.script(made, "node"))
             shown: str = await another.fetchval("SHOW lock_timeout")
             return shown
 

@@ -7,12 +7,12 @@ import asyncpg
 import pytest
 
 from mainspring.model.errors import Conflict, SchemaMissing, SchemaTooNew, StorageError
-from mainspring.model.standing import Standing
 from mainspring.model.views import Declaration
-from mainspring.storage.migrate import migrations
+from mainspring.model.worker import Standing
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
+from mainspring.storage.migrations import migrations
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import PACKAGE, Names
+from mainspring.storage.postgres.dialect import PACKAGE, Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import TOPIC, Connection, blocked, claim, declare, draft
 
@@ -25,7 +25,7 @@ async def test_a_publisher_that_cannot_see_the_declaration_parks_and_the_janitor
     async with connection.transaction(isolation=isolation):  # type: ignore[arg-type]
         await connection.execute("SELECT count(*) FROM pg_class")  # takes the snapshot
         await declare(storage)
-        await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([message]))
+        await run_async(EnlistedAsyncpg(connection), storage.enlisted().mailbox.publish.script([message]))
 
     before = await claim(storage)
     routed = (await storage.upkeep.reroute(100)).routed
@@ -40,10 +40,10 @@ async def test_arming_bells_and_beats_do_not_fail_a_serializable_publisher(
 ) -> None:
     await declare(storage)
     async with connection.transaction(isolation="serializable"):
-        await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([draft()]))
+        await run_async(EnlistedAsyncpg(connection), storage.enlisted().mailbox.publish.script([draft()]))
         await declare(storage, "audit")
         await storage.doorbell.ring()
-        await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([draft()]))
+        await run_async(EnlistedAsyncpg(connection), storage.enlisted().mailbox.publish.script([draft()]))
 
     assert len(await claim(storage)) == 2
 
@@ -122,6 +122,7 @@ async def test_the_same_declaration_again_writes_nothing(
     assert await connection.fetchval(written) == before
 
 
+@pytest.mark.no_schema
 async def test_many_starters_migrate_at_once_and_one_of_them_does_it(make: Callable[[], PostgresStorage]) -> None:
     storages = [make() for _ in range(6)]
 
@@ -132,6 +133,7 @@ async def test_many_starters_migrate_at_once_and_one_of_them_does_it(make: Calla
     assert await storages[0].schema.version() == int(every[-1][:4]) > 1
 
 
+@pytest.mark.no_schema
 async def test_without_tables_every_operation_says_what_to_run(make: Callable[[], PostgresStorage]) -> None:
     storage = make()
 
@@ -163,6 +165,7 @@ async def test_a_migration_that_was_changed_is_refused(
         await storage.schema.migrate()
 
 
+@pytest.mark.no_schema
 async def test_the_script_for_administrators_makes_the_same_schema(
     make: Callable[[], PostgresStorage], connection: Connection, postgres_schema: str
 ) -> None:

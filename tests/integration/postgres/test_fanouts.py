@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from mainspring.model.fanout import Batch, Candidate, CursorKey, Planning
 from mainspring.model.lease import Hold
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
 from tests.contract.test_fanouts import held, plan
 from tests.integration.postgres.acting import Connection, dial
@@ -32,6 +34,7 @@ def nobody(_: Sequence[Candidate]) -> list[Planning]:
     return []
 
 
+@pytest.mark.no_schema
 async def test_every_shard_is_looked_up_by_its_key(storage: PostgresStorage, postgres_schema: str) -> None:
     shared = await dial(storage, SHARED_SETTINGS)
     await shared.execute(
@@ -64,7 +67,7 @@ async def test_nobody_plans_before_the_batch_of_the_one_before_is_committed(
     batch = Batch("etl", NOON, [("work", "a")], Hold("fanout:etl", first.epoch, "one"))
 
     async with connection.transaction():
-        await run_async(JoinedAsyncpg(connection), storage.joined().fanouts.plan.script(batch, nobody))
+        await run_async(EnlistedAsyncpg(connection), storage.enlisted().fanouts.plan.script(batch, nobody))
         storage.now = NOON + ttl
         during = await storage.leases.acquire("fanout:etl", "two", ttl)
     after = await storage.leases.acquire("fanout:etl", "two", ttl)
@@ -77,12 +80,12 @@ async def test_nobody_plans_before_the_batch_of_the_one_before_is_committed(
 async def test_a_cursor_that_is_advanced_in_a_transaction_that_fails_stays(
     storage: PostgresStorage, connection: Connection
 ) -> None:
-    key, advance = CursorKey("etl", "payments", "a"), storage.joined().fanouts.advance.script
+    key, advance = CursorKey("etl", "payments", "a"), storage.enlisted().fanouts.advance.script
     await plan(storage, await held(storage), NOON, "a")
 
     transaction = connection.transaction()
     await transaction.start()
-    advanced = await run_async(JoinedAsyncpg(connection), advance(key, NOON))
+    advanced = await run_async(EnlistedAsyncpg(connection), advance(key, NOON))
     await transaction.rollback()
 
     assert advanced

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import explain
 
@@ -54,11 +54,11 @@ async def shared(loaded: str) -> AsyncIterator[Connection]:
 @pytest.mark.parametrize(
     ("name", "arguments", "most"),
     [
-        ("few_live", f"20000, {LAST}, 'ready', NULL, NULL", 4_000),
-        ("few_live", f"20000, {LAST}, 'scheduled', NULL, NULL", 4_000),
-        ("few_live", f"20000, {LAST}, 'running', NULL, NULL", 4_000),
-        ("few_live", f"20000, {LAST}, 'retrying', NULL, NULL", 4_000),
-        ("few_dead", f"20000, {LAST}, NULL, 'abcd'", 4_000),
+        ("via_index_live", f"20000, {LAST}, 'ready', NULL, NULL", 4_000),
+        ("via_index_live", f"20000, {LAST}, 'scheduled', NULL, NULL", 4_000),
+        ("via_index_live", f"20000, {LAST}, 'running', NULL, NULL", 4_000),
+        ("via_index_live", f"20000, {LAST}, 'retrying', NULL, NULL", 4_000),
+        ("via_index_dead", f"20000, {LAST}, NULL, 'abcd'", 4_000),
         ("causes_known", "NULL, 2000", 8_000),
     ],
 )

@@ -12,10 +12,10 @@ import pytest
 from mainspring import Admission, Mainspring
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.inbox import InboxFilter, InboxKey
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import Connection, blocked, dial
 from tests.integration.postgres.plans import explain
@@ -39,7 +39,7 @@ async def watcher(postgres_url: str) -> AsyncIterator[Connection]:
 
 async def admit(storage: PostgresStorage, tx: Connection) -> Admission:
     """As a transactional consumer does: the script itself, on whatever gateway."""
-    return await run_async(JoinedAsyncpg(tx), storage.joined().inbox.admit.script(KEY, None, "done", None))
+    return await run_async(EnlistedAsyncpg(tx), storage.enlisted().inbox.admit.script(KEY, None, "done", None))
 
 
 async def test_who_comes_second_waits_for_a_commit_and_is_not_let_in(
@@ -82,8 +82,8 @@ async def test_who_fails_in_a_transaction_lets_in_whoever_waits_for_its_end(
     first = await storage.inbox.admit(KEY, None, "processing", None)
     transaction = connection.transaction()
     await transaction.start()
-    marking = storage.joined().inbox.mark.script(KEY, first.attempts, "seen", "x", first.admitted_at)
-    await run_async(JoinedAsyncpg(connection), marking)
+    marking = storage.enlisted().inbox.mark.script(KEY, first.attempts, "seen", "x", first.admitted_at)
+    await run_async(EnlistedAsyncpg(connection), marking)
     second = asyncio.ensure_future(storage.inbox.admit(KEY, None, "processing", None))
     await blocked(watcher)
     await transaction.commit()
@@ -198,6 +198,7 @@ FROM generate_series(1, 50000) AS n
         ("prune_inbox", "interval '13 hours', 50, NULL", {"inbox_over", "inbox_pkey"}),
     ],
 )
+@pytest.mark.no_schema
 async def test_it_costs_what_it_takes_not_what_lies_around(
     storage: PostgresStorage, postgres_schema: str, statement: str, arguments: str, index: set[str]
 ) -> None:

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import explain
 

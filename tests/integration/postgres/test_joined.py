@@ -8,18 +8,18 @@ import pytest
 
 from mainspring.model.errors import BadHandle, SchemaMissing
 from mainspring.model.verdict import DONE, Settlement
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg, refuse_autocommit
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import HOLD, Connection, claim, declare, draft, publish
 
 
 async def join(storage: PostgresStorage, connection: Connection) -> None:
     refuse_autocommit(connection)
-    await run_async(JoinedAsyncpg(connection), storage.joined().mailbox.publish.script([draft()]))
+    await run_async(EnlistedAsyncpg(connection), storage.enlisted().mailbox.publish.script([draft()]))
 
 
 async def test_what_is_committed_is_delivered(storage: PostgresStorage, connection: Connection) -> None:
@@ -65,15 +65,15 @@ async def test_a_settle_is_written_with_the_callers_own_rows_or_not_at_all(
     await declare(storage)
     await publish(storage)
     [delivery] = await claim(storage)
-    settle = storage.joined().mailbox.settle.script
+    settle = storage.enlisted().mailbox.settle.script
 
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], "node"))
+    await run_async(EnlistedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], "node"))
     await transaction.rollback()
     undone = (await storage.ledger.tally()).groups[0].running
     async with connection.transaction():
-        await run_async(JoinedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], "node"))
+        await run_async(EnlistedAsyncpg(connection), settle([Settlement(delivery.claim, DONE)], "node"))
 
     assert (undone, (await storage.ledger.tally()).groups[0].running) == (1, 0)
 
@@ -124,7 +124,7 @@ async def test_missing_tables_are_said_in_our_words(connection: Connection) -> N
 
     with pytest.raises(SchemaMissing):
         async with connection.transaction():
-            await run_async(JoinedAsyncpg(connection), scripts.publish.script([draft()]))
+            await run_async(EnlistedAsyncpg(connection), scripts.publish.script([draft()]))
 
 
 async def test_a_serialization_failure_is_the_drivers_own(storage: PostgresStorage, connection: Connection) -> None:
@@ -136,8 +136,8 @@ async def test_a_serialization_failure_is_the_drivers_own(storage: PostgresStora
     await transaction.start()
     await connection.execute("SELECT count(*) FROM pg_class")  # takes the snapshot
     await storage.mailbox.extend([delivery.claim], "node", HOLD)
-    settle = storage.joined().mailbox.settle.script([Settlement(delivery.claim, DONE)], "node")
+    settle = storage.enlisted().mailbox.settle.script([Settlement(delivery.claim, DONE)], "node")
 
     with pytest.raises(asyncpg.SerializationError):
-        await run_async(JoinedAsyncpg(connection), settle)
+        await run_async(EnlistedAsyncpg(connection), settle)
     await transaction.rollback()

@@ -6,10 +6,10 @@ import asyncpg
 import pytest
 
 from mainspring.model.lease import Hold, Renewal, Renewed
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import explain
@@ -27,7 +27,7 @@ async def hold(storage: PostgresStorage, holder: str = "one") -> Hold:
 
 
 async def confirm(storage: PostgresStorage, connection: Connection, held: Hold) -> bool:
-    return await run_async(JoinedAsyncpg(connection), storage.joined().leases.confirm.script(*held))
+    return await run_async(EnlistedAsyncpg(connection), storage.enlisted().leases.confirm.script(*held))
 
 
 async def test_while_a_transaction_has_confirmed_it_nobody_else_acquires_it(
@@ -155,11 +155,13 @@ async def test_an_epoch_goes_on_from_the_row_where_the_sequence_has_fallen_back(
         ("lease_renew", "ARRAY['lease 7'], ARRAY[7], ARRAY['one'], ARRAY[interval '30 seconds'], NULL"),
         ("lease_release", "'lease 7', 7, 'one', NULL"),
         ("lease_confirm", "'lease 7', 7, 'one', NULL"),
-        ("lease_browse", "NULL, 'lease 5', 10, NULL"),
+        ("lease_find", "'lease 7', NULL"),
+        ("lease_browse", "'lease 5', 10, NULL"),
         ("lease_revoke", "'lease 7', 'ann', '', NULL"),
         ("prune_leases", "interval '7 days', 10, NULL"),
     ],
 )
+@pytest.mark.no_schema
 async def test_a_statement_reads_what_it_needs_of_many_leases(
     storage: PostgresStorage, connection: Connection, postgres_schema: str, statement: str, arguments: str
 ) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.storage.postgres.driver import DriverName
-from mainspring.storage.postgres.lending import PostgresLender
-from mainspring.storage.postgres.source import Source
+from mainspring.storage.postgres.gateway import UrlSource
+from mainspring.storage.postgres.lender import PostgresLender
 
 
 class Borrower:
@@ -21,7 +21,7 @@ class Borrower:
 
     def __init__(self, url: str, driver: DriverName, *, blocking: bool) -> None:
         self.url = url
-        self.lender = PostgresLender(Source(url), 2, 20.0, driver, lambda: False)
+        self.lender = PostgresLender(UrlSource(url), 2, 20.0, driver, lambda: False)
         self.blocking = blocking
 
     async def value(self, sql: str) -> Any:
@@ -98,7 +98,7 @@ async def test_nothing_is_lent_after_the_end(borrower: Borrower) -> None:
 
 
 async def test_who_gives_back_after_the_end_leaves_nothing_open(postgres_url: str) -> None:
-    lender = PostgresLender(Source(postgres_url), 1, 20.0, "psycopg", lambda: False)
+    lender = PostgresLender(UrlSource(postgres_url), 1, 20.0, "psycopg", lambda: False)
     lent, given_back = threading.Event(), threading.Event()
     kept: list[psycopg.Connection[Any]] = []
 

@@ -7,8 +7,8 @@ import pytest
 from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS
-from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import explain
 
@@ -38,7 +38,7 @@ STATEMENTS = {
         {"delivery_ready"},
     ),
     "limited_keyless": ("'mail', '{0,1,2,3}', 20, NULL", 100, {"delivery_keyless"}),
-    "limited_walk": ("'mail', '', 200", 1_500, {"delivery_keyed"}),
+    "limited_next_keys": ("'mail', '', 200", 1_500, {"delivery_keyed"}),
     "limited_heads": (f"'mail', ARRAY['hot'] || {KEYS}, true, false, 1, 1, NULL", 1_500, {"delivery_keyed"}),
     "limited_lapsed": ("'mail', 32, NULL, false, 'node', ARRAY[1, 2]::bigint[]", 20, {"delivery_held"}),
     "limited_spent": (f"'mail', {KEYS}, NULL", 1_500, {"spent_pkey"}),
@@ -59,6 +59,7 @@ async def names(storage: PostgresStorage, connection: Connection, postgres_schem
     return Names(postgres_schema)
 
 
+@pytest.mark.no_schema
 async def test_its_statements_read_little_whenever_they_were_planned(
     names: Names, storage: PostgresStorage, connection: Connection
 ) -> None:
@@ -81,6 +82,7 @@ async def test_its_statements_read_little_whenever_they_were_planned(
     assert told == {}
 
 
+@pytest.mark.no_schema
 async def test_nobody_behind_a_hundred_thousand_has_to_wait(
     names: Names, storage: PostgresStorage, connection: Connection
 ) -> None:

@@ -11,9 +11,9 @@ import pytest
 from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Extended, Settled
 from mainspring.model.verdict import DONE, Release, Retry, Settlement, Verdict
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import Row, Script, Statement, run_async
 from tests.contract.acting import NOON, failure
 from tests.integration.postgres.acting import Connection, claim, declare, draft, publish
@@ -175,7 +175,7 @@ async def test_while_the_first_of_a_key_is_locked_other_keys_go_and_its_second_d
     assert [each.key for each in freed.deliveries] == ["a"]
 
 
-class Interrupted(JoinedAsyncpg):
+class Interrupted(EnlistedAsyncpg):
     """A turn in which others change what was chosen, just before it is taken."""
 
     def __init__(self, connection: Connection, schema: str, change: Callable[[], Awaitable[None]]) -> None:
@@ -219,7 +219,7 @@ async def test_a_claim_that_its_holder_has_just_extended_is_not_taken_over(
         assert await storage.mailbox.extend([held.claim], "node", HOLD) == Extended()
 
     turn = Interrupted(connection, postgres_schema, extend)
-    reaped = await turn.run(storage.joined().mailbox.reap_limited.script("mail", RATED, "another", HOLD))
+    reaped = await turn.run(storage.enlisted().mailbox.reap_limited.script("mail", RATED, "another", HOLD))
 
     assert reaped is None
     assert await settle(storage, held, DONE) == Settled()
@@ -234,7 +234,7 @@ async def test_what_its_holder_has_just_handed_back_is_no_suspect(
         assert await settle(storage, held, Release()) == Settled()
 
     turn = Interrupted(connection, postgres_schema, hand_back)
-    reaped = await turn.run(storage.joined().mailbox.reap_limited.script("mail", RATED, "another", HOLD))
+    reaped = await turn.run(storage.enlisted().mailbox.reap_limited.script("mail", RATED, "another", HOLD))
 
     assert reaped is None
     (again,) = await claim(storage)
@@ -252,7 +252,7 @@ async def test_what_another_has_just_claimed_is_not_taken_from_it(
         theirs.extend(await storage.mailbox.claim([WANT], "node", timedelta()))
 
     turn = Interrupted(connection, postgres_schema, claim_for_no_time)
-    ration = await turn.run(storage.joined().mailbox.claim_limited.script(WANT, RATED, None, "another", HOLD))
+    ration = await turn.run(storage.enlisted().mailbox.claim_limited.script(WANT, RATED, None, "another", HOLD))
 
     assert ration.deliveries == []
     assert await settle(storage, theirs[0], DONE) == Settled()
@@ -269,7 +269,7 @@ async def test_what_has_just_failed_at_anothers_is_not_taken_before_its_time(
             await settle(storage, each, Retry(MINUTE, failure()))
 
     turn = Interrupted(connection, postgres_schema, fail)
-    ration = await turn.run(storage.joined().mailbox.claim_limited.script(WANT, RATED, None, "another", HOLD))
+    ration = await turn.run(storage.enlisted().mailbox.claim_limited.script(WANT, RATED, None, "another", HOLD))
 
     assert ration.deliveries == []
     storage.now += MINUTE
@@ -288,6 +288,6 @@ async def test_while_another_has_just_claimed_the_first_of_a_key_its_second_is_n
         assert len(await claim(storage, 1)) == 1
 
     turn = Interrupted(connection, postgres_schema, claim_the_first)
-    ration = await turn.run(storage.joined().mailbox.claim_limited.script(one, ordered, None, "another", HOLD))
+    ration = await turn.run(storage.enlisted().mailbox.claim_limited.script(one, ordered, None, "another", HOLD))
 
     assert (ration.deliveries, ration.left) == ([], True)

@@ -9,9 +9,9 @@ import pytest
 
 from mainspring.model.message import Draft
 from mainspring.model.verdict import Settlement, Snooze
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import TOPIC, claim, declare
 
@@ -34,7 +34,9 @@ async def test_a_delay_in_the_callers_transaction(
     try:
         async with caller.transaction():
             drafts = [draft() for _ in range(count)]
-            await run_async(JoinedAsyncpg(caller), storage.joined(clock=HandSet(BEFORE)).mailbox.publish.script(drafts))
+            await run_async(
+                EnlistedAsyncpg(caller), storage.enlisted(clock=HandSet(BEFORE)).mailbox.publish.script(drafts)
+            )
         stored = await storage.ledger.find(drafts[0].id)
     finally:
         await caller.close()
@@ -56,7 +58,7 @@ async def test_a_snooze_settled_in_such_a_session(make: Callable[[], PostgresSto
     try:
         settlements = [Settlement(delivery.claim, Snooze(DAY))]
         await run_async(
-            JoinedAsyncpg(session), storage.joined(clock=HandSet(BEFORE)).mailbox.settle.script(settlements, "node")
+            EnlistedAsyncpg(session), storage.enlisted(clock=HandSet(BEFORE)).mailbox.settle.script(settlements, "node")
         )
         stored = await storage.ledger.find(message.id)
     finally:

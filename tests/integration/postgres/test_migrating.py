@@ -13,11 +13,12 @@ import psycopg
 import pytest
 
 from mainspring.model.errors import StorageUnavailable
-from mainspring.storage import migrate as steps
-from mainspring.storage.migrate import Migration, migrations
-from mainspring.storage.postgres import PostgresStorage, migrating
-from mainspring.storage.postgres.ddl import ddl
-from mainspring.storage.postgres.names import PACKAGE, Names
+from mainspring.storage import migrations as steps
+from mainspring.storage.migrations import Migration, migrations
+from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres import schema as migrating
+from mainspring.storage.postgres.dialect import PACKAGE, Names
+from mainspring.storage.postgres.schema import ddl
 from tests.contract.acting import draft
 from tests.faults.report import Report
 from tests.services.pgbouncer import pgbouncer
@@ -250,6 +251,7 @@ async def test_no_setting_of_a_migration_is_left_to_other_clients_of_a_pooler(
     assert found == [usual] * 4
 
 
+@pytest.mark.no_schema
 def test_the_script_for_administrators_is_still_one_transaction(
     monkeypatch: pytest.MonkeyPatch, postgres_url: str, postgres_schema: str
 ) -> None:

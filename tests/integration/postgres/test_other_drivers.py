@@ -39,7 +39,7 @@ async def test_a_message_goes_all_the_way_through_another_driver(
     storage: PostgresStorage, psycopg_connection: Psycopg
 ) -> None:
     await declare(storage)
-    scripts, other = storage.joined().mailbox, psycopg_connection
+    scripts, other = storage.enlisted().mailbox, psycopg_connection
     full = draft(key="k", headers={"a": "1"}, priority=Priority.URGENT, expires_in=timedelta(hours=1))
     drafts = [draft(), full, draft(delay=timedelta(hours=1)), draft("nobody")]
 
@@ -67,14 +67,15 @@ async def test_plain_successes_are_settled_through_another_driver(
     storage: PostgresStorage, psycopg_connection: Psycopg
 ) -> None:
     await declare(storage)
-    run(psycopg_connection, storage.joined().mailbox.publish.script([draft() for _ in range(20)]))
+    run(psycopg_connection, storage.enlisted().mailbox.publish.script([draft() for _ in range(20)]))
     held = run(
-        psycopg_connection, storage.joined().mailbox.claim.script([ClaimRequest("mail", 50, ALL_LEVELS)], "node", HOLD)
+        psycopg_connection,
+        storage.enlisted().mailbox.claim.script([ClaimRequest("mail", 50, ALL_LEVELS)], "node", HOLD),
     )
 
     settled = run(
         psycopg_connection,
-        storage.joined().mailbox.settle.script([Settlement(each.claim, DONE) for each in held], "node"),
+        storage.enlisted().mailbox.settle.script([Settlement(each.claim, DONE) for each in held], "node"),
     )
 
     assert (len(held), settled) == (20, Settled())

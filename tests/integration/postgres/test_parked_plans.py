@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from mainspring.model.views import Declaration
+from mainspring.storage.portable.retention import STRETCH
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.walking import STRETCH
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import explain
 

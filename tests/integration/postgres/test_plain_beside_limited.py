@@ -14,10 +14,11 @@ from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from mainspring.storage.operation import HandSet, Lane
+from mainspring.storage.portable.statements import statements
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import PACKAGE, Names
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import PACKAGE, Names
-from mainspring.storage.script import Row, Script, Statement, statements
+from mainspring.storage.script import Row, Script, Statement
 from mainspring.timing.backoff import NO_RETRY
 
 T = TypeVar("T")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from mainspring.model.browsing import Filter
 from mainspring.model.message import Progress
 from mainspring.model.retention import Pruned, Retention
+from mainspring.model.search import Filter
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, claim, declare, dial, publish
 from tests.integration.postgres.plans import explain
 
@@ -69,6 +69,7 @@ async def test_what_somebody_is_just_reporting_is_not_pruned(
         ("prune_progress", "10"),
     ],
 )
+@pytest.mark.no_schema
 async def test_no_more_deliveries_are_read_than_are_spoken_of(
     storage: PostgresStorage, connection: Connection, postgres_schema: str, statement: str, arguments: str
 ) -> None:

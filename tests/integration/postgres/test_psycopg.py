@@ -13,10 +13,10 @@ import pytest
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.driver import DriverName
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.postgres.psycopg_driver import PsycopgConnection, PsycopgDriver
 from mainspring.storage.script import Script
 from tests.integration.postgres.acting import HOLD, Connection, draft, until

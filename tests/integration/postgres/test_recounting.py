@@ -8,7 +8,7 @@ from mainspring.model.join import Join, JoinOutcome, Recount, outcome
 from mainspring.model.schedule import Due
 from mainspring.model.verdict import DONE, Settlement
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 from tests.integration.postgres.acting import Connection, blocked, claim, draft
 
 GATE = 4711

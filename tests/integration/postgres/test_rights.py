@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Slice, errors, every
-from mainspring.app.diagnosis import of_app
+from mainspring.app.observe.doctor import of_app
 from mainspring.storage.postgres import PostgresStorage
 from tests.integration.app.shop import eventually
 
@@ -135,11 +135,11 @@ async def test_the_documented_rights_are_enough_for_everything(  # noqa: PLR0915
         await eventually(all_ran)
         await app.dead.discard(group="fail")
         await app.messages.search(text="1")
-        await app.messages.show(first.id)
+        await app.messages.get(first.id)
         await app.messages.chain(first.id)
         await app.messages.runs()
         await app.messages.failures()
-        await app.messages.issue("orders.placed", 5, by="ann")
+        await app.messages.publish("orders.placed", 5, by="ann")
         await app.groups.pause("ship")
         await app.groups.resume("ship")
         await app.groups.retire("audit")

@@ -103,7 +103,7 @@ async def test_workers_come_back_after_a_rotation(vault: Vault, awaited: bool) -
             await publish(app, order)
             orders.append(order)
             await until(lambda: set(done) == {(each, n) for each in ("ship", "bill", "count") for n in orders})
-        await until(lambda: app._door.bell == "notify")  # it has connected again, too
+        await until(lambda: app._connection.bell == "notify")  # it has connected again, too
 
     assert "MainThread" not in vault.asked[2:]  # once to read it, once to open; then it holds up no loop
 
@@ -139,7 +139,7 @@ async def test_a_function_that_fails_is_an_outage_and_is_asked_again(vault: Vaul
 
 async def pinged(app: Mainspring, until: str) -> None:
     """Ping until that is said: a connection that was there may have to be found dead first."""
-    storage = await app._door.storage("a test")
+    storage = await app._connection.storage("a test")
     while True:
         try:
             await storage.ping()

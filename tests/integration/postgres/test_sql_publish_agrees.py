@@ -9,8 +9,8 @@ import psycopg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mainspring.app.catalogue import Catalogue
-from mainspring.app.envelope import Envelope
+from mainspring.app.message.catalogue import Catalogue
+from mainspring.app.message.envelope import Envelope
 from mainspring.app.names import check_group
 from mainspring.model.errors import MainspringError
 from mainspring.model.message import Draft
@@ -189,7 +189,7 @@ async def test_what_python_refuses_sql_refuses_and_what_both_accept_is_stored_al
             seen["parked" if by_sql["parked"] else "delivered"] += 1
             with client.transaction(force_rollback=True):
                 at = HandSet(by_sql["message"][0]["published_at"])
-                run(Blocking(client), storage.joined(clock=at).mailbox.publish.script([draft]))
+                run(Blocking(client), storage.enlisted(clock=at).mailbox.publish.script([draft]))
                 by_python = stored(client, postgres_schema)
             assert by_python == by_sql
 

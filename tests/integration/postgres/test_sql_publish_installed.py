@@ -6,9 +6,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from mainspring.storage.migrate import migrations
+from mainspring.storage.migrations import migrations
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.names import PACKAGE, Names
+from mainspring.storage.postgres.dialect import PACKAGE, Names
 from tests.integration.postgres.acting import TOPIC, claim, declare
 from tests.integration.postgres.publishing import Client, call, count, stored
 
@@ -63,6 +63,7 @@ async def test_without_a_setting_the_default_holds(
     assert count(client, postgres_schema) == 2
 
 
+@pytest.mark.no_schema
 async def test_a_schema_of_the_first_release_gains_the_functions_and_keeps_its_messages(
     make: Callable[[], PostgresStorage], client: Client, postgres_schema: str
 ) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
-from mainspring.storage.postgres.names import Names
 from tests.integration.postgres.acting import Connection, dial
 from tests.integration.postgres.plans import WANT, explain, hundred, settling
 
@@ -57,15 +57,15 @@ SHARED = [
     ("cancel", "NULL, 'topic', 'key77', 'why', 'bell', NULL", 200),
     ("find_deliveries", "'00000000-0000-7000-8000-00000000ffff', NULL", 200),
     ("pending", "ARRAY['mail'], ARRAY[100]", 200),
-    ("walk_live", f"{LAST}, 500, 'live', NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
-    ("few_live", f"100, {LAST}, 'live', 'mail', NULL", 1_200),
-    ("few_keyed", f"100, {LAST}, 'live', 'topic', 'key77'", 200),
+    ("scan_live", f"{LAST}, 500, 'live', NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
+    ("via_index_live", f"100, {LAST}, 'live', 'mail', NULL", 1_200),
+    ("via_index_keyed", f"100, {LAST}, 'live', 'topic', 'key77'", 200),
     ("browse_live", "ARRAY[70001, 70002], 50, 'live', NULL, NULL, NULL, NULL, NULL, NULL, 'x', NULL", 200),
-    ("hasten", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 200),
-    ("withdraw", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 200),
+    ("run_now", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 200),
+    ("cancel_picked", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 200),
     ("chain", f"{ONE}, 50, NULL", 200),
-    ("walk_dead_group", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
-    ("walk_dead_cause", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, 'cause 7'", 1_200),
+    ("scan_dead_group", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
+    ("scan_dead_cause", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, 'cause 7'", 1_200),
     ("causes_known", "'grave', 2000", 100),
     ("causes_count", "ARRAY['grave', 'none'], ARRAY['', ''], 100", 300),
     ("causes_latest", "ARRAY['grave', 'none'], ARRAY['', '']", 50),
@@ -77,6 +77,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.no_schema
 async def test_plans_made_for_empty_tables_use_the_index_ever_after(
     empty: Names, storage: PostgresStorage, connection: Connection
 ) -> None:

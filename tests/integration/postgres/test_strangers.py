@@ -20,8 +20,8 @@ from mainspring.model.retention import Retention
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import DONE, Bury, Done, Failure, Retry, Settlement, Verdict
 from mainspring.model.views import Beat, GroupRuns
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import run_async
 from tests.contract import scheduling, test_fanouts
 from tests.contract.acting import NOON
@@ -134,7 +134,7 @@ async def test_a_callers_own_transaction_waits_for_the_row_as_for_any_other(
     async def conclude() -> Settled:
         async with connection.transaction():
             return await run_async(
-                JoinedAsyncpg(connection), storage.joined().mailbox.settle.script(made, "node", waits=True)
+                EnlistedAsyncpg(connection), storage.enlisted().mailbox.settle.script(made, "node", waits=True)
             )
 
     async with locked("delivery", "seq = $1", held[-1].id):

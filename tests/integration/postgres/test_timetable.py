@@ -12,9 +12,9 @@ from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.schedule import Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.model.verdict import Done, Settlement
 from mainspring.model.views import Declaration
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.joined import JoinedAsyncpg
 from mainspring.storage.script import Row, Statement, run_async
 from tests.integration.postgres.acting import Connection, blocked, claim, draft
 
@@ -81,8 +81,8 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
         return publishing(due, now)
 
     # Every statement its own transaction: nothing but the guard is left to keep the promise (invariant 5).
-    script = storage.joined().timetable.look.script("shop", decide, 10, ())
-    found = await run_async(JoinedAsyncpg(connection), script)
+    script = storage.enlisted().timetable.look.script("shop", decide, 10, ())
+    found = await run_async(EnlistedAsyncpg(connection), script)
 
     assert (found.fired, found.moved) == (0, 0)
     assert await claim(storage) == []
@@ -92,7 +92,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
 async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(
     storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, kept: Schedule
 ) -> None:
-    class Freezing(JoinedAsyncpg):
+    class Freezing(EnlistedAsyncpg):
         """When its first statement has been answered, an operator freezes the app."""
 
         def __init__(self) -> None:
@@ -107,7 +107,7 @@ async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(
             return rows
 
     found = await run_async(
-        Freezing(), storage.joined(clock=HandSet(NOON)).timetable.look.script("shop", publishing, 10)
+        Freezing(), storage.enlisted(clock=HandSet(NOON)).timetable.look.script("shop", publishing, 10)
     )
 
     assert found == ScheduleTick(next_in=timedelta(), frozen=True)
@@ -122,8 +122,8 @@ async def test_what_a_worker_takes_while_a_pause_waits_for_it_goes_on(
     await storage.mailbox.publish([taken, left])
     transaction = connection.transaction()
     await transaction.start()
-    claiming = storage.joined().mailbox.claim.script([ClaimRequest("mail", 1, ALL_LEVELS)], "worker", HOUR)
-    (delivery,) = await run_async(JoinedAsyncpg(connection), claiming)
+    claiming = storage.enlisted().mailbox.claim.script([ClaimRequest("mail", 1, ALL_LEVELS)], "worker", HOUR)
+    (delivery,) = await run_async(EnlistedAsyncpg(connection), claiming)
 
     pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
     await blocked(another)
@@ -145,7 +145,7 @@ async def test_what_gets_away_to_its_groups_while_a_pause_waits_for_it_is_cancel
     await storage.upkeep.declare([Declaration("late", "shop", ("nobody.hears",), "a test")])
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.joined().upkeep.reroute.script(10))
+    await run_async(EnlistedAsyncpg(connection), storage.enlisted().upkeep.reroute.script(10))
 
     pausing = asyncio.create_task(make().timetable.rewrite(["nightly"], paused, NOTE))
     await blocked(another)
@@ -163,8 +163,8 @@ async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(
     theirs = replace(schedule("b"), edits={"by": "them"})
     transaction = connection.transaction()
     await transaction.start()
-    joined = JoinedAsyncpg(connection)
-    await run_async(joined, storage.joined().timetable.rewrite.script(["b"], lambda *_: theirs, None))
+    joined = EnlistedAsyncpg(connection)
+    await run_async(joined, storage.enlisted().timetable.rewrite.script(["b"], lambda *_: theirs, None))
 
     ours = asyncio.create_task(make().timetable.rewrite(["c", "b", "a"], adding, NOTE))
     await blocked(another)
@@ -178,10 +178,10 @@ async def test_of_two_who_add_a_row_the_later_sees_the_others_and_its_own_stand(
 async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     storage: PostgresStorage, connection: Connection, kept: Schedule
 ) -> None:
-    timetable = storage.joined().timetable
+    timetable = storage.enlisted().timetable
 
     async def write() -> None:
-        joined = JoinedAsyncpg(connection)
+        joined = EnlistedAsyncpg(connection)
         wanted = timetable.rewrite.script(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE)
         await run_async(joined, wanted)
         await run_async(joined, timetable.enter.script([Occurrence(draft(group="mail"))], NOTE))
@@ -194,7 +194,7 @@ async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     undone = await storage.timetable.read()
     async with connection.transaction():
         await write()
-        seen = await run_async(JoinedAsyncpg(connection), timetable.read.script(None, None))
+        seen = await run_async(EnlistedAsyncpg(connection), timetable.read.script(None, None))
 
     assert (undone.schedules, undone.freezes) == ((kept,), ())
     assert await storage.timetable.read() == seen

@@ -5,13 +5,12 @@ import asyncio
 import asyncpg
 import pytest
 
-from mainspring.model.message import Draft, Receipt
+from mainspring.model.message import Draft, Receipt, UniqueKey
 from mainspring.model.retention import Retention
-from mainspring.model.unique import UniqueKey
+from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
-from mainspring.storage.postgres.joined import JoinedAsyncpg
-from mainspring.storage.postgres.names import Names
 from mainspring.storage.script import run_async
 from tests.integration.postgres.acting import Connection, blocked, claim, declare, dial, draft
 from tests.integration.postgres.plans import explain
@@ -23,8 +22,8 @@ LAST = UniqueKey(b"one", "pending", "last")
 async def publish(
     storage: PostgresStorage, connection: Connection, likeness: UniqueKey = ONE, one: Draft | None = None
 ) -> Receipt:
-    script = storage.joined().mailbox.publish_unique.script(one or draft(group="mail"), likeness)
-    return await run_async(JoinedAsyncpg(connection), script)
+    script = storage.enlisted().mailbox.publish_unique.script(one or draft(group="mail"), likeness)
+    return await run_async(EnlistedAsyncpg(connection), script)
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -102,8 +101,11 @@ async def test_what_a_worker_has_just_taken_is_not_replaced(
     second = await waiting
 
     await aside.close(timeout=5)
+    found = await storage.ledger.find(first.id)
     assert second.status == "stored"
     assert [each.message_id for each in await claim(storage)] == [second.id]
+    assert found is not None
+    assert [each.cancel_asked for each in found.deliveries] == [False]
 
 
 async def test_what_is_on_its_way_to_its_groups_is_found_there(
@@ -114,7 +116,7 @@ async def test_what_is_on_its_way_to_its_groups_is_found_there(
     aside = await dial(storage)
     transaction = connection.transaction()
     await transaction.start()
-    await run_async(JoinedAsyncpg(connection), storage.joined().upkeep.reroute.script(10))
+    await run_async(EnlistedAsyncpg(connection), storage.enlisted().upkeep.reroute.script(10))
     waiting = asyncio.create_task(storage.mailbox.publish_unique(draft(), LAST))
     await blocked(aside)
 
@@ -143,10 +145,11 @@ async def test_pruning_passes_over_what_a_transaction_has_entered(
     assert (await storage.mailbox.publish_unique(draft(group="mail"), ONE)) == Receipt(second.id, "duplicate")
 
 
+@pytest.mark.no_schema
 async def test_replacing_reads_what_it_needs_of_many_messages(
     storage: PostgresStorage, connection: Connection, postgres_schema: str
 ) -> None:
-    statement = "likeness_replace"
+    statement = "unique_replace"
     await connection.execute(
         f"""
         INSERT INTO {postgres_schema}.delivery (message_id, group_name, priority, due_at, scheduled_for, published_at)
@@ -156,7 +159,7 @@ async def test_replacing_reads_what_it_needs_of_many_messages(
     shared = await dial(storage, SHARED_SETTINGS)
     await shared.execute(f"PREPARE {statement} AS " + Names(postgres_schema).sql(statement))
 
-    plan = await explain(shared, statement, "md5('7')::uuid, 'replaced', NULL")
+    plan = await explain(shared, statement, "md5('7')::uuid, 'replaced', 'bell', NULL")
 
     await shared.close(timeout=5)
     assert plan.read_whole == set()

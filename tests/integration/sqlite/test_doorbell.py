@@ -10,15 +10,16 @@ from mainspring.model.message import Keep
 from mainspring.model.retention import Retention
 from mainspring.model.verdict import DONE, Failure, Release, Retry, Settlement, Verdict
 from mainspring.model.views import Beat, Declaration
+from mainspring.storage.enlisted.sqlite import EnlistedSqlite
 from mainspring.storage.script import run
-from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage
+from mainspring.storage.sqlite import SqliteStorage
 from tests.integration.sqlite.acting import claim, draft, python
 
 QUICK = timedelta(milliseconds=1)
 PATIENCE = 60
 
 
-class Ear:
+class QueueWaiter:
     """Counts the rings of a storage."""
 
     def __init__(self, storage: SqliteStorage) -> None:
@@ -48,7 +49,7 @@ async def test_it_watches(storage: SqliteStorage) -> None:
 
 
 async def test_publishing_here_rings_once(storage: SqliteStorage) -> None:
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
 
     await storage.mailbox.publish([draft() for _ in range(10)])
     await ear.hears()
@@ -57,7 +58,7 @@ async def test_publishing_here_rings_once(storage: SqliteStorage) -> None:
 
 
 async def test_an_idle_worker_is_not_rung_by_its_own_doings(storage: SqliteStorage) -> None:
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
 
     for _ in range(20):
         await claim(storage)
@@ -96,7 +97,7 @@ async def test_claims_and_settles_of_others_do_not_ring(
     other = SqliteStorage(path)
     await other.open()
     await other.mailbox.publish([draft() for _ in range(3)])
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
 
     held = await claim(other)
     await other.mailbox.settle([Settlement(each.claim, verdict, keep) for each in held], "worker")
@@ -110,7 +111,7 @@ async def test_what_another_hands_back_at_once_rings(storage: SqliteStorage, pat
     await other.open()
     await other.mailbox.publish([draft()])
     (held,) = await claim(other)
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
 
     await other.mailbox.settle([Settlement(held.claim, Release())], "worker")
 
@@ -121,7 +122,7 @@ async def test_what_another_hands_back_at_once_rings(storage: SqliteStorage, pat
 async def test_a_resumed_group_rings(storage: SqliteStorage) -> None:
     await storage.upkeep.declare([Declaration("mailer", "shop", ("orders.placed",), "handler")])
     await storage.controls.pause("mailer", "ann", "a while")
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
 
     await storage.controls.resume("mailer", "ann")
 
@@ -129,13 +130,13 @@ async def test_a_resumed_group_rings(storage: SqliteStorage) -> None:
 
 
 async def test_a_callers_own_commit_rings_and_its_rollback_does_not(storage: SqliteStorage, path: str) -> None:
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     mine = sqlite3.connect(path)
 
-    run(JoinedSqlite(mine), storage.joined().mailbox.publish.script([draft()]))
+    run(EnlistedSqlite(mine), storage.enlisted().mailbox.publish.script([draft()]))
     mine.rollback()
     silent = await ear.settles()
-    run(JoinedSqlite(mine), storage.joined().mailbox.publish.script([draft()]))
+    run(EnlistedSqlite(mine), storage.enlisted().mailbox.publish.script([draft()]))
     mine.commit()
 
     await ear.hears()
@@ -144,7 +145,7 @@ async def test_a_callers_own_commit_rings_and_its_rollback_does_not(storage: Sql
 
 
 async def test_another_process_rings(storage: SqliteStorage, path: str) -> None:
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
     code = """
 import asyncio, sys
 from mainspring.storage.sqlite import SqliteStorage
@@ -171,7 +172,7 @@ async def test_after_closing_it_is_silent(path: str) -> None:
     await listening.open()
     await publishing.open()
     await publishing.schema.migrate()
-    ear = Ear(listening)
+    ear = QueueWaiter(listening)
 
     await listening.close()
     await publishing.mailbox.publish([draft()])
@@ -183,7 +184,7 @@ async def test_after_closing_it_is_silent(path: str) -> None:
 async def test_listening_before_there_are_tables_hears_what_comes_later(path: str) -> None:
     storage = SqliteStorage(path)
     await storage.open()
-    ear = Ear(storage)
+    ear = QueueWaiter(storage)
 
     await storage.schema.migrate()
     await storage.mailbox.publish([draft()])

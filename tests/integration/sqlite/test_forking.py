@@ -16,11 +16,10 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.model.errors import StorageError
-from mainspring.storage.sqlite import SqliteStorage, writer
-from mainspring.storage.sqlite.connections import open_reader, primary
+from mainspring.storage.sqlite import SqliteStorage, gateway
+from mainspring.storage.sqlite.connection import GATE, Gate, Line, open_reader, primary
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
-from mainspring.storage.sqlite.lines import GATE, Gate, Line
 from tests.integration.sqlite.acting import asked_aside, draft
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -162,7 +161,7 @@ def test_a_writer_that_waits_for_somebody_elses_lock_keeps_nobody_from_forking(
         waits.set()
         return primary(error)
 
-    monkeypatch.setattr(writer, "primary", noticed)
+    monkeypatch.setattr(gateway, "primary", noticed)
     monkeypatch.setattr(GATE, "_patience", 3 * MUCH_TOO_LONG)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -10,9 +10,8 @@ import pytest
 from mainspring.model.errors import StorageError, StorageUnavailable
 from mainspring.storage.script import Script, Statement
 from mainspring.storage.sqlite import SqliteStorage
-from mainspring.storage.sqlite.connections import open_writer, translated
-from mainspring.storage.sqlite.units import Unit
-from mainspring.storage.sqlite.writer import Writer
+from mainspring.storage.sqlite.connection import open_writer, translated
+from mainspring.storage.sqlite.gateway import Unit, Writer
 from tests.integration.sqlite.acting import asked_aside, claim, draft, executing
 
 
@@ -58,7 +57,7 @@ class Bench:
 @pytest.fixture
 async def bench(path: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     # However slow the machine is, a group is what waits, not what fits into a turn.
-    monkeypatch.setattr("mainspring.storage.sqlite.writer._TURN", 60)
+    monkeypatch.setattr("mainspring.storage.sqlite.gateway._TURN", 60)
     bench = Bench(lambda: open_writer(path, durable=False), path)
     bench.writer.start()
     await bench.put(executing("CREATE TABLE note (text text UNIQUE)"))
@@ -138,7 +137,7 @@ async def test_a_failing_commit_fails_every_unit_of_its_group(bench: Bench, path
 
 
 async def test_a_long_group_is_committed_in_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.storage.sqlite.writer._TURN", 0)
+    monkeypatch.setattr("mainspring.storage.sqlite.gateway._TURN", 0)
     held, go = await bench.hold_up()
     waiting = [bench.put(noting(f"{number}")) for number in range(3)]
     go.set()
@@ -184,7 +183,7 @@ async def test_only_what_brings_work_tells_and_only_once_per_commit(bench: Bench
 async def test_a_file_that_others_keep_locked_is_unavailable_and_then_is_not(
     bench: Bench, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.storage.sqlite.writer.BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr("mainspring.storage.sqlite.gateway.BUSY_TIMEOUT", 0.01)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 

@@ -11,8 +11,9 @@ import pytest
 from mainspring.model.errors import BadHandle, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Published
 from mainspring.model.verdict import DONE, Settlement
+from mainspring.storage.enlisted.sqlite import EnlistedSqlite, refuse_autocommit
 from mainspring.storage.script import run
-from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage, refuse_autocommit
+from mainspring.storage.sqlite import SqliteStorage
 from tests.integration.sqlite.acting import asked_aside, claim, draft
 
 
@@ -26,7 +27,7 @@ def mine(storage: SqliteStorage, path: str) -> Iterator[sqlite3.Connection]:
 
 
 def publish(connection: sqlite3.Connection, storage: SqliteStorage) -> Published:
-    return run(JoinedSqlite(connection), storage.joined().mailbox.publish.script([draft()]))
+    return run(EnlistedSqlite(connection), storage.enlisted().mailbox.publish.script([draft()]))
 
 
 async def test_committed_with_the_callers_own_writes(storage: SqliteStorage, mine: sqlite3.Connection) -> None:
@@ -80,7 +81,9 @@ async def test_a_settle_commits_with_the_handlers_writes(
     (held,) = await claim(storage)
 
     mine.execute("INSERT INTO orders VALUES (1)")
-    settled = run(JoinedSqlite(mine), storage.joined().mailbox.settle.script([Settlement(held.claim, DONE)], "worker"))
+    settled = run(
+        EnlistedSqlite(mine), storage.enlisted().mailbox.settle.script([Settlement(held.claim, DONE)], "worker")
+    )
     mine.commit()
 
     assert not settled.lost
@@ -149,13 +152,13 @@ async def test_the_autocommit_of_newer_pythons_counts_before_the_level(
 
 
 async def test_a_closed_connection_is_refused(storage: SqliteStorage, mine: sqlite3.Connection) -> None:
-    joined = JoinedSqlite(mine)
+    joined = EnlistedSqlite(mine)
     mine.close()
 
     with pytest.raises(BadHandle, match=r"is closed.*publish before you let go of it"):
         refuse_autocommit(mine)
     with pytest.raises(BadHandle, match=r"is closed.*publish before you let go of it"):
-        run(joined, storage.joined().mailbox.publish.script([draft()]))
+        run(joined, storage.enlisted().mailbox.publish.script([draft()]))
 
 
 async def test_another_threads_connection_is_refused(storage: SqliteStorage, mine: sqlite3.Connection) -> None:

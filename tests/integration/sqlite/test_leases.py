@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.storage.enlisted.sqlite import EnlistedSqlite
 from mainspring.storage.script import run
-from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage
+from mainspring.storage.sqlite import SqliteStorage
 
 
 async def test_nobody_writes_while_a_transaction_has_confirmed_it(tmp_path: Path) -> None:
@@ -20,7 +21,9 @@ async def test_nobody_writes_while_a_transaction_has_confirmed_it(tmp_path: Path
     assert granted is not None
 
     with closing(sqlite3.connect(path)) as holder, closing(sqlite3.connect(path, timeout=0)) as other:
-        confirmed = run(JoinedSqlite(holder), storage.joined().leases.confirm.script("reports", granted.epoch, "one"))
+        confirmed = run(
+            EnlistedSqlite(holder), storage.enlisted().leases.confirm.script("reports", granted.epoch, "one")
+        )
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         holder.commit()

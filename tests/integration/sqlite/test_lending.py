@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.storage.sqlite.awaited import AsyncSqlite
-from mainspring.storage.sqlite.lending import SqliteLender
-from mainspring.storage.sqlite.lines import GATE
+from mainspring.storage.sqlite.connection import GATE
+from mainspring.storage.sqlite.lender import AsyncSqlite, SqliteLender
 
 _ENDLESS = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
 
@@ -157,11 +156,11 @@ async def test_a_connection_that_its_handler_has_closed_is_not_lent_again(bank: 
 
 async def test_a_fork_undoes_what_it_interrupts(bank: Bank) -> None:
     """Before a fork every connection is closed: what comes after it must not be committed without what came before."""
-    async with _refused(bank, "its process was forked meanwhile") as tx:
+    async with _refused(bank, "its process was forked") as tx:
         await tx.execute("INSERT INTO effect VALUES (1)")
         _fork()
         await tx.execute("INSERT INTO effect VALUES (2)")
-    async with _refused(bank, "its process was forked meanwhile") as tx:
+    async with _refused(bank, "its process was forked") as tx:
         await tx.execute("INSERT INTO effect VALUES (3)")
         _fork()
     async with bank.lender.lend() as tx:

@@ -14,12 +14,12 @@ import pytest
 import time_machine
 
 from mainspring import Mainspring, errors, every
-from mainspring.app.diagnosis import mended
+from mainspring.app.observe.doctor import mended
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Note, Occurrence
 from mainspring.model.verdict import Done, Failure, Retry, Settlement
-from mainspring.storage.sqlite import SqliteStorage, mending
-from mainspring.storage.sqlite.mending import mend
+from mainspring.storage.sqlite import SqliteStorage, inspection
+from mainspring.storage.sqlite.inspection import mend
 from mainspring.storage.sqlite.values import instant, micros
 from tests.integration.sqlite.acting import asked_aside, claim, draft
 
@@ -126,7 +126,7 @@ async def test_a_file_that_was_opened_a_moment_ago_is_not_mended(wronged: Sqlite
             return rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mending, "sqlite3", _With(Slow))
+        patch.setattr(inspection, "sqlite3", _With(Slow))
         with pytest.raises(errors.StorageUnavailable, match="is in use: stop every worker"):
             mend(path, "mainspring", lambda: micros(NOON))
     late[0].close()
@@ -321,9 +321,9 @@ async def test_every_instant_that_is_stored_has_its_place_in_the_mending(wronged
             if column[1].endswith("_at") or column[1] in ("at", "until", "since", "scheduled_for")
         }
 
-    lists = (*mending._MOVED.items(), *mending._HELD_BACK.items())
+    lists = (*inspection._MOVED.items(), *inspection._HELD_BACK.items())
     named = {(table, column) for table, columns in lists for column in columns}
-    named |= {(table, column) for table, column, _ in mending._DELIVERIES}
+    named |= {(table, column) for table, column, _ in inspection._DELIVERIES}
     assert instants - _KEPT - named == set()
 
 

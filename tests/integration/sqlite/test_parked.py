@@ -10,8 +10,8 @@ import pytest
 from mainspring.model.message import Draft
 from mainspring.model.retention import Retention
 from mainspring.model.views import Declaration
+from mainspring.storage.portable.retention import STRETCH
 from mainspring.storage.sqlite import SqliteStorage
-from mainspring.storage.walking import STRETCH
 
 TOPICS = 10_000
 

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from mainspring.storage.migrate import migrations
+from mainspring.storage.migrations import migrations
 from mainspring.storage.sqlite import SqliteStorage
 from mainspring.storage.sqlite.dialect import PACKAGE
 from tests.integration.sqlite.acting import asked_aside, claim, python

@@ -11,13 +11,13 @@ from mainspring import Mainspring
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Settled
 from mainspring.model.verdict import Settlement
-from mainspring.storage.sqlite import writer
+from mainspring.storage.sqlite import gateway
 
 
 async def test_a_worker_keeps_its_verdicts_while_the_file_is_locked_and_writes_them_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "BUSY_TIMEOUT", 0.1)
+    monkeypatch.setattr(gateway, "BUSY_TIMEOUT", 0.1)
     app = Mainspring(f"sqlite:///{tmp_path}/shop.db", keep="all")
     begun, gate = asyncio.Semaphore(0), asyncio.Event()
     runs: list[int] = []
@@ -36,7 +36,7 @@ async def test_a_worker_keeps_its_verdicts_while_the_file_is_locked_and_writes_t
             await begun.acquire()
 
         refused = asyncio.Event()
-        mailbox = (await app._door.storage("a test")).mailbox
+        mailbox = (await app._connection.storage("a test")).mailbox
         settle = mailbox.settle
 
         async def watched(settlements: Sequence[Settlement], owner: str) -> Settled:

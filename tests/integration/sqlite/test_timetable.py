@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
+from mainspring.storage.enlisted.sqlite import EnlistedSqlite
 from mainspring.storage.script import run
-from mainspring.storage.sqlite import JoinedSqlite, SqliteStorage
+from mainspring.storage.sqlite import SqliteStorage
 from tests.integration.sqlite.acting import asked_aside, claim, draft
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -79,7 +80,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
         return publishing(due, now)
 
     # No transaction before the first write: nothing but the guard is left to keep the promise (invariant 5).
-    found = run(JoinedSqlite(mine), storage.joined().timetable.look.script("shop", decide, 10, ()))
+    found = run(EnlistedSqlite(mine), storage.enlisted().timetable.look.script("shop", decide, 10, ()))
     mine.commit()
 
     assert (found.fired, found.moved) == (0, 0)
@@ -90,10 +91,10 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
 async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     storage: SqliteStorage, mine: sqlite3.Connection, kept: Schedule
 ) -> None:
-    timetable = storage.joined().timetable
+    timetable = storage.enlisted().timetable
 
     def write() -> None:
-        joined = JoinedSqlite(mine)
+        joined = EnlistedSqlite(mine)
         run(joined, timetable.rewrite.script(["nightly", "new"], lambda name, _known, _now: schedule(name), NOTE))
         run(joined, timetable.enter.script([Occurrence(draft())], NOTE))
         run(joined, timetable.freeze.script("shop", "ann", "upgrade"))
@@ -102,7 +103,7 @@ async def test_what_is_rewritten_in_a_callers_transaction_is_decided_by_it(
     mine.rollback()
     undone = await storage.timetable.read()
     write()
-    seen = run(JoinedSqlite(mine), timetable.read.script(None, None))
+    seen = run(EnlistedSqlite(mine), timetable.read.script(None, None))
     mine.commit()
 
     assert (undone.schedules, undone.freezes) == ((kept,), ())
@@ -118,8 +119,8 @@ async def test_a_joined_rewrite_that_is_refused_has_written_nothing(
 
     with pytest.raises(TypeError):
         run(
-            JoinedSqlite(mine),
-            storage.joined().timetable.rewrite.script(["a", "b"], lambda name, _known, _now: rows[name], NOTE),
+            EnlistedSqlite(mine),
+            storage.enlisted().timetable.rewrite.script(["a", "b"], lambda name, _known, _now: rows[name], NOTE),
         )
     mine.commit()
 
@@ -131,7 +132,7 @@ async def test_a_joined_rewrite_that_is_refused_has_written_nothing(
 async def test_what_may_join_takes_the_write_lock_first(
     storage: SqliteStorage, mine: sqlite3.Connection, path: str, operation: str
 ) -> None:
-    timetable = storage.joined().timetable
+    timetable = storage.enlisted().timetable
     script = {
         "rewrite": timetable.rewrite.script(["nightly"], lambda _name, known, _now: known, None),
         "enter": timetable.enter.script([Occurrence(draft())], NOTE),
@@ -139,7 +140,7 @@ async def test_what_may_join_takes_the_write_lock_first(
         "thaw": timetable.thaw.script("shop", "ann"),
     }[operation]
 
-    JoinedSqlite(mine).execute(next(script))
+    EnlistedSqlite(mine).execute(next(script))
 
     with closing(sqlite3.connect(path, timeout=0)) as other, pytest.raises(sqlite3.OperationalError, match="locked"):
         other.execute("BEGIN IMMEDIATE")

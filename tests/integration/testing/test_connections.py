@@ -133,6 +133,7 @@ def test_a_sqlite3_connection_leaves_no_rows(tmp_path: Path) -> None:
     assert set(new_rows(before, rows_on_sqlite(path)).values()) == {0}
 
 
+@pytest.mark.no_schema
 def test_a_database_without_tables_says_what_to_run(postgres_url: str, postgres_schema: str) -> None:
     app = Mainspring(postgres_url, schema=postgres_schema)
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from mainspring import Context, Mainspring, Middleware, exponential
-from mainspring.app.middleware.chain import Next
+from mainspring.app.consume.middleware import Next
 from tests.integration.transactional.conftest import Place
 from tests.integration.transactional.ways import Way
 

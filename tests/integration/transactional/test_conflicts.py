@@ -69,7 +69,7 @@ async def test_who_collides_every_time_fails_by_name(place: Place, sessions: Ses
     assert len(calls) == 5
     assert error.startswith(
         "TransactionConflict: a serialization failure: another transaction has changed what this one read; "
-        "5 tries in a row ended so, the last with DBAPIError: "
+        "5 tries in a row failed, the last with DBAPIError: "
     )
     assert place.rows("SELECT balance FROM account")[0][0] == 5  # what the others wrote, and nothing of its own
 

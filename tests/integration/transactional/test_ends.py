@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mainspring import Context, Middleware
-from mainspring.app.middleware.chain import Next
+from mainspring import Context, Middleware, events
+from mainspring.app.consume.middleware import Next
 from tests.integration.transactional.acting import consume, heard_by, nothing, until
 from tests.integration.transactional.conftest import Place
 from tests.integration.transactional.ways import WAYS, Way
@@ -54,7 +54,7 @@ async def test_who_was_committed_in_time_has_not_failed(
     app = place.app(way)
     heard, told = heard_by(app), list[str]()
     consume(app, way, given, middleware=[RunsOut()], keep="all")
-    app.on("completed", lambda event: told.append(event.group))
+    app.on(events.Completed, lambda event: told.append(event.group))
     with caplog.at_level(logging.INFO):
         async with app.worker():
             await app.publish("deposit", 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from mainspring import Context, Mainspring
+from mainspring import Context, Mainspring, intervals
 from tests.integration.transactional.conftest import Place
 
 
@@ -33,6 +33,28 @@ def test_a_plain_function_writes_into_the_tests_transaction(tmp_path: Path) -> N
             assert [each.payload for each in kit.published("deposited")] == [5]
         tx.rollback()
         assert tx.execute("SELECT n FROM effect").fetchall() == []
+
+
+def test_a_handler_that_returns_after_its_timeout_leaves_only_its_failure_behind(tmp_path: Path) -> None:
+    app = Mainspring(f"sqlite:///{tmp_path}/bank.db")
+
+    @app.consumer("deposit", timeout="30s", retry=intervals("1m"))
+    def deposit(n: int) -> None:
+        tx.execute("INSERT INTO effect VALUES (?)", (n,))
+        app.sync.publish("deposited", n)
+        kit.elapse("10s" if n else "31s")
+
+    with closing(sqlite3.connect(tmp_path / "bank.db")) as tx:
+        tx.execute("CREATE TABLE effect (n INTEGER PRIMARY KEY)")
+        with app.testing(tx=tx) as kit:
+            app.sync.publish("deposit", 0)
+            app.sync.publish("deposit", 5)
+            runs = kit.sync.drain()
+
+            assert [(ran.payload, ran.outcome) for ran in runs] == [(0, "failed"), (5, "done")]
+            assert tx.execute("SELECT n FROM effect").fetchall() == [(5,)]
+            assert [each.payload for each in kit.published("deposited")] == [5]
+        tx.rollback()
 
 
 async def test_a_coroutine_is_lent_the_session_in_place_of_its_own(place: Place) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from mainspring import BatchContext, Context, Middleware
-from mainspring.app.middleware.chain import Next
+from mainspring.app.consume.middleware import Next
 from tests.integration.transactional.acting import consume, heard_by, until
 from tests.integration.transactional.conftest import Place
 from tests.integration.transactional.ways import WAYS, Way

@@ -1,6 +1,6 @@
 """Whatever gives the transaction: effect, messages and verdict are committed as one, or not at all (invariant 3)."""
 
-from mainspring import Cancel, Context, Done, Snooze
+from mainspring import Bury, Cancel, Context, Done, Retry, Snooze
 from tests.integration.transactional.acting import Ends, consume, heard_by, rob, settle_elsewhere, until
 from tests.integration.transactional.conftest import Place
 from tests.integration.transactional.ways import Way
@@ -43,6 +43,22 @@ async def test_who_gives_up_leaves_no_effect(way: Way, given: object, place: Pla
 
     assert (place.effects(), heard) == ([], [])
     assert place.rows("SELECT attempt FROM {}dead")[0][0] == 3
+
+
+async def test_a_returned_retry_or_bury_leaves_no_effect(way: Way, given: object, place: Place) -> None:
+    app = place.app(way)
+    heard = heard_by(app)
+
+    def think(n: int, _ctx: Context) -> object:
+        return Retry("1h", "busy") if n == 1 else Bury("unknown")
+
+    consume(app, way, given, think)
+    async with app.worker():
+        await app.publish_many([("deposit", 1), ("deposit", 2)])
+        await until(lambda: place.rows("SELECT count(*) FROM {}dead")[0][0] == 1)
+        await until(lambda: place.rows("SELECT count(*) FROM {}delivery WHERE attempt = 1")[0][0] == 1)
+
+    assert (place.effects(), heard) == ([], [])
 
 
 async def test_a_snooze_and_a_cancel_are_committed_with_what_was_written(way: Way, given: object, place: Place) -> None:

@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from mainspring.app.background import Background, Work, at_once
-from mainspring.app.envelope import PublishOptions
-from mainspring.app.following import JoinOptions
+from mainspring.app.blocking import Background, Work, at_once
+from mainspring.app.message.envelope import JoinOptions, PublishOptions
 from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Delivery, Draft, Published, Receipt
 from mainspring.runtime.handler import Handler, Run

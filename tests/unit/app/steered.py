@@ -13,7 +13,7 @@ HOLD = timedelta(seconds=30)
 
 
 async def storage_of(app: Mainspring) -> Storage:
-    return await app._door.storage("the test")
+    return await app._connection.storage("the test")
 
 
 async def publish(app: Mainspring, count: int, group: str = "receipts", **options: Any) -> list[UUID]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.backlog import Backlogs, PendingLimit
+from mainspring.app.consume.limits import Backlogs, PendingLimit
 from mainspring.model.errors import Backlogged, BadOption, StorageUnavailable
 from mainspring.model.message import Draft
 from mainspring.storage.contract import Ledger
@@ -57,7 +57,7 @@ async def app(clock: HandClock) -> AsyncIterator[Mainspring]:
 
 @pytest.fixture
 async def looks(app: Mainspring) -> Looks:
-    storage: Any = (await app._door.opening("a test")).storage
+    storage: Any = (await app._connection.opening("a test")).storage
     storage.ledger = looks = Looks(storage.ledger)
     return looks
 

@@ -10,12 +10,12 @@ from typing import Annotated, Any, assert_type
 import pytest
 
 from mainspring import BatchContext, Consumer, Context, Depends, LogContext, Mainspring, Middleware, Receipt, Resolver
-from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import Options
-from mainspring.app.consumers import Consumers
-from mainspring.app.context import Publishing
-from mainspring.app.middleware.chain import Next
-from mainspring.app.registration import Registration
+from mainspring.app.consume.consumers import Consumers
+from mainspring.app.consume.context import Publishing
+from mainspring.app.consume.middleware import Next
+from mainspring.app.consume.registration import Registration
+from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Batching, Run
@@ -152,7 +152,7 @@ def test_middleware_that_knows_only_of_single_messages_is_refused() -> None:
 
     with pytest.raises(BadOption) as refused:
         register(index, batch=10, middleware=[LogContext(), Tenant()])
-    assert "Tenant.handling stands around one message" in str(refused.value)
+    assert "Tenant.handling wraps one message" in str(refused.value)
     assert "`async def handling_batch(self, ctx: BatchContext, call_next)`" in str(refused.value)
 
     class Scoped(Middleware):

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.bulk import BATCH, Action
-from mainspring.model.browsing import By, Filter, Page
+from mainspring.app.admin.bulk import BATCH, Action
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
+from mainspring.model.search import By, Filter, Page
 from mainspring.model.verdict import Failure, Retry, Settlement
 from tests.unit.app.steered import HOLD, audited, bury, bury_due, publish, storage_of
 
@@ -88,18 +88,18 @@ async def test_everything_that_matches_is_discarded_cancelled_or_due_now(app: Ma
     ready = await publish(app, 1)
 
     discarded = await app.messages.apply("discard", Filter("dead", group="analytics"))
-    hastened = await app.messages.apply("run_now", Filter(group="receipts"), by="ann")
+    due_now = await app.messages.apply("run_now", Filter(group="receipts"), by="ann")
     cancelled = await app.messages.apply("cancel", Filter("ready"), reason="obsolete")
 
-    assert (discarded, hastened, cancelled) == (2, 3, 4)
+    assert (discarded, due_now, cancelled) == (2, 3, 4)
     assert len(await app.dead.list()) == 1
     assert (await app.messages.search()).rows == ()
-    shown = await app.messages.show(ready[0])
+    shown = await app.messages.get(ready[0])
     assert shown is not None
     assert [(run.status, run.error) for run in shown.runs] == [("cancelled", "obsolete")]
     assert await audited(app) == [
         ("app", "cancel", "state ready", "4 cancelled or asked to stop; ended"),
-        ("ann", "hasten", "state live, group receipts", "3 due now; ended"),
+        ("ann", "run_now", "state live, group receipts", "3 due now; ended"),
         ("app", "discard", "state dead, group analytics", "2 discarded; ended"),
     ]
 
@@ -112,11 +112,11 @@ async def test_what_retries_is_cancelled_or_due_now_and_nothing_else_is(app: Mai
     await storage.mailbox.settle([Settlement(each.claim, again) for each in held], "worker")
     later = await publish(app, 1, delay=timedelta(hours=1))
 
-    hastened = await app.messages.apply("run_now", Filter("retrying"), by="ann")
+    due_now = await app.messages.apply("run_now", Filter("retrying"), by="ann")
     assert {row.message_id for row in await app.messages.list("scheduled")} == set(later)
     cancelled = await app.messages.apply("cancel", Filter("retrying"), by="ann")
 
-    assert (hastened, cancelled) == (2, 2)
+    assert (due_now, cancelled) == (2, 2)
     assert failing
     assert [row.message_id for row in await app.messages.list()] == later
 
@@ -133,26 +133,26 @@ async def test_what_is_parked_is_cancelled_and_what_runs_is_asked_to_stop(app: M
     assert running.cancel_asked
 
 
-async def test_single_deliveries_are_hastened_and_withdrawn_by_name() -> None:
+async def test_single_deliveries_are_due_now_and_withdrawn_by_name() -> None:
     app = Mainspring("memory://", name="shop")
     async with app:
         later = await publish(app, 2, "receipts", delay=timedelta(hours=1))
         parked = Draft(uuid4(), "nobody", b"{}")
         await (await storage_of(app)).mailbox.publish([parked])
 
-        hastened = await app.messages.hasten([(str(later[0]), "receipts"), (later[1], "other")], by="ann")
-        gone = await app.messages.withdraw([(later[0], "receipts"), (parked.id, "")], by="bob", reason="why")
+        due_now = await app.messages.run_now([(str(later[0]), "receipts"), (later[1], "other")], by="ann")
+        gone = await app.messages.cancel([(later[0], "receipts"), (parked.id, "")], by="bob", reason="why")
 
-        assert (hastened, gone.cancelled, gone.asked) == (1, 2, 0)
-        assert [(by, action) for by, action, *_ in await audited(app)] == [("bob", "cancel"), ("ann", "hasten")]
+        assert (due_now, gone.cancelled, gone.asked) == (1, 2, 0)
+        assert [(by, action) for by, action, *_ in await audited(app)] == [("bob", "cancel"), ("ann", "run_now")]
 
 
 @pytest.mark.parametrize(
     ("action", "state", "says"),
     [
-        ("revive", "live", "revive does nothing to what is live: let the filter's state be 'dead'"),
-        ("run_now", "dead", "let the filter's state be 'scheduled' or 'retrying' or 'live'"),
-        ("cancel", "done", "cancel does nothing to what is done"),
+        ("revive", "live", "revive has no effect on state 'live': set filter.state to dead"),
+        ("run_now", "dead", "set filter.state to live or scheduled or retrying"),
+        ("cancel", "done", "cancel has no effect on state 'done'"),
         ("explode", "dead", "must be one of revive, discard, cancel, run_now"),
     ],
 )

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.bulk import BATCH
-from mainspring.model.browsing import By, DeadSelection, Filter
+from mainspring.app.admin.bulk import BATCH
 from mainspring.model.errors import StorageUnavailable
+from mainspring.model.search import By, DeadSelection, Filter
 from tests.unit.app.steered import audited, bury, storage_of
 
 

@@ -9,9 +9,8 @@ import holidays
 import pytest
 
 from mainspring import errors
-from mainspring.app.calendar import read_days_option
-from mainspring.runtime.schedules.calendars import country_days
-from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
+from mainspring.app.schedule.timing import read_days_option
+from mainspring.runtime.schedules.plan import CannotPlan, Plan, country_days, read_plan
 
 CHRISTMAS = date(2026, 12, 25)
 

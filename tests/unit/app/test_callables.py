@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, Optional, Self
 import pytest
 
 from mainspring import Consumer, Context, Depends
-from mainspring.app import signature
+from mainspring.app.consume import signature
 from mainspring.model.errors import BadSignature
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 from tests.unit.app.written_elsewhere import Listed, Rated

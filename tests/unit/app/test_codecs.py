@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mainspring import JsonCodec, Mainspring, MsgpackCodec
-from mainspring.app.catalogue import Catalogue, read_codecs
-from mainspring.app.envelope import MISSING, Envelope
+from mainspring.app.message.catalogue import Catalogue, read_codecs
+from mainspring.app.message.envelope import MISSING, Envelope
 from mainspring.model.errors import BadOption, Conflict, PayloadTooLarge, Unencodable
 from tests.unit.app.stage import Desk
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.configuring import configure
-from mainspring.app.sources import look_around
+from mainspring.app.environment import configure, read_environment
 from mainspring.model.errors import BadOption
 
 SECRET = "postgresql://shop:s3cret@host/shop"
@@ -19,7 +18,7 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def _target(url: str | None = None, name: str | None = None, **environ: str) -> tuple[str, str]:
-    options, address = configure(url, {"name": name}, look_around(environ, Path.cwd()))
+    options, address = configure(url, {"name": name}, read_environment(environ, Path.cwd()))
     return address.target, options.sources["url"]
 
 
@@ -94,7 +93,7 @@ def test_a_url_that_cannot_be_read_is_told_by_its_place() -> None:
 
 
 def test_no_password_is_in_any_repr() -> None:
-    around = look_around({"MAINSPRING_URL": SECRET}, Path.cwd())
+    around = read_environment({"MAINSPRING_URL": SECRET}, Path.cwd())
 
     options, address = configure(None, {}, around)
 
@@ -105,8 +104,8 @@ def test_no_password_is_in_any_repr() -> None:
 def test_sources_are_no_part_of_what_options_are() -> None:
     Path("mainspring.toml").write_text('grace = "25s"\n')
 
-    written, _ = configure("memory://", {}, look_around({}, Path.cwd()))
-    default, _ = configure("memory://", {}, look_around({"MAINSPRING_CONFIG": os.devnull}, Path.cwd()))
+    written, _ = configure("memory://", {}, read_environment({}, Path.cwd()))
+    default, _ = configure("memory://", {}, read_environment({"MAINSPRING_CONFIG": os.devnull}, Path.cwd()))
 
     assert written == default
     assert hash(written) == hash(default)

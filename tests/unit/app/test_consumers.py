@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Receipt, exponential
-from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import Options
-from mainspring.app.consumed import Consumed
-from mainspring.app.consumers import Consumers
-from mainspring.app.registration import Registration
+from mainspring.app.consume.consumer import Consumed
+from mainspring.app.consume.consumers import Consumers
+from mainspring.app.consume.registration import Registration
+from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.timing.backoff import MESSAGES, OUTBOX
 from tests.unit.app.stage import MESSAGE, Desk

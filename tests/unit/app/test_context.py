@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.app.context import Context
-from mainspring.app.envelope import MISSING
+from mainspring.app.consume.context import Context
+from mainspring.app.message.envelope import MISSING
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Receipt
 from tests.unit.app.stage import CAUSE, MESSAGE, NOON, Desk, delivery, running

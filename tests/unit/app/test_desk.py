@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring import Mainspring, Retention
-from mainspring.app.bulk import BATCH
-from mainspring.model.browsing import By
+from mainspring.app.admin.bulk import BATCH
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft, Priority
+from mainspring.model.search import By
 from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.storage.contract import Storage
 
@@ -17,7 +17,7 @@ HOLD = timedelta(seconds=30)
 
 
 async def storage_of(app: Mainspring) -> Storage:
-    return await app._door.storage("the test")
+    return await app._connection.storage("the test")
 
 
 async def bury(app: Mainspring, group: str, count: int = 1, error: str = "broken", topic: str = "a") -> list[UUID]:
@@ -65,8 +65,8 @@ async def test_messages_are_found_by_topic_and_key(app: Mainspring) -> None:
 
 
 async def test_a_message_nobody_knows_is_none(app: Mainspring) -> None:
-    assert await app.messages.show(uuid4()) is None
-    assert await app.dead.show(uuid4()) is None
+    assert await app.messages.get(uuid4()) is None
+    assert await app.dead.get(uuid4()) is None
 
 
 async def test_cancelling_from_the_desk_cancels_every_copy(app: Mainspring) -> None:
@@ -86,7 +86,7 @@ async def test_dead_letters_are_listed_and_shown(app: Mainspring) -> None:
     assert [row.message_id for row in await app.dead.list()] == [second, first]
     assert [row.message_id for row in await app.dead.list(error="refused")] == [first]
     assert [row.message_id for row in await app.dead.list(group="analytics")] == []
-    shown = await app.dead.show(str(first))
+    shown = await app.dead.get(str(first))
     assert shown is not None
     assert [run.error for run in shown.runs] == ["Connection refused"]
 
@@ -94,7 +94,7 @@ async def test_dead_letters_are_listed_and_shown(app: Mainspring) -> None:
 async def test_a_living_message_is_no_dead_letter(app: Mainspring) -> None:
     receipt = await app.publish("a", 1)
 
-    assert await app.dead.show(receipt.id) is None
+    assert await app.dead.get(receipt.id) is None
 
 
 async def test_one_dead_letter_is_revived(app: Mainspring) -> None:
@@ -159,7 +159,7 @@ async def test_a_dead_letter_is_revived_with_another_payload(app: Mainspring) ->
     assert await app.dead.revive(dead, payload={"n": 2}, by="ann") == 1
 
     [row] = await app.messages.list("ready", group="receipts")
-    edited = await app.messages.show(row.message_id)
+    edited = await app.messages.get(row.message_id)
     assert edited is not None
     assert (edited.payload, edited.key, edited.headers) == (b'{"n":2}', "k", {"tenant": "a"})
     assert (edited.causation_id, edited.correlation_id) == (dead, str(dead))

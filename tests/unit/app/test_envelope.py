@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.app.catalogue import Catalogue
-from mainspring.app.envelope import MISSING, Envelope
+from mainspring.app.message.catalogue import Catalogue
+from mainspring.app.message.envelope import MISSING, Envelope
 from mainspring.model.errors import BadOption, BadSignature, Conflict, PayloadTooLarge, Unencodable
 from mainspring.model.message import Draft, Priority
 from mainspring.timing.clock import HandClock

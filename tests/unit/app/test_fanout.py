@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Middleware, Slice, Snooze, errors
-from mainspring.app.middleware.chain import Next
+from mainspring.app.consume.middleware import Next
 
 SECOND = timedelta(seconds=1)
 
@@ -24,8 +24,8 @@ def shards() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("topic", "options", "said"),
     [
-        ("etl", {}, "cron='0 2 * * *' or every='15m', and neither was given"),
-        ("etl", {"cron": "0 2 * * *", "every": "1h"}, "and both were given"),
+        ("etl", {}, "cron='0 2 * * *' or every='15m': neither was given"),
+        ("etl", {"cron": "0 2 * * *", "every": "1h"}, "every='15m': both were given"),
         ("etl", {"every": "1ms"}, "every='1ms': every('1ms') is too often"),
         ("etl", {"every": "soon"}, "every='soon' is not a duration"),
         ("etl", {"every": "1h", "jiter": "1s"}, "has no option 'jiter'. Did you mean 'jitter'?"),
@@ -35,7 +35,7 @@ def shards() -> Iterator[str]:
         ("e|tl", {"every": "1h"}, "topic='e|tl' has a '|'"),
         ("e tl", {"every": "1h"}, "topic 'e tl' has white space"),
         ("etl.*", {"every": "1h"}, "topic 'etl.*' has a wildcard"),
-        ("x" * 81, {"every": "1h"}, "has 81 characters: at most 80 have room"),
+        ("x" * 81, {"every": "1h"}, "has 81 characters: use at most 80"),
         (7, {"every": "1h"}, "topic=7 must be text"),
         ("etl", {"every": "1h", "work_key": "a/b"}, "work_key 'a/b' has a '/'"),
         (shards, {}, "@app.fanout has no parentheses"),
@@ -76,7 +76,7 @@ def test_a_planner_takes_nothing_or_its_context(app: Mainspring) -> None:
 
     app.fanout("one", "work", every="1h")(with_context)
     app.fanout("two", "work", every="1h")(with_default)
-    with pytest.raises(errors.BadSignature, match="takes nothing, or `ctx`"):
+    with pytest.raises(errors.BadSignature, match="takes no parameter, or `ctx`"):
         app.fanout("three", "work", every="1h")(with_payload)
     with pytest.raises(errors.BadSignature, match="goes above a function"):
         app.fanout("four", "work", every="1h")("tenants")  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ def test_every_work_has_one_planner(app: Mainspring) -> None:
 
     with pytest.raises(errors.Conflict, match=r"etl payments is planned by .*\.shards already: give this one another"):
         app.fanout("etl", "payments", every="1h")(lambda: ["b"])
-    with pytest.raises(errors.Conflict, match="one planner of 'etl' names works of its own"):
+    with pytest.raises(errors.Conflict, match="one planner of 'etl' yields its own works"):
         app.fanout("etl", every="1h")(lambda: [("b", "other")])
 
 
@@ -101,7 +101,7 @@ def test_every_work_has_one_consumer_of_its_slices(app: Mainspring) -> None:
     @app.consumer("fanout:etl:payments")
     async def watch(each: dict[str, Any]) -> None: ...
 
-    with pytest.raises(errors.Conflict, match=r"slices of etl:payments go to .*load already"):
+    with pytest.raises(errors.Conflict, match=r"slices of etl:payments already go to .*load"):
 
         @tenants.slices()
         async def again(each: Slice) -> None: ...
@@ -116,7 +116,7 @@ def test_a_consumer_of_slices_says_which_works_it_does_where_the_planner_names_t
     named = app.fanout("reports", every="1h")(lambda: [("a", "daily")])
     one = app.fanout("etl", "payments", every="1h")(shards)
 
-    with pytest.raises(errors.BadOption, match=r"say which ones this consumer does, as in @.*slices\('payments', 'ref"):
+    with pytest.raises(errors.BadOption, match=r"name those of this consumer, as in @.*slices\('payments', 'ref"):
         named.slices()
     with pytest.raises(errors.BadOption, match="work 'a b' has white space"):
         named.slices("a b")

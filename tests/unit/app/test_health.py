@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring import Health, HealthLimits, Mainspring
-from mainspring.app import health
+from mainspring.app.observe import health
 from mainspring.model.errors import SchemaMissing, StorageUnavailable
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.views import Beat
@@ -26,7 +26,7 @@ async def app() -> AsyncIterator[Mainspring]:
 
 
 async def storage_of(app: Mainspring) -> Storage:
-    return await app._door.storage("the test")
+    return await app._connection.storage("the test")
 
 
 async def beat(app: Mainspring) -> None:
@@ -116,7 +116,7 @@ async def test_work_that_waits_while_all_workers_of_its_group_drain_is_a_finding
     assert [asked, one, resumed] == [fine, fine, fine]
     assert both == (
         "degraded",
-        "work waits that nobody claims: all workers of receipts drain: see `mainspring workers list`",
+        "ready work is not claimed: all workers of receipts drain: see `mainspring workers list`",
     )
 
 
@@ -151,7 +151,7 @@ async def test_work_that_waits_in_a_paused_group_is_a_finding(app: Mainspring) -
     assert before == "healthy"
     assert await claiming(app) == (
         "degraded",
-        "work waits that nobody claims: receipts is paused: see `mainspring groups list`",
+        "ready work is not claimed: receipts is paused: see `mainspring groups list`",
     )
 
 

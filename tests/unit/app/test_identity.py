@@ -8,7 +8,7 @@ from uuid import UUID, SafeUUID
 
 import pytest
 
-from mainspring.app.identity import Identities
+from mainspring.app.message.envelope import Identities
 
 
 def milliseconds(made: UUID) -> int:

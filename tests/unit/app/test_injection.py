@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pytest
 
 from mainspring import Consumer, Context, Depends, Mainspring
-from mainspring.app import signature
+from mainspring.app.consume import signature
 from mainspring.model.errors import BadSignature, Misuse, Unreadable
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 
@@ -280,7 +280,7 @@ HERE = __name__
     [
         (
             circular,
-            f"the providers of {HERE}.circular go round in a circle: {HERE}.chicken → {HERE}.egg → {HERE}.chicken",
+            f"the providers of {HERE}.circular form a cycle: {HERE}.chicken → {HERE}.egg → {HERE}.chicken",
         ),
         (
             unfilled,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import pytest
 
 from mainspring import Consumer, Context, Depends, Mainspring
-from mainspring.app import signature
+from mainspring.app.consume import signature
 from mainspring.model.errors import BadSignature
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 

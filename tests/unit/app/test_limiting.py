@@ -1,4 +1,4 @@
-"""Order and limits as they are written: what is refused, in which words, and what is shown of them."""
+"""Order and limits as they are written: what is refused, in which words, and what is shown_limits of them."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Context, Mainspring
-from mainspring.app.limiting import read_limits, shown
+from mainspring.app.consume.limits import read_limits, shown_limits
 from mainspring.model.errors import BadOption
 from mainspring.model.limits import Limits, Rate
 
@@ -84,7 +84,7 @@ def test_a_number_at_once_is_a_whole_one(option: str, written: Any) -> None:
         ),
         (
             {"on_failure": "skip"},
-            "on_failure='skip' says what those behind a failed one do, and mail has no order: add ordered=True",
+            "on_failure='skip' is for ordered consumers, and mail has no order: add ordered=True",
         ),
         (
             {"ordered": True, "key_concurrency": 2},
@@ -125,7 +125,7 @@ def test_what_recurs_has_no_keys_to_go_by(options: dict[str, Any]) -> None:
     app = Mainspring("memory://")
     [option] = options
 
-    with pytest.raises(BadOption, match=f"tick has {option}=, which goes by the key of a message, .* overlap= says"):
+    with pytest.raises(BadOption, match=f"tick has {option}=, which goes by the key of a message, .* overlap= sets"):
 
         @app.recurring("* * * * *", **options)
         async def tick() -> None: ...
@@ -162,9 +162,9 @@ def test_none_is_the_same_as_leaving_it_out() -> None:
 
 
 def test_limits_are_shown_as_they_are_written() -> None:
-    assert shown(None) == {}
-    assert shown(Limits(ordered=True)) == {"ordered": "block"}
-    assert shown(
+    assert shown_limits(None) == {}
+    assert shown_limits(Limits(ordered=True)) == {"ordered": "block"}
+    assert shown_limits(
         Limits(
             ordered=True,
             on_failure="skip",

@@ -158,5 +158,5 @@ def test_tables_whose_name_would_be_cut_are_refused() -> None:
 
     assert str(refused.value) == (
         "schema='ssssssssssssssssssss' (20 characters) and namespace='nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn' (32) name the "
-        "tables together, with a dash between them: 53 characters, and at most 52 can be; shorten one of them"
+        "tables together, with a dash between them: 53 characters, and the limit is 52; shorten one of them"
     )

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.app.queues.presence import Presence
+from mainspring.app.queue.runtime import QueueHeartbeat
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.verdict import DONE
 from mainspring.model.views import Beat, Declaration, Orders
@@ -21,7 +21,7 @@ class Scene:
     def __init__(self) -> None:
         self.storage = MemoryStorage()
         self.meter = Meter()
-        self.presence = Presence("shop", self.meter)
+        self.presence = QueueHeartbeat("shop", self.meter)
 
     async def declared(self) -> Scene:
         await self.storage.upkeep.declare([Declaration("mail", "shop", ("orders",), "shop:mail")])

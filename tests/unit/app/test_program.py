@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from mainspring import Consumer, Context, Mainspring, MsgpackCodec
-from mainspring.app.catalogue import Catalogue
 from mainspring.app.config import Options
-from mainspring.app.consumers import Consumers
-from mainspring.app.program import program
-from mainspring.app.registration import Registration
+from mainspring.app.consume.consumers import Consumers
+from mainspring.app.consume.cpu import program
+from mainspring.app.consume.registration import Registration
+from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 from mainspring.runtime.handler import Program
 from tests.unit.app.stage import Desk
@@ -95,7 +95,7 @@ def test_without_it_a_plain_function_runs_in_threads(cpu: bool | None) -> None:
 def test_the_program_names_the_function_and_its_module(function: Any, qualname: str) -> None:
     made = register(function).handler(Desk())
 
-    assert made.program == Program("mainspring.app.entry", "images", HERE, qualname, HERE)
+    assert made.program == Program("mainspring.app.process.entry", "images", HERE, qualname, HERE)
     assert not made.threaded
 
 
@@ -108,7 +108,7 @@ def test_what_is_stored_says_that_it_runs_in_processes() -> None:
     [
         (fetch, f"{HERE}.fetch is `async def` and has cpu=True: a process runs plain functions. Write `def`"),
         (AsyncReport, "is `async def` and has cpu=True"),
-        (_closure(), "stands inside a function: a process of a cpu=True consumer imports its module and looks for it"),
+        (_closure(), "is inside a function: a process of a cpu=True consumer imports its module and looks for it"),
         (
             lambda image: None,
             "is a lambda, which has no name that a spawned process could import: write a `def` at module level",
@@ -237,7 +237,7 @@ def _placed(function: Any, module: str) -> Any:
 def test_a_function_of_an_interactive_session_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
 
-    with pytest.raises(BadSignature, match=f"stands in '{name}', which no other process can import"):
+    with pytest.raises(BadSignature, match=f"is in '{name}', which no other process can import"):
         register(_placed(resize, name))
 
 

@@ -27,7 +27,7 @@ async def app() -> AsyncIterator[Mainspring]:
 async def test_a_message_is_stored_and_shown(app: Mainspring) -> None:
     receipt = await app.publish(OrderPlaced(7), key="order:7", headers={"tenant": "a"})
 
-    stored = await app.messages.show(receipt.id)
+    stored = await app.messages.get(receipt.id)
 
     assert receipt.status == "stored"
     assert stored is not None
@@ -48,7 +48,7 @@ async def test_the_same_id_again_is_a_duplicate(app: Mainspring) -> None:
 async def test_many_are_published_in_order(app: Mainspring) -> None:
     receipts = await app.publish_many([OrderPlaced(1), ("orders.shipped", {"id": 2}), (OrderPlaced, {"id": 3})])
 
-    shown = [await app.messages.show(receipt.id) for receipt in receipts]
+    shown = [await app.messages.get(receipt.id) for receipt in receipts]
 
     assert [(each.topic, each.payload) for each in shown if each is not None] == [
         ("orders.placed", b'{"id":1}'),
@@ -144,7 +144,7 @@ async def test_environments_on_one_database_do_not_meet() -> None:
     async with app:
         receipt = await app.publish("a", 1)
 
-        shown = await app.messages.show(receipt.id)
+        shown = await app.messages.get(receipt.id)
         listed = await app.messages.list("parked")
 
     assert shown is not None

@@ -84,7 +84,7 @@ async def test_a_settle_whose_answer_was_lost_may_be_sent_again(
 ) -> None:
     await app.publish(Invoice(1))
     [item] = await queue.claim()
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
     settle = mailbox.settle
 
     async def cut_off(settlements: Any, owner: str) -> Any:
@@ -106,7 +106,7 @@ async def test_what_was_claimed_already_is_given_though_the_line_broke_behind_it
     for number in range(3):
         await app.publish(Invoice(number))
     await queue.ack(*await queue.claim(1))  # from here on it knows where to begin
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
     claims, claim = 0, mailbox.claim
 
     async def cut_off(*asked: Any) -> Any:
@@ -248,7 +248,7 @@ async def test_what_is_settled_while_a_heartbeat_is_on_its_way_is_not_lost(
     await app.publish(Invoice(1))
     await app.publish(Invoice(2))
     done, kept = await queue.claim()
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
     extend = mailbox.extend
 
     async def overtaken(*args: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, Queue, Testing, errors
-from mainspring.app.queues.reserved import Reserved
+from mainspring.app.consume.queue_registry import QueueRegistry
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_queue_that_cannot_be_made_says_why(app: Mainspring, call: Any, kind: 
         (lambda q: q.reap(hold="0s"), "hold='0s'"),
         (lambda q: q.wait("soon"), "timeout='soon' is not a duration"),
         (lambda q: q.extend(hold="0s"), "hold='0s'"),
-        (lambda q: q.ack([]), r"takes items as queue.claim\(\) gives them, not \[\]: write queue.ack\(\*items\)"),
+        (lambda q: q.ack([]), r"takes items from queue.claim\(\), not \[\]: write queue.ack\(\*items\)"),
         (lambda q: q.ack("x"), "not 'x'"),
         (lambda q: q.ack(output=3), "output=3.* must be text"),
         (lambda q: q.abandon(delay="-5s"), "delay='-5s'"),
@@ -126,7 +126,7 @@ async def test_without_topics_the_group_must_be_there(app: Mainspring, queue: Qu
 async def test_a_group_of_another_app_is_not_declared(app: Mainspring, kit: Testing, queue: Queue[Any]) -> None:
     await queue.declare()
     other = Mainspring("memory://", name="stock")
-    other._door.replace(app._door.stand_in)
+    other._connection.replace(app._connection.stand_in)
 
     with pytest.raises(errors.Conflict, match="group 'billing' belongs to app 'shop'"):
         await other.queue("billing", "orders.*").claim()
@@ -160,7 +160,7 @@ async def test_what_app_declare_makes_known_includes_the_queues(app: Mainspring,
 
 
 def test_while_one_suspect_is_asked_for_no_other_is() -> None:
-    reserved = Reserved()
+    reserved = QueueRegistry()
 
     with reserved.reaping("billing", 0.0) as first:
         with reserved.reaping("mail", 0.0) as second:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, Queue
-from mainspring.app.queues.answers import settled
-from mainspring.app.queues.owners import all_settled
+from mainspring.app.queue.item import all_settled, settled
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.message import Settled
 
@@ -28,7 +27,7 @@ async def accused(app: Mainspring, queue: Queue[Any], count: int) -> None:
     for number in range(count):
         await app.publish("invoices.due", number)
     await queue.claim(hold="1ms")
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
     for _ in range(count):
         async with asyncio.timeout(60):
             while await mailbox.reap(["billing"], "one that died", _NOTHING, accused=False) is None:
@@ -46,7 +45,7 @@ async def test_of_those_who_reap_at_once_one_is_given_what_has_to_be_alone(
 ) -> None:
     queue = app.queue("billing", "invoices.*")
     await accused(app, queue, 3)
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
     reap = mailbox.reap
 
     async def slowly(*args: Any, **options: Any) -> Any:
@@ -65,7 +64,7 @@ async def test_of_those_who_reap_at_once_one_is_given_what_has_to_be_alone(
 async def test_who_could_not_reap_keeps_no_other_from_it(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = app.queue("billing", "invoices.*")
     await accused(app, queue, 1)
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
 
     async def cut_off(*_: Any, **__: Any) -> Any:
         raise StorageUnavailable("the line broke")
@@ -87,4 +86,4 @@ async def test_what_is_busy_is_not_taken_for_settled(app: Mainspring) -> None:
 
     assert all_settled([Settled(), busy]) == busy
     with pytest.raises(StorageUnavailable, match="roll this transaction back"):
-        settled([item], busy, "ack", joined=True)
+        settled([item], busy, "ack", enlisted=True)

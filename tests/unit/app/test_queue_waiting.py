@@ -85,7 +85,7 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_before_the_answer_
     app: Mainspring, queue: Queue[Any], monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     await app.publish("orders.placed", 1)
-    mailbox: Any = (await app._door.storage("a test")).mailbox
+    mailbox: Any = (await app._connection.storage("a test")).mailbox
     if verb == "reap":
         await queue.claim(hold="1ms")
         while (await app.messages.list())[0].state != "lapsed":
@@ -118,7 +118,7 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_is_handed_back_bef
     app: Mainspring, queue: Queue[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await app.publish("orders.placed", 1)
-    mailbox: Any = (await app._door.storage("a test")).mailbox
+    mailbox: Any = (await app._connection.storage("a test")).mailbox
     claimed, answers, claim = asyncio.Event(), asyncio.Event(), mailbox.claim
     handed_back: list[Delivery] = []
 
@@ -141,8 +141,8 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_is_handed_back_bef
     with pytest.raises(asyncio.CancelledError):
         await asking
 
-    app._door.farewells.insert(0, answer_at_last)
-    app._door.farewells.append(claim_before_it_closes)
+    app._connection.farewells.insert(0, answer_at_last)
+    app._connection.farewells.append(claim_before_it_closes)
     await app.__aexit__(None, None, None)
 
     assert [each.attempt for each in handed_back] == [1]

@@ -93,7 +93,7 @@ async def test_a_full_batch_is_one_trip(app: Mainspring, queue: Queue[Any], monk
     await queue.declare()
     for number in range(6):
         await app.publish(Invoice(number))
-    mailbox = (await app._door.storage("a test")).mailbox
+    mailbox = (await app._connection.storage("a test")).mailbox
     claim, trips = mailbox.claim, 0
 
     async def counted(*args: Any) -> Any:
@@ -221,7 +221,7 @@ async def test_what_fails_is_tried_again_by_the_policy_and_then_buried(
     assert await app.messages.list() == []
     [dead] = await app.dead.list()
     assert (dead.error, dead.attempt) == ("the bank said no again", 2)
-    shown = await app.dead.show(item.message_id)
+    shown = await app.dead.get(item.message_id)
     assert shown is not None
     assert [run.error for run in shown.runs] == ["ValueError: the bank said no", "the bank said no again"]
 
@@ -326,7 +326,7 @@ async def test_a_join_is_told_of_members_that_a_queue_settles(app: Mainspring, k
     # The members go to a group that another app of the same name serves by hand.
     await app.join([(resize, 1)], then=album)
     other = Mainspring("memory://", name="shop", namespace="test")
-    other._door.replace(app._door.stand_in)
+    other._connection.replace(app._connection.stand_in)
     other._clock.replace(app._clock)
     hands = other.queue("resize")
     await hands.ack(*await hands.claim())

@@ -11,8 +11,8 @@ import pytest
 import wireup
 
 from mainspring import Consumer, Context, Depends, Mainspring, Resolver
-from mainspring.app import signature
-from mainspring.app.resolvers import read_resolver
+from mainspring.app.consume import signature
+from mainspring.app.consume.resolvers import read_resolver
 from mainspring.model.errors import BadOption, BadSignature
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 
@@ -175,6 +175,6 @@ def test_anything_else_is_refused_by_name() -> None:
         Mainspring("memory://", resolver={"a": 1})
 
     assert str(refused.value) == (
-        "resolver=builtins.dict is not known: pass a dishka or wireup container, or an object that keeps the protocol "
+        "resolver=builtins.dict is not known: pass a dishka or wireup container, or an object that implements "
         "mainspring.Resolver"
     )

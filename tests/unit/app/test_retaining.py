@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, Retention
-from mainspring.app.config import Options
-from mainspring.app.retaining import read_topics, topics_in, write_topics
+from mainspring.app.config import Options, read_topics, topics_in, write_topics
 from mainspring.model.errors import BadOption
 
 DAY = timedelta(days=1)

@@ -6,8 +6,8 @@ import pytest
 
 from mainspring import Mainspring, every
 from mainspring.app.config import Options
-from mainspring.app.schedule_diagnosis import of_schedules, of_schedules_unseen
-from mainspring.app.sources import look_around
+from mainspring.app.environment import read_environment
+from mainspring.app.observe.doctor import of_schedules, of_schedules_unseen
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_a_rhythm_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatc
             "mainspring.toml:2: schedule sweep: bad cron expression '0 25 * * *': hours: found 25, allowed: 0-23. The "
             "code's own value is used"
         ),
-        "correct it there; `mainspring cron RHYTHM` says what a rhythm means",
+        "correct it there; `mainspring cron RHYTHM` explains a rhythm",
     )
 
 
@@ -91,7 +91,7 @@ def test_a_setting_for_no_schedule_of_the_app_is_a_warning(monkeypatch: pytest.M
         "warning",
         "mainspring.toml:2: this app has no schedule 'sweeps'. Did you mean 'sweep'? It is ignored",
         (
-            "remove or rename it: the schedules of shop are daily.report, sweep. What is another app's belongs into "
+            "remove or rename it: the schedules of shop are daily.report, sweep. Settings of another app belong in "
             "[apps.NAME.schedules]"
         ),
     )
@@ -117,11 +117,11 @@ def test_looking_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
 def test_without_an_application_they_are_mentioned() -> None:
     write('[schedules]\nsweep = "every 2h"\n')
 
-    (note,) = of_schedules_unseen(Options.read({}, *look_around({}).layers()))
+    (note,) = of_schedules_unseen(Options.read({}, *read_environment({}).layers()))
 
     assert (note.grade, note.summary) == (
         "note",
-        "set by configuration, and looked at only with an application: sweep",
+        "set by configuration, and checked only with an application: sweep",
     )
     assert note.advice == "mainspring doctor MODULE:APP"
     assert list(of_schedules_unseen(Options())) == []

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from mainspring.app.schedule_view import ScheduleView, viewed
+from mainspring.app.schedule.view import ScheduleView, viewed
 from mainspring.model.schedule import Freeze, Schedule
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)

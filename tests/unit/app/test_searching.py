@@ -38,7 +38,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 async def app(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mainspring]:
     app = Mainspring("memory://", name="shop")
     async with app:
-        ledger = (await app._door.storage("the test")).ledger
+        ledger = (await app._connection.storage("the test")).ledger
 
         async def asked(*_: object) -> None:
             pytest.fail("the database was asked")

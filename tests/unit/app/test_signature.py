@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mainspring.app import signature
-from mainspring.app.context import Context
+from mainspring.app.consume import signature
+from mainspring.app.consume.context import Context
 from mainspring.model.errors import BadSignature, Unreadable
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 
@@ -225,7 +225,7 @@ HERE = __name__
         (
             with_default,
             (
-                f"parameter 'limit' of {HERE}.with_default stands where the payload does and has a default: remove the "
+                f"parameter 'limit' of {HERE}.with_default is in the payload's place and has a default: remove the "
                 f"default, or put `*` before it if it is not the payload; {ACCEPTED}"
             ),
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.app.config import NAMES, Options
-from mainspring.app.sources import look_around
+from mainspring.app.environment import read_environment
 from mainspring.model.errors import BadOption
 from mainspring.model.retention import Retention
 
@@ -164,7 +164,7 @@ def _read(
     argument: dict[str, Any] | None = None,
 ) -> tuple[object, str]:
     (folder / "mainspring.toml").write_text(file)
-    around = look_around(environ or {}, folder)
+    around = read_environment(environ or {}, folder)
     assert around.problems == ()
     options = Options.read(argument or {}, *around.layers())
     outer, _, inner = option.partition(".")
@@ -190,7 +190,7 @@ def _read(
 def test_a_variable_is_true_or_false_in_many_words(text: str, value: bool, tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_text(f"durable = {str(not value).lower()}")
 
-    around = look_around({"MAINSPRING_DURABLE": text}, tmp_path)
+    around = read_environment({"MAINSPRING_DURABLE": text}, tmp_path)
 
     assert Options.read({}, *around.layers()).durable is value
 
@@ -198,7 +198,7 @@ def test_a_variable_is_true_or_false_in_many_words(text: str, value: bool, tmp_p
 def test_an_empty_variable_counts_as_not_set_and_is_remembered(tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_text('grace = "3s"')
 
-    around = look_around({"MAINSPRING_GRACE": "", "MAINSPRING_CONFIG": " "}, tmp_path)
+    around = read_environment({"MAINSPRING_GRACE": "", "MAINSPRING_CONFIG": " "}, tmp_path)
 
     assert Options.read({}, *around.layers()).grace == timedelta(seconds=3)
     assert around.empty == ("MAINSPRING_CONFIG", "MAINSPRING_GRACE")
@@ -276,13 +276,13 @@ def test_an_empty_variable_counts_as_not_set_and_is_remembered(tmp_path: Path) -
     ],
 )
 def test_a_variable_that_cannot_be_meant_is_named(variable: str, text: str, message: str, tmp_path: Path) -> None:
-    around = look_around({variable: text}, tmp_path)
+    around = read_environment({variable: text}, tmp_path)
 
     assert around.problems == (f"environment: {message}",)
 
 
 def test_a_variable_like_no_other_is_answered_with_all_there_are(tmp_path: Path) -> None:
-    (problem,) = look_around({"MAINSPRING_XYZZY": "s3cret"}, tmp_path).problems
+    (problem,) = read_environment({"MAINSPRING_XYZZY": "s3cret"}, tmp_path).problems
 
     assert problem.startswith("environment: MAINSPRING_XYZZY is no option. The options are MAINSPRING_URL, MAINSPRING_")
     assert "s3cret" not in problem
@@ -299,18 +299,18 @@ def test_a_variable_like_no_other_is_answered_with_all_there_are(tmp_path: Path)
     ],
 )
 def test_variables_of_tests_and_of_kubernetes_are_no_options(variable: str, text: str, tmp_path: Path) -> None:
-    assert look_around({variable: text, "OTHER_GRACE": "x"}, tmp_path).problems == ()
-    assert look_around({"MAINSPRING_PORT": "80"}, tmp_path).problems != ()
+    assert read_environment({variable: text, "OTHER_GRACE": "x"}, tmp_path).problems == ()
+    assert read_environment({"MAINSPRING_PORT": "80"}, tmp_path).problems != ()
 
 
 def test_a_password_in_the_wrong_variable_is_not_repeated(tmp_path: Path) -> None:
-    (problem,) = look_around({"MAINSPRING_NAME": "postgresql://shop:s3c@ret@host/shop"}, tmp_path).problems
+    (problem,) = read_environment({"MAINSPRING_NAME": "postgresql://shop:s3c@ret@host/shop"}, tmp_path).problems
 
     assert problem.startswith("environment: MAINSPRING_NAME='postgresql://…@host/shop' has a '/'")
 
 
 def test_a_url_is_no_configuration_file(tmp_path: Path) -> None:
-    (problem,) = look_around({"MAINSPRING_CONFIG": "postgresql://shop:s3cret@host/shop"}, tmp_path).problems
+    (problem,) = read_environment({"MAINSPRING_CONFIG": "postgresql://shop:s3cret@host/shop"}, tmp_path).problems
 
     assert problem == (
         "MAINSPRING_CONFIG is the path of a file, as in /etc/shop/mainspring.toml, not a URL: that goes into "
@@ -320,7 +320,7 @@ def test_a_url_is_no_configuration_file(tmp_path: Path) -> None:
 
 def test_the_first_problem_is_raised_and_the_others_are_counted(tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_text("grase = 1\n")
-    around = look_around({"MAINSPRING_GRASE": "x"}, tmp_path)
+    around = read_environment({"MAINSPRING_GRASE": "x"}, tmp_path)
 
     with pytest.raises(BadOption) as refused:
         around.check()

@@ -113,7 +113,7 @@ async def test_one_that_is_in_the_code_and_not_declared_yet_is_told_from_one_tha
     async with app, empty:
         for call in (app.schedules.pause("report"), app.schedules.next("report")):
             with pytest.raises(
-                errors.BadOption, match="the schedule 'report' is in the code and not declared yet: a w"
+                errors.BadOption, match="the schedule 'report' is in the code and not declared yet: start a w"
             ):
                 await call
         with pytest.raises(errors.BadOption, match="there is no schedule 'report', nor any other: a worker declares"):

@@ -29,7 +29,7 @@ async def app() -> AsyncIterator[Mainspring]:
 
 async def make_late(app: Mainspring) -> None:
     """As if no worker had been there at nine."""
-    storage = await app._door.storage("a test")  # no verb puts a schedule into the past
+    storage = await app._connection.storage("a test")  # no verb puts a schedule into the past
     await storage.timetable.rewrite(["report"], lambda _name, row, _now: row and replace(row, next_at=LATE))
 
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mainspring import errors
-from mainspring.app.timings import check_has_occurrences, read_timing
+from mainspring.app.schedule.timing import check_has_occurrences, read_timing
 from mainspring.runtime.schedules.plan import read_plan
 from mainspring.timing.cron import Cron, CronError
 from mainspring.timing.rhythm import every
@@ -154,7 +154,7 @@ def test_days_that_code_tells_in_the_layer_beneath_are_no_hindrance() -> None:
     [
         (
             {"rhythm": "0 0 30 2 *", "workdays": ["mon-fri"]},
-            "'0 0 30 2 *' matches no date, so look at its fields of days and months",
+            "'0 0 30 2 *' matches no date: check its fields of days and months",
         ),
         (
             {"rhythm": "0 9 * * sat", "workdays": ["mon-fri"], "timezone": "Asia/Tokyo"},

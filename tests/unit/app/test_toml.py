@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from mainspring.app.config import Options
-from mainspring.app.sources import look_around
+from mainspring.app.environment import read_environment
 from mainspring.app.toml import positions
 
 GRACE = 'grace = "{}s"\n'
 
 
 def _grace(folder: Path, **environ: str) -> float:
-    around = look_around(environ, folder)
+    around = read_environment(environ, folder)
     assert around.problems == ()
     return Options.read({}, *around.layers()).grace.total_seconds()
 
@@ -79,7 +79,7 @@ def test_the_nearest_file_counts_and_the_others_are_named(tmp_path: Path) -> Non
 
     (inner / "mainspring.toml").write_text(GRACE.format(3))
     assert _grace(inner) == 3
-    around = look_around({}, inner)
+    around = read_environment({}, inner)
     assert around.file == "mainspring.toml"
     assert around.unread == (f"{tmp_path}/mainspring.toml", f"{tmp_path}/pyproject.toml")
 
@@ -103,7 +103,7 @@ def test_a_pyproject_holds_our_table_however_it_is_written(text: str, tmp_path: 
 def test_a_pyproject_without_our_table_is_none_of_our_business(text: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
 
-    around = look_around({}, tmp_path)
+    around = read_environment({}, tmp_path)
 
     assert (around.file, around.problems) == (None, ())
 
@@ -122,7 +122,7 @@ def test_a_variable_names_one_file_and_the_null_device_none(tmp_path: Path) -> N
 
 
 def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    around = look_around({"MAINSPRING_CONFIG": "no.toml"}, tmp_path)
+    around = read_environment({"MAINSPRING_CONFIG": "no.toml"}, tmp_path)
 
     assert around.problems == ("MAINSPRING_CONFIG='no.toml': no.toml cannot be read: No such file or directory",)
 
@@ -131,7 +131,7 @@ def test_a_table_of_an_app_is_for_that_app_alone(tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_text(
         f'{GRACE.format(1)}idle_poll = "2s"\n[apps.shop]\n{GRACE.format(3)}[apps.shop.retention]\ndead = "4d"\n'
     )
-    around = look_around({}, tmp_path)
+    around = read_environment({}, tmp_path)
 
     shop = Options.read({"name": "shop"}, *around.layers("shop"))
     other = Options.read({"name": "other"}, *around.layers("other"))
@@ -153,7 +153,7 @@ def test_the_name_that_is_set_here_chooses_the_table(tmp_path: Path) -> None:
 def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_bytes(b'\xef\xbb\xbf# first\r\ngrace = "3s"\r\n')
 
-    options = Options.read({}, *look_around({}, tmp_path).layers())
+    options = Options.read({}, *read_environment({}, tmp_path).layers())
 
     assert (options.grace.total_seconds(), options.sources["grace"]) == (3, "mainspring.toml:2")
 
@@ -162,11 +162,11 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
     ("text", "problem"),
     [
         ("grace = \n", "line 1, column 9: Invalid value"),
-        ("grace = soon # not now\n", 'line 1, column 9: Invalid value: text stands in quotes, write grace = "soon"'),
+        ("grace = soon # not now\n", 'line 1, column 9: Invalid value: text needs quotes, write grace = "soon"'),
         (
             "[retention]\ndone = 1d\n",
             (
-                "line 2, column 9: Expected newline or end of document after a statement: text stands in quotes, "
+                "line 2, column 9: Expected newline or end of document after a statement: text needs quotes, "
                 'write done = "1d"'
             ),
         ),
@@ -238,13 +238,13 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
 def test_a_mistake_is_told_with_its_line_and_column(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_text(text)
 
-    assert look_around({}, tmp_path).problems == (f"mainspring.toml, {problem}",)
+    assert read_environment({}, tmp_path).problems == (f"mainspring.toml, {problem}",)
 
 
 def test_a_mistake_in_a_pyproject_has_the_line_of_that_file(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n\n[tool.mainspring]\nname = "shop"\ngrase = 1\n')
 
-    assert look_around({}, tmp_path).problems == (
+    assert read_environment({}, tmp_path).problems == (
         "pyproject.toml, line 6, column 1: there is no option 'grase'. Did you mean 'grace'?",
     )
 
@@ -252,7 +252,7 @@ def test_a_mistake_in_a_pyproject_has_the_line_of_that_file(tmp_path: Path) -> N
 def test_a_broken_pyproject_with_our_table_is_told(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.mainspring]\ngrace\n")
 
-    assert look_around({}, tmp_path).problems == (
+    assert read_environment({}, tmp_path).problems == (
         "pyproject.toml, line 2, column 6: Expected '=' after a key in a key/value pair",
     )
 
@@ -260,7 +260,7 @@ def test_a_broken_pyproject_with_our_table_is_told(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "mainspring.toml").write_bytes(b'grace = "1s"\nname = "caf\xe9"\n')
 
-    assert look_around({}, tmp_path).problems == ("mainspring.toml, line 2: this is not UTF-8, as TOML has to be",)
+    assert read_environment({}, tmp_path).problems == ("mainspring.toml, line 2: this is not UTF-8, as TOML has to be",)
 
 
 def test_a_directory_that_was_removed_holds_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,6 +269,6 @@ def test_a_directory_that_was_removed_holds_no_file(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(gone)
     gone.rmdir()
 
-    around = look_around({})
+    around = read_environment({})
 
     assert (around.file, around.problems) == (None, ())

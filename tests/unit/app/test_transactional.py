@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
 
 from mainspring import Context, Mainspring
-from mainspring.app.transactional.conflicts import named
+from mainspring.app.transaction.consumers import named
 from mainspring.model.errors import BadHandle, BadOption, Misuse
 
 ENGINE = create_engine("sqlite://")
@@ -33,8 +33,8 @@ def _refused(function: Any, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("function", "given", "said"),
     [
-        (handler, 5, "transactional=5 is neither: write True for a connection of the app's own, or what makes sess"),
-        (handler, "nowhere", "transactional='nowhere' is the alias of no database of Django's here: write True fo"),
+        (handler, 5, "transactional=5 is neither: write True for a connection of the app's own, or a factory of sess"),
+        (handler, "nowhere", "transactional='nowhere' is not the alias of a Django database here: write True fo"),
         (handler, sessionmaker(ENGINE), "transactional=sessionmaker blocks, and tests.unit.app.test_transactional.han"),
         (handler, ENGINE.begin, "transactional=Engine.begin blocks, and tests.unit.app.test_transactional.handler i"),
         (plain, async_sessionmaker(ASYNC), "transactional=async_sessionmaker is asyncio's, and tests.unit.app.test_tr"),
@@ -57,7 +57,7 @@ def test_nothing_is_transactional_that_runs_without_a_database() -> None:
     def tick() -> None: ...
 
     app = Mainspring("memory://")
-    with pytest.raises(BadOption, match=r"neither with mode='publish' nor with cpu=True or transactional=$"):
+    with pytest.raises(BadOption, match=r"so remove mode='publish', cpu=True and transactional=$"):
         app.recurring("* * * * *", name="tick", offline=True, transactional=True)(tick)
 
 
@@ -129,7 +129,7 @@ def test_a_factory_that_makes_something_else_is_named(tmp_path: Path) -> None:
     def oops() -> object:
         return object()
 
-    from mainspring.app.transactional.beginning import begun_blocking
+    from mainspring.app.transaction.sources import begun_blocking
 
     with pytest.raises(BadHandle) as refused, begun_blocking(oops, app._transactions):
         raise AssertionError("it has begun")

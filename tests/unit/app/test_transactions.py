@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.transactions import Transactions
+from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadHandle
 from mainspring.storage.script import Script, Statement
 
@@ -27,7 +27,7 @@ async def test_a_wrong_handle_names_what_is_accepted() -> None:
     with pytest.raises(BadHandle) as refused:
         await Transactions("sqlite", None).run(7, nothing())
 
-    assert str(refused.value) == f"tx=builtins.int is not a handle Mainspring can join: {ACCEPTED}"
+    assert str(refused.value) == f"tx=builtins.int is not a supported handle: {ACCEPTED}"
 
 
 async def test_a_text_is_a_handle_only_where_django_knows_it() -> None:
@@ -64,8 +64,8 @@ def test_a_handle_of_another_kind_of_database_is_refused() -> None:
         Transactions("postgresql", None).run_blocking(sqlite3.connect(":memory:"), nothing())
 
     assert str(refused.value) == (
-        "tx is a sqlite3.Connection, and this app is on PostgreSQL: a message joins a transaction of its own database "
-        "only. Pass a handle on PostgreSQL, or leave tx= out to store the message at once"
+        "tx is a sqlite3.Connection, and this app is on PostgreSQL: a message can only be part of a transaction of its "
+        "own database. Pass a handle on PostgreSQL, or leave tx= out to store the message at once"
     )
 
 

@@ -8,9 +8,8 @@ from uuid import uuid4
 import pytest
 
 from mainspring import Mainspring, Unique, errors, unique
-from mainspring.app.unique import likeness_of
-from mainspring.model.message import Draft
-from mainspring.model.unique import UniqueKey
+from mainspring.app.message.unique import likeness_of
+from mainspring.model.message import Draft, UniqueKey
 
 CALL = "publish(…)"
 ONE = Draft(uuid4(), "orders.placed", b"{}", key="order:7")
@@ -53,7 +52,7 @@ def test_what_is_left_out_has_a_meaning(written: Unique, meant: Unique) -> None:
         ({"scope": "4000d"}, "is out of bounds"),
         ({"scope": "10 parsecs"}, "scope='10 parsecs'"),
         ({"scope": "running", "keep": "last"}, "only what has not begun can be replaced"),
-        ({"scope": "10m", "keep": "last"}, "unique(scope='10m', keep='last') cannot be"),
+        ({"scope": "10m", "keep": "last"}, "unique(scope='10m', keep='last') is invalid"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
@@ -125,9 +124,9 @@ async def app() -> Mainspring:
 
 
 async def test_many_at_once_cannot_be_unique(app: Mainspring) -> None:
-    with pytest.raises(errors.BadOption, match="cannot ask for each"):
+    with pytest.raises(errors.BadOption, match="cannot check each"):
         await app.publish_many([("a", 1)], unique="payload")
-    with pytest.raises(errors.BadOption, match="cannot ask for each"):
+    with pytest.raises(errors.BadOption, match="cannot check each"):
         app.sync.publish_many([("a", 1)], unique="payload", tx=object())
 
 
@@ -145,9 +144,9 @@ async def test_what_has_something_to_follow_cannot_be_unique(app: Mainspring) ->
 
 
 async def test_what_is_refused_says_which_call_it_was(app: Mainspring) -> None:
-    with pytest.raises(errors.BadOption, match=r"^app.publish\(\) is to be unique by its key"):
+    with pytest.raises(errors.BadOption, match=r"^app.publish\(\) is unique by its key"):
         await app.publish("a", 1, unique="key")
-    with pytest.raises(errors.BadOption, match=r"^app.publish\(\) is to be unique by its key"):
+    with pytest.raises(errors.BadOption, match=r"^app.publish\(\) is unique by its key"):
         app.sync.publish("a", 1, unique="key", tx=object())
 
 

@@ -5,10 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.app.publisher import Publisher
+from mainspring.app.batcher import PublishBatcher
 from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
-from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import UniqueKey
+from mainspring.model.message import Draft, Receipt, UniqueKey
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock
 from tests.unit.app.stage import NOON, Patience
@@ -26,16 +25,16 @@ class Stage:
         self.rung = 0
         self.calls = 0
         self.after: list[Exception] = []
-        self.publisher = Publisher(self.storage, self.clock, self._ring, self.sleep)
+        self.batcher = PublishBatcher(self.storage, self.clock, self._ring, self.sleep)
         self._store = self.storage.mailbox.publish_unique
         self.storage.mailbox.publish_unique = self._moody  # type: ignore[method-assign]
 
     def _ring(self) -> None:
         self.rung += 1
 
-    async def _moody(self, draft: Draft, likeness: UniqueKey) -> Receipt:
+    async def _moody(self, draft: Draft, key: UniqueKey) -> Receipt:
         self.calls += 1
-        receipt = await self._store(draft, likeness)
+        receipt = await self._store(draft, key)
         if self.after:
             raise self.after.pop(0)
         return receipt
@@ -48,7 +47,7 @@ def draft() -> Draft:
 async def test_each_goes_by_itself_and_only_what_is_stored_wakes() -> None:
     stage, drafts = Stage(), [draft() for _ in range(5)]
 
-    receipts = await asyncio.gather(*(stage.publisher.publish_unique(each, ONE) for each in drafts))
+    receipts = await asyncio.gather(*(stage.batcher.publish_unique(each, ONE) for each in drafts))
 
     assert [each.status for each in receipts] == ["stored", *["duplicate"] * 4]
     assert {each.id for each in receipts} == {drafts[0].id}
@@ -59,7 +58,7 @@ async def test_a_lost_answer_is_asked_for_again_and_known_as_our_own() -> None:
     stage, one = Stage(), draft()
     stage.after = [StorageUnavailable("cut"), StorageUnavailable("cut")]
 
-    receipt = await stage.publisher.publish_unique(one, ONE)
+    receipt = await stage.batcher.publish_unique(one, ONE)
 
     assert receipt == Receipt(one.id, "stored")
     assert (stage.calls, len(stage.sleep.naps), stage.rung) == (3, 2, 1)
@@ -70,7 +69,7 @@ async def test_an_outage_is_waited_out_for_a_while() -> None:
     stage.after = [StorageUnavailable("away")] * 100
 
     with pytest.raises(StorageUnavailable, match="away"):
-        await stage.publisher.publish_unique(draft(), ONE)
+        await stage.batcher.publish_unique(draft(), ONE)
 
     assert 1 < stage.calls < 100
 
@@ -84,4 +83,4 @@ async def test_missing_tables_say_what_to_do(monkeypatch: pytest.MonkeyPatch) ->
     stage.after = [StorageError("no such table")]
 
     with pytest.raises(SchemaMissing):
-        await stage.publisher.publish_unique(draft(), ONE)
+        await stage.batcher.publish_unique(draft(), ONE)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, MsgpackCodec
-from mainspring.app.catalogue import Catalogue
+from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Conflict, Unreadable
 from tests.unit.app.versioned import ORDERS, OrderPlaced, catalogue, complete, several_lines, with_currency
 

@@ -16,7 +16,7 @@ LONG = timedelta(minutes=1)
 
 
 async def storage_of(app: Mainspring) -> Storage:
-    return await app._door.storage("the test")
+    return await app._connection.storage("the test")
 
 
 async def beat(app: Mainspring, worker: str, of: str) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainspring import MsgpackCodec
-from mainspring.app.catalogue import Catalogue
+from mainspring.app.message.catalogue import Catalogue
 
 ORDERS = __name__
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.model.errors import BadOption, Unreadable
-from mainspring.storage.codec.content_types import check_content_type, is_json, parted, stamped, with_version_of
+from mainspring.storage.codec.contract import check_content_type, is_json, parted, stamped, with_version_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime, timedelta
 
 from mainspring.model.lease import Hold
-from mainspring.runtime.holding import RAN_OUT, RELEASED, TAKEN, Holding
+from mainspring.runtime.lease_keeper import RAN_OUT, RELEASED, TAKEN, Holding
 from mainspring.timing.clock import HandClock, SystemClock
 
 SECOND = timedelta(seconds=1)

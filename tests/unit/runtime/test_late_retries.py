@@ -8,7 +8,7 @@ import pytest
 from mainspring.model.message import Delivery
 from mainspring.model.schedule import NEXT_HEADER, START_HEADER
 from mainspring.model.verdict import Bury, Retry, Verdict
-from mainspring.runtime.judgement import of_error
+from mainspring.runtime.verdicts import of_error
 from mainspring.timing.backoff import RECURRING
 
 NINE = datetime(2026, 6, 1, 9, tzinfo=UTC)

@@ -7,9 +7,8 @@ import pytest
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
-from mainspring.runtime.holding import RAN_OUT, TAKEN, Holding
-from mainspring.runtime.lease_keeper import LeaseKeeper, Return
-from mainspring.runtime.rate_limited_log import RateLimitedLog
+from mainspring.runtime.lease_keeper import RAN_OUT, TAKEN, Holding, LeaseKeeper, Return
+from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER
 from mainspring.storage.contract import Leases
 from mainspring.storage.memory import MemoryStorage

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from mainspring.model.retention import Retention
-from mainspring.storage.ages import Ages
-from mainspring.storage.routing import matches, specificity
+from mainspring.storage.patterns import matches, specificity
+from mainspring.storage.portable.retention import Ages
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

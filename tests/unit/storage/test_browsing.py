@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from mainspring.model.browsing import Filter, Page
+from mainspring.model.search import Filter, Page
 from mainspring.model.views import DeliveryView
+from mainspring.storage.portable.search import browse
 from mainspring.storage.script import Row, Statement
-from mainspring.storage.sql import browse
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -23,18 +23,18 @@ class Backlog:
         self.read_rows = 0
         self.searched = 0
 
-    def few(self, most: int) -> Statement | None:
+    def via_index(self, most: int) -> Statement | None:
         assert most
         return None
 
-    def walk(self, before: int, count: int) -> Statement:
+    def scan_newest(self, before: int, count: int) -> Statement:
         return Statement("walk", (before, count))
 
     def seqs(self, which: list[int]) -> list[int]:
         return which
 
-    def weigh(self, seqs: list[int]) -> Statement:
-        return Statement("weigh", (seqs,))
+    def payload_sizes(self, seqs: list[int]) -> Statement:
+        return Statement("payload_sizes", (seqs,))
 
     def read(self, seqs: list[int], limit: int) -> Statement:
         return Statement("read", (seqs, limit))
@@ -48,7 +48,7 @@ class Backlog:
             case ("walk", (before, count)):
                 met = list(range(min(before, self.rows + 1) - 1, 0, -1))[:count]
                 return [(len(met), met[-1] if met else None, met)]
-            case ("weigh", (seqs,)):
+            case ("payload_sizes", (seqs,)):
                 return [(seq, self.size) for seq in seqs]
             case (_, (seqs, limit)):
                 self.read_rows += len(seqs)

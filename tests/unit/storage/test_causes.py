@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.browsing import CAUSES_SCAN, Causes
+from mainspring.model.search import CAUSES_SCAN, Causes
+from mainspring.storage.portable.search import Cause, causes
 from mainspring.storage.script import Row, Statement
-from mainspring.storage.sql import Cause, causes
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

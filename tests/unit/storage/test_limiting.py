@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mainspring.model.limits import SLOTS, Limits, Rate
-from mainspring.storage.limiting import WHOLE_GROUP, Allowance, Candidate, Spent, window
+from mainspring.storage.portable.limits import WHOLE_GROUP, Allowance, Candidate, Spent, window
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

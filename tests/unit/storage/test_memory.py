@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from mainspring.app.background import at_once
+from mainspring.app.blocking import at_once
 from mainspring.model.errors import BadOption, StorageError
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
 from mainspring.model.verdict import Failure, Retry, Settlement

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
-from mainspring.storage.migrate import Applied, Migration, check, indexes, migrations, pending, refuse_newer
+from mainspring.storage.migrations import Applied, Migration, check, indexes, migrations, pending, refuse_newer
 
 FIRST = Migration(1, "0001_tables", "CREATE TABLE mainspring_message (id)", breaking=False)
 SECOND = Migration(2, "0002_index", "CREATE INDEX mainspring_ready ON mainspring_message (id)", breaking=False)

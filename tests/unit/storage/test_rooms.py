@@ -6,14 +6,14 @@ import pytest
 
 from mainspring.storage import contract
 from mainspring.storage.operation import Definition, HandSet, Lane, Nowhere
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.rooms import PostgresRooms
+from mainspring.storage.postgres import PostgresOperationSet
+from mainspring.storage.postgres.dialect import Names
+from mainspring.storage.sqlite import SqliteOperationSet
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.rooms import SqliteRooms
 
 ROOMS = ["Controls", "Fanouts", "Inbox", "Leases", "Ledger", "Mailbox", "Measures", "Timetable", "Upkeep"]
-POSTGRES = PostgresRooms(Names("mainspring"), Nowhere(), HandSet())
-SQLITE = SqliteRooms(Dialect("mainspring"), Nowhere())
+POSTGRES = PostgresOperationSet(Names("mainspring"), Nowhere(), HandSet())
+SQLITE = SqliteOperationSet(Dialect("mainspring"), Nowhere())
 
 
 def lanes(room: object) -> dict[str, Lane]:
@@ -28,7 +28,7 @@ def test_each_dialect_defines_what_the_contract_promises_on_the_same_lanes(room:
         if inspect.iscoroutinefunction(each)
     }
 
-    postgres, sqlite = (getattr(rooms, room.lower()) for rooms in (POSTGRES, SQLITE))
+    postgres, sqlite = (getattr(operations, room.lower()) for operations in (POSTGRES, SQLITE))
 
     assert lanes(postgres) == lanes(sqlite)
     assert promised.keys() <= lanes(postgres).keys()
@@ -51,7 +51,7 @@ def test_claiming_and_settling_have_lanes_of_their_own() -> None:
         "reap_limited": "limited",
         "extend": "settle",
         "settle": "settle",
-        "conclude": "settle",
+        "settle_all": "settle",
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.storage.routing import expression, is_wild, matches
+from mainspring.storage.patterns import expression, is_wild, matches
 
 EXPRESSIONS = [
     ("orders.placed", r"^orders\.placed$"),

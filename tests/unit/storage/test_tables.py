@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.migrate import flags, indexes, migrations
+from mainspring.storage.migrations import flags, indexes, migrations
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.script import prefixed
 from mainspring.storage.sqlite import SqliteStorage

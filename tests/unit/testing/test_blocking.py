@@ -73,7 +73,7 @@ def test_a_dead_letter_fails_a_blocking_test_too(app: Mainspring, kit: Testing) 
 
 def test_middleware_around_a_plain_function_leaves_it_without_a_loop() -> None:
     from mainspring import Middleware
-    from mainspring.app.middleware import Next
+    from mainspring.app.consume.middleware import Next
 
     told: list[str] = []
 

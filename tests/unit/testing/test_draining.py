@@ -1,10 +1,11 @@
 import asyncio
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from mainspring import Cancel, Context, Done, Mainspring, Snooze, Testing, errors, intervals
+from mainspring import Bury, Cancel, Context, Done, Mainspring, Retry, Snooze, Testing, errors, intervals
 
 
 async def test_what_is_due_runs_in_the_tests_own_task(app: Mainspring, kit: Testing) -> None:
@@ -130,6 +131,51 @@ async def test_every_outcome_is_told(app: Mainspring, kit: Testing) -> None:
     assert isinstance(failed.exception, LookupError)
 
 
+async def test_a_returned_retry_is_a_failure_within_the_attempts_of_the_policy(app: Mainspring, kit: Testing) -> None:
+    # The policy retries nothing but OSError, and after an hour: what the handler returns takes precedence.
+    @app.consumer("work", retry=intervals("1h", "1h", retry_on=(OSError,)))
+    async def work(what: str, ctx: Context) -> Any:
+        return Retry if ctx.attempt == 1 else Retry("5m", "not there yet")
+
+    await app.publish("work", "it")
+    (first,) = await kit.drain()
+    assert first.again_at is not None
+    (again,) = await kit.advance(first.again_at - kit.now)
+    with kit.expect_dead("work", error="not there yet"):
+        (last,) = await kit.advance("5m")
+
+    assert (first.outcome, first.error) == ("failed", "it returned Retry")
+    assert first.again_at == first.at + timedelta(hours=1)
+    assert (again.outcome, again.error, again.again_at) == ("failed", "not there yet", again.at + timedelta(minutes=5))
+    assert (last.outcome, last.attempt, last.again_at) == ("dead", 3, None)
+
+
+async def test_a_returned_bury_is_a_dead_letter_whatever_the_policy(app: Mainspring, kit: Testing) -> None:
+    @app.consumer("work", retry=intervals(5, 5))
+    async def work(what: str) -> Any:
+        return Bury("there is no such order\x00")
+
+    await app.publish("work", "it")
+    with kit.expect_dead("work", error="there is no such order"):
+        (ran,) = await kit.drain()
+
+    assert (ran.outcome, ran.attempt, ran.again_at) == ("dead", 1, None)
+
+
+async def test_a_retry_after_no_duration_fails_by_the_policy_and_says_so(app: Mainspring, kit: Testing) -> None:
+    @app.consumer("work", retry=intervals("1m"))
+    async def work(what: str) -> Any:
+        return Retry("soon", "x")
+
+    await app.publish("work", "it")
+    (ran,) = await kit.drain()
+
+    assert (ran.outcome, ran.again_at) == ("failed", ran.at + timedelta(minutes=1))
+    assert ran.error is not None
+    assert "Retry" in ran.error
+    assert "'soon'" in ran.error
+
+
 async def test_a_paused_group_waits(app: Mainspring, kit: Testing) -> None:
     @app.consumer("orders.placed")
     async def ship(order: int) -> None: ...
@@ -183,7 +229,7 @@ async def test_a_drain_within_a_handler_is_refused(app: Mainspring, kit: Testing
 
 
 async def test_middleware_stands_around_as_ever(app: Mainspring) -> None:
-    from mainspring.app.middleware import Middleware, Next
+    from mainspring.app.consume.middleware import Middleware, Next
 
     told: list[str] = []
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mainspring import NO_RETRY, Cancel, Context, Mainspring, Slice, Snooze, Testing, errors
-from mainspring.app import planning
+from mainspring.app.fanout import coordinator
 from tests.unit.testing.hours import HOUR, NOON
 
 
@@ -49,7 +49,8 @@ async def test_every_shard_gets_a_slice_in_every_window_and_is_told_the_one_befo
         first = etl.told()
         await kit.advance("1h")
         second = etl.told()
-        view = await app.fanouts.show("etl", "payments")
+        view = await app.fanouts.get("etl", "payments")
+        assert view is not None
 
     one, two = NOON + HOUR, NOON + 2 * HOUR
     assert first == [(shard, one, None) for shard in "abc"]
@@ -125,7 +126,7 @@ async def test_policies_are_followed_from_the_next_window_on(app: Mainspring) ->
 
 
 async def test_a_shard_that_is_named_twice_gets_one_slice(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "CHUNK", 2)
+    monkeypatch.setattr(coordinator, "CHUNK", 2)
     etl = Etl(app, shards=("a", "a", "b", "a", "c", "b"))
 
     with app.testing(start=NOON) as kit:
@@ -137,7 +138,7 @@ async def test_a_shard_that_is_named_twice_gets_one_slice(app: Mainspring, monke
 async def test_a_planner_that_fails_half_way_goes_on_in_the_same_window(
     app: Mainspring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "CHUNK", 2)
+    monkeypatch.setattr(coordinator, "CHUNK", 2)
     attempts: list[int] = []
     seen: list[Slice] = []
 
@@ -167,8 +168,8 @@ async def test_a_planner_is_asked_for_a_chunk_at_a_time(app: Mainspring, kit: Te
 
     @app.fanout("etl", "many", every="1h")
     async def shards() -> AsyncIterator[str]:
-        for n in range(3 * planning.CHUNK + 1):
-            if n % planning.CHUNK == 0:
+        for n in range(3 * coordinator.CHUNK + 1):
+            if n % coordinator.CHUNK == 0:
                 tallies = await app.fanouts.list()
                 asked.append(next((each.shards for each in tallies if each.work == "many"), 0))
             yield f"shard-{n}"
@@ -178,8 +179,8 @@ async def test_a_planner_is_asked_for_a_chunk_at_a_time(app: Mainspring, kit: Te
 
     planned = await app.fanouts.run("etl", "many")
 
-    assert planned.published == 3 * planning.CHUNK + 1
-    assert asked == [n * planning.CHUNK for n in range(4)]
+    assert planned.published == 3 * coordinator.CHUNK + 1
+    assert asked == [n * coordinator.CHUNK for n in range(4)]
     assert len(kit.pending) == planned.published
 
 
@@ -202,7 +203,9 @@ async def test_a_planner_may_name_works_and_be_asked_for_one_of_them(app: Mainsp
     assert (daily.published, daily.skipped) == (2, {})
     assert (everything.published, everything.skipped) == (1, {"planned": 2})
     assert sorted(seen) == [("daily", "a"), ("daily", "b"), ("weekly", "a")]
-    assert (await app.fanouts.show("reports")).completed == 3
+    view = await app.fanouts.get("reports")
+    assert view is not None
+    assert view.completed == 3
     works = [(each.topic, each.work, each.schedule, each.completed) for each in await app.fanouts.list()]
     assert works == [("reports", "daily", "plan:reports", 2), ("reports", "weekly", "plan:reports", 1)]
 
@@ -229,8 +232,9 @@ async def test_what_is_not_there_is_refused_with_what_is(app: Mainspring, kit: T
     with pytest.raises(errors.BadOption, match=r"no planner here .* 'etl paymnts'. Did you mean 'etl payments'\?"):
         await app.fanouts.run("etl", "paymnts")
     with pytest.raises(errors.BadOption, match=r"there is no fan-out 'et payments'. Did you mean 'etl payments'\?"):
-        await app.fanouts.show("et", "payments")
-    with pytest.raises(errors.BadOption, match="names no shard 'd'"):
+        await app.fanouts.edit("et", "payments", enabled=False)
+    assert await app.fanouts.get("et", "payments") is None
+    with pytest.raises(errors.BadOption, match="yields no shard 'd'"):
         await app.fanouts.run("etl", "payments", "d")
     with pytest.raises(errors.BadOption, match="nothing to set: give every="):
         await app.fanouts.edit("etl", "payments")
@@ -256,11 +260,11 @@ async def test_what_a_planner_may_not_name_fails_its_run_and_says_what_to_yield(
             await app.fanouts.run(topic)
         return str(refused.value)
 
-    assert "names 'a' and no work: yield (shard, work), or say the work" in await refusal("etl", "a")
-    assert "names 7: yield a shard as text, or (shard, work)" in await refusal("etl", 7)
+    assert "yields 'a' without a work: yield (shard, work), or add it to" in await refusal("etl", "a")
+    assert "yields 7: yield a shard as text, or (shard, work)" in await refusal("etl", 7)
     assert "work='a:b' has a ':'" in await refusal("etl", ("shard", "a:b"))
     assert "shard must be 1 to 200 characters, not 0" in await refusal("etl", ("", "work"))
-    assert "leave the work out of @app.fanout('one', …)" in await refusal_of_work(app, named)
+    assert "remove the work from @app.fanout('one', …)" in await refusal_of_work(app, named)
     assert not kit.pending
 
 
@@ -276,7 +280,8 @@ def test_blocking_code_has_the_same(app: Mainspring) -> None:
     with app.testing(start=NOON) as kit:
         planned = app.sync.fanouts.run("etl", "payments")
         kit.sync.drain()
-        view = app.sync.fanouts.show("etl", "payments")
+        view = app.sync.fanouts.get("etl", "payments")
+        assert view is not None
         policy = app.sync.fanouts.edit("etl", "payments", "a", enabled=False)
         again = app.sync.fanouts.run("etl", "payments", wait="1s", by="ann")
         audit = app.sync.audit(limit=3)

@@ -1,23 +1,23 @@
 import asyncio
 
-from mainspring import NO_RETRY, Mainspring, Testing, breaker, intervals
-from mainspring.telemetry.events import Completed, Died, Failed, Recovered, Tripped
+from mainspring import NO_RETRY, Mainspring, Testing, breaker, events, intervals
+from mainspring.telemetry.events import Completed, Dead, Failed, Recovered, Tripped
 
 
 async def test_hooks_hear_of_every_run_before_the_drain_returns(app: Mainspring, kit: Testing) -> None:
     heard: list[object] = []
 
-    @app.on("completed")
+    @app.on(events.Completed)
     async def completed(event: Completed) -> None:
         await asyncio.sleep(0)
         heard.append(("completed", event.group))
 
-    @app.on("failed")
+    @app.on(events.Failed)
     def failed(event: Failed) -> None:
         heard.append(("failed", event.error))
 
-    @app.on("dead")
-    def dead(event: Died) -> None:
+    @app.on(events.Dead)
+    def dead(event: Dead) -> None:
         heard.append(("dead", event.attempt))
 
     @app.consumer("work", retry=intervals(1))
@@ -36,7 +36,7 @@ async def test_hooks_hear_of_every_run_before_the_drain_returns(app: Mainspring,
 def test_async_hooks_are_heard_out_in_blocking_tests_too(app: Mainspring, kit: Testing) -> None:
     heard: list[str] = []
 
-    @app.on("completed")
+    @app.on(events.Completed)
     async def completed(event: Completed) -> None:
         await asyncio.sleep(0)
         heard.append(event.group)
@@ -52,8 +52,8 @@ def test_async_hooks_are_heard_out_in_blocking_tests_too(app: Mainspring, kit: T
 
 async def test_a_breaker_trips_and_recovers_by_the_kits_clock(app: Mainspring, kit: Testing) -> None:
     heard: list[object] = []
-    app.on("tripped")(heard.append)
-    app.on("recovered")(heard.append)
+    app.on(events.Tripped)(heard.append)
+    app.on(events.Recovered)(heard.append)
     up: list[int] = []
 
     @app.consumer("work", retry=NO_RETRY, breaker=breaker(failures=2, within="1m", pause="30s"))

@@ -1,42 +1,75 @@
-"""Running the demo: start the shop and its customers, show what happens, stop, and print a summary."""
+"""Running the demo: the shop, its dashboard, and the live view."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import secrets
 import signal
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.cli.demo.journal import Journal
-from mainspring.cli.demo.shop import GROUPS, REPORT, Customers, build
-from mainspring.cli.demo.summary import add_up, print_summary
-from mainspring.cli.demo.view import GroupLine, Scene, draw, total_of
-from mainspring.cli.demo.warehouse import feed_prices
-from mainspring.cli.demo.watching import Shown, dashboard
-from mainspring.cli.tables import say, stdout
+from mainspring.cli.dashboard import usual_socket
+from mainspring.cli.demo.shop import GROUPS, REPORT, Customers, Journal, build, feed_prices
+from mainspring.cli.demo.view import GroupLine, Scene, add_up, draw, print_summary, total_of
+from mainspring.cli.output import say, stdout
+from mainspring.model.errors import MissingExtra
 from mainspring.model.views import Tally
 
-_ELSEWHERE = 15.0
+_WITHOUT_TERMINAL = 15.0
+"""Seconds to run if the output is not a terminal."""
 _PAUSE = 0.18
 """Average seconds between customers."""
 _FRAME, _LINE = 0.125, 3.0
 _TOPICS = {"send_receipt": "orders.placed", "analytics": "orders.placed", "expire_unpaid": "payments.timeout"}
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The dashboard's address, or why there is none."""
+
+    address: str
+    missing: str = ""
+
+
+@asynccontextmanager
+async def dashboard(app: Mainspring) -> AsyncIterator[Shown]:
+    """Serve the dashboard, with a token in its address. Without the ``web`` extra the demo runs without it."""
+    try:
+        from mainspring.dashboard import Dashboard
+        from mainspring.dashboard.server import Server, address_of
+    except MissingExtra as error:
+        yield Shown("", str(error))
+        return
+    listening = usual_socket("127.0.0.1")
+    token = secrets.token_urlsafe(24)
+    board = Dashboard(app, tokens={"operator": token}, hosts=())
+    server = Server(board, lifespan=False, closing=board.end_streams)
+    server.listens_to_signals = False
+    serving = asyncio.create_task(server.serve(sockets=[listening]), name="demo-dashboard")
+    try:
+        yield Shown(f"http://{address_of(listening)}/login#token={token}")
+    finally:
+        server.should_exit = True
+        await serving
+        listening.close()
+
+
 async def run(seconds: float | None, file: Path | None) -> int:
     """Run the demo. Return 0 if all numbers agree, or 1, which is a bug to report."""
     console = stdout()
     drawn = console.is_terminal and not console.is_dumb_terminal
-    limit = seconds if drawn else seconds or _ELSEWHERE
+    limit = seconds if drawn else seconds or _WITHOUT_TERMINAL
     path = (file or Path(tempfile.mkdtemp(prefix="mainspring-demo-")) / "shop.db").absolute()
     # Retries are part of the demo; log lines about them would break the live view.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
@@ -87,7 +120,7 @@ class Show:
 
     async def tell(self, path: Path, interrupted: asyncio.Event) -> None:
         """Print a line at intervals, for files and pipes."""
-        limit = self._limit or _ELSEWHERE
+        limit = self._limit or _WITHOUT_TERMINAL
         say(f"a small shop on one SQLite file, for {limit:g} s: {path}")
         say(f"dashboard: {self._shown.address or self._shown.missing}")
         while not await self._over(interrupted, min(_LINE, max(0.1, limit - self._elapsed))):

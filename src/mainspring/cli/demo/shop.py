@@ -1,23 +1,31 @@
-"""The demo's application: a shop that takes orders, written as a user of the library would."""
+"""The demo's shop: orders and their handlers, a back office to explore in the dashboard, and a journal of events."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from mainspring import Context, Mainspring, exponential
-from mainspring.cli.demo.journal import Journal
-from mainspring.cli.demo.warehouse import furnish, parcel
+from mainspring import Context, Done, Mainspring, Slice, every, exponential
+from mainspring.model.errors import LeaseLost
 
+Kind = Literal["placed", "undone", "handled", "retry", "paid", "expired", "report", "dead"]
+_LINES = 100
+CITIES = ("Delft", "Gdańsk", "Kyoto", "León", "Lima", "Oulu", "Québec", "Tromsø", "Turin", "Xi'an", "York", "Łódź")
+_ITEMS = ("escapement", "hairspring", "jewel bearing", "mainspring", "pallet fork", "winding crown")
+_UNKNOWN_STREET, _TOO_HEAVY, _CARRIER_BUSY = 0.03, 0.05, 0.15
+_PAGES = 24
 PAYMENT_TIME = "4s"
 """How long a customer has to pay; hours in a real shop."""
 REPORT, ZONE = "sales_report", "Asia/Tokyo"
@@ -28,6 +36,157 @@ _GARBLED = 3
 _REGRETS, _PAYS = 0.12, 0.7
 """The shares of customers that roll back, and that pay in time."""
 _CUSTOMERS = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Katherine", "Margaret", "Radia", "Tony", "Whitfield")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; ``group`` is empty for actions of customers."""
+
+    at: float
+    kind: Kind
+    group: str
+    text: str
+
+
+class Journal:
+    """Counts and recent events. Written by handlers, threads and customers, read by the view."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recent: deque[Event] = deque(maxlen=_LINES)
+        self._undone: set[int] = set()
+        self._reached: set[int] = set()
+        self.counts: Counter[Kind] = Counter()
+        self.handled: Counter[str] = Counter()
+        self.retried: Counter[str] = Counter()
+
+    def note(self, kind: Kind, group: str, text: str, order: int | None = None) -> None:
+        """Record an event, and the order it concerns."""
+        with self._lock:
+            self.counts[kind] += 1
+            if kind in ("handled", "expired", "report"):
+                self.handled[group] += 1
+            elif kind == "retry":
+                self.retried[group] += 1
+            if order is not None:
+                (self._undone if kind == "undone" else self._reached).add(order)
+            self._recent.append(Event(time.time(), kind, group, text))
+
+    def recent(self, count: int) -> list[Event]:
+        """Return the last events, newest first."""
+        with self._lock:
+            return list(self._recent)[: -count - 1 : -1]
+
+    @property
+    def ghosts(self) -> int:
+        """The number of rolled-back orders that reached a handler. It must be 0."""
+        with self._lock:
+            return len(self._undone & self._reached)
+
+
+class UnknownAddress(Exception):
+    """No carrier can find the address; retrying does not help."""
+
+
+class CarrierBusy(Exception):
+    """The carrier is overloaded; a retry may help."""
+
+
+def furnish(app: Mainspring) -> None:
+    """Register the consumers and schedules of the back office."""
+    _parcels(app)
+    _prices(app)
+    _rhythms(app)
+
+
+def parcel(order_id: int, customer: str) -> dict[str, Any]:
+    """Return the payload of the parcel of an order."""
+    items = random.sample(_ITEMS, k=random.randint(1, 3))
+    address = {
+        "city": random.choice(CITIES),
+        "street": f"{random.choice(_ITEMS).title()} Street {random.randint(1, 99)}",
+    }
+    insured = {"card_number": f"4000 00{random.randint(10, 99)} 0000 {random.randint(1000, 9999)}", "sum": 100}
+    return {"parcel": f"P-{order_id}", "customer": customer, "address": address, "items": items, "insured": insured}
+
+
+def _parcels(app: Mainspring) -> None:
+    @app.consumer("parcels.packed", retry=exponential("1s", attempts=3), concurrency=3, timeout="30s")
+    async def book_carrier(parcel: dict[str, Any], ctx: Context) -> Done:
+        await asyncio.sleep(random.uniform(0.05, 0.4))
+        luck = random.Random(parcel["parcel"]).random()
+        if luck < _UNKNOWN_STREET:
+            raise UnknownAddress(f"no carrier knows {', '.join(parcel['address'].values())!r}")
+        if luck < _TOO_HEAVY:
+            raise ValueError(f"parcel {parcel['parcel']} weighs {31 + 100 * luck:.1f} kg; the limit is 30 kg")
+        if random.random() < _CARRIER_BUSY:
+            raise CarrierBusy(f"503 from the carrier after {random.uniform(0.2, 2):.1f} s")
+        await ctx.publish("parcels.shipped", {"parcel": parcel["parcel"], "city": parcel["address"]["city"]})
+        return Done(f"booked for {parcel['address']['city']}")
+
+    @app.consumer("parcels.shipped", concurrency=2)
+    async def tell_customer(shipped: dict[str, Any]) -> None:
+        del shipped
+        await asyncio.sleep(random.uniform(0.01, 0.06))
+
+    @app.consumer("parcels.*", group="tracking", batch=20, linger="500ms")
+    async def track(parcels: list[dict[str, Any]]) -> None:
+        await asyncio.sleep(0.01 * len(parcels))
+
+
+def _prices(app: Mainspring) -> None:
+    @app.consumer("prices.changed", ordered=True, concurrency=4)
+    async def apply_price(price: dict[str, Any]) -> None:
+        del price
+        await asyncio.sleep(random.uniform(0.01, 0.05))
+
+    @app.consumer("catalogue.render", concurrency=1)
+    async def render_catalogue(_: dict[str, Any], ctx: Context) -> Done:
+        for page in range(1, _PAGES + 1):
+            ctx.progress(f"page {page} of {_PAGES}")
+            await asyncio.sleep(random.uniform(0.1, 0.3))
+        return Done(f"{_PAGES} pages")
+
+
+def _rhythms(app: Mainspring) -> None:
+    @app.recurring(every("20s"), name="catalogue")
+    async def catalogue(ctx: Context) -> None:
+        await ctx.publish("catalogue.render", {"edition": ctx.scheduled_for.isoformat()}, key="catalogue")
+
+    @app.recurring(every("10s"), name="reconcile", retry="none")
+    async def reconcile() -> Done:
+        await asyncio.sleep(random.uniform(0.1, 1))
+        if random.random() < 1 / 4:
+            raise ArithmeticError(f"the till is {random.randint(1, 9)} short")
+        return Done(f"{random.randint(20, 90)} payments matched")
+
+    @app.recurring("30 2 * * *", name="stock_take", timezone="Europe/Berlin")
+    async def stock_take() -> None: ...
+
+    @app.recurring("0 9 * * mon-fri", name="newsletter", timezone="America/New_York", overlap="queue")
+    async def newsletter() -> None: ...
+
+    @app.fanout("warehouses", "inventory", every="15s", jitter="3s")
+    async def warehouses() -> AsyncIterator[str]:
+        for city in CITIES:
+            yield city
+
+    @warehouses.slices(concurrency=3)
+    async def count_shelves(shelf: Slice, ctx: Context) -> Done:
+        await asyncio.sleep(random.uniform(0.2, 0.8))
+        if shelf.shard == "Oulu" and ctx.attempt == 1:
+            raise TimeoutError("the warehouse in Oulu does not respond")
+        return Done(f"{random.randint(100, 900)} items in {shelf.shard}")
+
+
+async def feed_prices(app: Mainspring) -> None:
+    """Publish new prices while holding the lease: one process at a time."""
+    with contextlib.suppress(LeaseLost):
+        async with app.leases.hold("price-feed", timedelta(seconds=10)):
+            while True:
+                item = random.choice(_ITEMS)
+                await app.publish("prices.changed", {"item": item, "price": round(random.uniform(1, 50), 2)}, key=item)
+                await asyncio.sleep(random.uniform(0.3, 1.2))
 
 
 @dataclass

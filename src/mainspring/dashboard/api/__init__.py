@@ -1,1 +1,36 @@
-"""The dashboard's API, a file per screen: each declares its routes as values."""
+"""The dashboard's API, a file per screen: each declares its routes as values, and ``TABLE`` has them all."""
+
+from __future__ import annotations
+
+from mainspring.dashboard import streams
+from mainspring.dashboard.api import (
+    audit,
+    bulk,
+    consumers,
+    fanouts,
+    leases,
+    message_actions,
+    messages,
+    overview,
+    schedule_actions,
+    schedules,
+    session,
+    workers,
+)
+from mainspring.dashboard.route import Route
+
+TABLE: tuple[Route, ...] = (
+    *session.ROUTES,
+    *overview.ROUTES,
+    *messages.ROUTES,
+    *message_actions.ROUTES,
+    *bulk.ROUTES,
+    *consumers.ROUTES,
+    *schedules.ROUTES,
+    *schedule_actions.ROUTES,
+    *leases.ROUTES,
+    *fanouts.ROUTES,
+    *workers.ROUTES,
+    *audit.ROUTES,
+    *streams.ROUTES,
+)

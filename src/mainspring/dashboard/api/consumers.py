@@ -1,43 +1,40 @@
-"""Consumers: their groups and load, and pausing them."""
+"""Consumers: their groups and load, one of them with its measures and failures, and pausing them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from mainspring.dashboard.answers import plain, shown
-from mainspring.dashboard.api.measuring import paces, percentiles
-from mainspring.dashboard.api.overview import CAP, SILENT_AFTER
-from mainspring.dashboard.api.shapes import Percentiles
-from mainspring.dashboard.reading import Name, Reason
-from mainspring.dashboard.route import Nothing, Visit, acting, viewing
-from mainspring.model.views import Counts
+from mainspring.dashboard.api.messages import cause
+from mainspring.dashboard.api.overview import CAP, SILENT_AFTER, Load
+from mainspring.dashboard.api.views import MeasuresShown, Percentiles, measures, paces, percentiles
+from mainspring.dashboard.responses import Problem, shown
+from mainspring.dashboard.route import Call, Name, Nothing, Reason, get, post
+from mainspring.model.measures import Window
+from mainspring.model.search import CauseView
+from mainspring.model.views import Counts, RunView
+
+_CAUSES, _FAILURES = 5, 8
+_LOOKED_AT = 50
+"""Its failures are searched among this many of its kept runs, and as many failures of all consumers."""
 
 
-class Consumer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer(Load):
     """A declared group and its load."""
 
-    group: str
     app: str
     handler: str
-    patterns: list[str]
-    options: dict[str, str]
+    patterns: tuple[str, ...]
+    options: Mapping[str, str]
     declared_at: datetime
     served_at: datetime | None
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
-    scheduled: int
-    ready: int
-    running: int
-    lapsed: int
-    dead: int
-    oldest_ready_at: datetime | None
-    handled: int
-    failed: int
-    rate: float
-    failing: float
     run: Percentiles
     wait: Percentiles
     workers: list[str]
@@ -65,14 +62,14 @@ class ResumeGroup(Struct, frozen=True, forbid_unknown_fields=True):
     group: Name
 
 
-async def consumers(visit: Visit, _asked: Nothing) -> ConsumerList:
+async def consumers(call: Call, _asked: Nothing) -> ConsumerList:
     """Return the declared groups, by name."""
-    return ConsumerList(await declared(visit))
+    return ConsumerList(await declared(call))
 
 
-async def declared(visit: Visit, only: str | None = None) -> list[Consumer]:
+async def declared(call: Call, only: str | None = None) -> list[Consumer]:
     """Return the declared groups, by name, or the one of this name."""
-    roster, tally, pace = await visit.app.roster(), await visit.app.tally(CAP), await paces(visit.app)
+    roster, tally, pace = await call.app.roster(), await call.app.tally(CAP), await paces(call.app)
     counts = {each.group: each for each in tally.groups}
     alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
     rows = []
@@ -80,15 +77,12 @@ async def declared(visit: Visit, only: str | None = None) -> list[Consumer]:
         if only is not None and group.name != only:
             continue
         counted, lately = counts.get(group.name, Counts(group.name)), pace.of(group.name)
-        numbers = {name: plain(getattr(counted, name)) for name in Counts.__slots__ if name != "group"}
+        numbers = {each.name: getattr(counted, each.name) for each in fields(counted)}
         rows.append(
             shown(
                 Consumer,
                 group,
                 **numbers,
-                group=group.name,
-                patterns=list(group.patterns),
-                pause_reason=visit.redaction.optional(group.pause_reason),
                 rate=pace.rate(group.name),
                 failing=pace.failing(group.name),
                 run=percentiles(lately.run),
@@ -100,18 +94,67 @@ async def declared(visit: Visit, only: str | None = None) -> list[Consumer]:
     return rows
 
 
-async def pause(visit: Visit, asked: PauseGroup) -> None:
+async def pause(call: Call, asked: PauseGroup) -> None:
     """Stop claiming a group's deliveries."""
-    await visit.app.groups.pause(asked.group, by=visit.by, reason=asked.reason)
+    await call.app.groups.pause(asked.group, by=call.by, reason=asked.reason)
 
 
-async def resume(visit: Visit, asked: ResumeGroup) -> None:
+async def resume(call: Call, asked: ResumeGroup) -> None:
     """Claim a group's deliveries again."""
-    await visit.app.groups.resume(asked.group, by=visit.by)
+    await call.app.groups.resume(asked.group, by=call.by)
+
+
+class ConsumerQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The consumer, and the window of its measures."""
+
+    group: Name
+    window: Window = "15m"
+
+
+class ConsumerDetails(Struct, frozen=True):
+    """A consumer, its ended deliveries by time, and its failures. Its states are counted up to ``cap``."""
+
+    now: datetime
+    window: Window
+    cap: int
+    consumer: Consumer
+    measures: MeasuresShown
+    causes: list[CauseView]
+    """The causes of its dead letters, most frequent first."""
+    more_causes: bool
+    failures: list[RunView]
+    """Its latest failed attempts, newest first."""
+
+
+async def consumer(call: Call, asked: ConsumerQuery) -> ConsumerDetails:
+    """Return one consumer with its measures and failures."""
+    found = await declared(call, asked.group)
+    if not found:
+        raise Problem(404, "not_found", f"no consumer {asked.group!r} is declared")
+    causes = await call.app.dead.causes(group=asked.group, limit=_CAUSES)
+    return ConsumerDetails(
+        datetime.now(UTC),
+        asked.window,
+        CAP,
+        found[0],
+        measures(await call.services.readings.measures(asked.window, asked.group)),
+        [cause(each) for each in causes.rows],
+        causes.more,
+        await _failures(call, asked.group),
+    )
+
+
+async def _failures(call: Call, group: str) -> list[RunView]:
+    """Return its latest failures; if it also keeps successes, search the failures of all consumers too."""
+    kept = await call.app.messages.runs(group, limit=_LOOKED_AT)
+    failed = await call.app.messages.failures(limit=_LOOKED_AT)
+    own = {each.id: each for each in (*kept, *failed) if each.group == group and each.status in ("failed", "dead")}
+    return sorted(own.values(), key=lambda each: (each.finished_at, each.id), reverse=True)[:_FAILURES]
 
 
 ROUTES = (
-    viewing("/api/consumers", consumers, "The declared groups and their load", ConsumerList),
-    acting("/api/consumers/pause", pause, "Stop claiming a group's deliveries", PauseGroup),
-    acting("/api/consumers/resume", resume, "Claim a group's deliveries again", ResumeGroup),
+    get("/api/consumers", consumers, "The declared groups and their load", ConsumerList),
+    post("/api/consumers/pause", pause, "Stop claiming a group's deliveries", PauseGroup),
+    post("/api/consumers/resume", resume, "Claim a group's deliveries again", ResumeGroup),
+    get("/api/consumer", consumer, "One consumer, its measures and failures", ConsumerDetails, ConsumerQuery),
 )

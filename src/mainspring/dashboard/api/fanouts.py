@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from msgspec import Struct
 
-from mainspring.dashboard.answers import plain, shown
-from mainspring.dashboard.reading import Length, Limit, Name, Topic, length
-from mainspring.dashboard.route import Nothing, Visit, acting, viewing
-
-
-class Fanout(Struct, frozen=True):
-    """A work of a fan-out. Intervals and jitter in seconds."""
-
-    topic: str
-    work: str | None
-    schedule: str
-    rhythm: str | None
-    paused: bool
-    next_window: datetime | None
-    enabled: bool
-    every: float | None
-    jitter: float | None
-    coordinator: str | None
-    shards: int
-    last_window: datetime | None
-    completed: int
-    behind: int
-    oldest: datetime | None
+from mainspring.app.fanout.coordinator import PlannedWindow
+from mainspring.app.fanout.fanouts import FanoutView
+from mainspring.dashboard.responses import shown
+from mainspring.dashboard.route import Call, Length, Limit, Name, Nothing, Topic, get, length, post
+from mainspring.model.fanout import CursorView, FanoutPolicy
 
 
 class FanoutList(Struct, frozen=True):
     """Every work of every fan-out, by topic and work."""
 
-    rows: list[Fanout]
+    rows: list[FanoutView]
 
 
 class CursorQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,17 +30,11 @@ class CursorQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 50
 
 
-class Cursor(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor(CursorView):
     """The progress of one shard."""
 
-    topic: str
-    work: str
-    shard: str
-    completed: datetime | None
-    completed_at: datetime | None
-    planned: datetime | None
-    planned_at: datetime | None
-    is_behind: bool
+    is_behind: bool = field()
 
 
 class CursorPage(Struct, frozen=True):
@@ -93,66 +70,46 @@ class RunFanout(Struct, frozen=True, forbid_unknown_fields=True):
     shard: Name | None = None
 
 
-class PolicySet(Struct, frozen=True):
-    """The policy set at run time; null: that of the work, or of the code, applies."""
-
-    enabled: bool | None
-    every: float | None
-    jitter: float | None
-
-
 class PolicyReset(Struct, frozen=True):
     """Whether there was a policy to remove."""
 
     reset: bool
 
 
-class Planned(Struct, frozen=True):
-    """How many slices were published, and how many shards were skipped, by reason."""
-
-    window: datetime
-    published: int
-    skipped: dict[str, int]
-
-
-async def fanouts(visit: Visit, _asked: Nothing) -> FanoutList:
+async def fanouts(call: Call, _asked: Nothing) -> FanoutList:
     """Return every work of every fan-out."""
-    return FanoutList([shown(Fanout, each) for each in await visit.app.fanouts.list()])
+    return FanoutList(await call.app.fanouts.list())
 
 
-async def cursors(visit: Visit, asked: CursorQuery) -> CursorPage:
+async def cursors(call: Call, asked: CursorQuery) -> CursorPage:
     """Return the progress of the shards of a work."""
-    found = await visit.app.fanouts.cursors(
+    found = await call.app.fanouts.cursors(
         asked.topic, asked.work, behind=asked.behind, after=asked.after, limit=asked.limit
     )
     return CursorPage([shown(Cursor, each) for each in found])
 
 
-async def edit(visit: Visit, asked: EditFanout) -> PolicySet:
+async def edit(call: Call, asked: EditFanout) -> FanoutPolicy:
     """Set the planning policy of a work or a shard."""
-    policy = await visit.app.fanouts.edit(
+    return await call.app.fanouts.edit(
         asked.topic,
         asked.work,
         asked.shard,
         every=_optional(asked.every),
         jitter=_optional(asked.jitter),
         enabled=asked.enabled,
-        by=visit.by,
+        by=call.by,
     )
-    return shown(PolicySet, policy)
 
 
-async def reset(visit: Visit, asked: ResetFanout) -> PolicyReset:
+async def reset(call: Call, asked: ResetFanout) -> PolicyReset:
     """Remove the planning policy of a work or a shard."""
-    return PolicyReset(await visit.app.fanouts.reset(asked.topic, asked.work, asked.shard, by=visit.by))
+    return PolicyReset(await call.app.fanouts.reset(asked.topic, asked.work, asked.shard, by=call.by))
 
 
-async def run(visit: Visit, asked: RunFanout) -> Planned:
+async def run(call: Call, asked: RunFanout) -> PlannedWindow:
     """Plan a work or a shard now, in this process."""
-    planned = await visit.app.fanouts.run(asked.topic, asked.work, asked.shard, by=visit.by)
-    return Planned(
-        plain(planned.window), planned.published, {str(why): count for why, count in planned.skipped.items()}
-    )
+    return await call.app.fanouts.run(asked.topic, asked.work, asked.shard, by=call.by)
 
 
 def _optional(given: Length | None) -> timedelta | str | None:
@@ -160,9 +117,9 @@ def _optional(given: Length | None) -> timedelta | str | None:
 
 
 ROUTES = (
-    viewing("/api/fanouts", fanouts, "Every work of every fan-out", FanoutList),
-    viewing("/api/fanouts/cursors", cursors, "The progress of a work's shards", CursorPage, CursorQuery),
-    acting("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard", EditFanout, PolicySet),
-    acting("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard", ResetFanout, PolicyReset),
-    acting("/api/fanouts/run", run, "Plan a work or a shard now", RunFanout, Planned),
+    get("/api/fanouts", fanouts, "Every work of every fan-out", FanoutList),
+    get("/api/fanouts/cursors", cursors, "The progress of a work's shards", CursorPage, CursorQuery),
+    post("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard", EditFanout, FanoutPolicy),
+    post("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard", ResetFanout, PolicyReset),
+    post("/api/fanouts/run", run, "Plan a work or a shard now", RunFanout, PlannedWindow),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from mainspring.dashboard.answers import shown
-from mainspring.dashboard.reading import Limit, Name, Reason, Text
-from mainspring.dashboard.route import Visit, acting, viewing
-from mainspring.model.lease import LeaseState
+from mainspring.dashboard.api.views import scan
+from mainspring.dashboard.route import Call, Limit, Name, Reason, Text, get, post
+from mainspring.model.lease import LeaseView
 
 _SCANNED, _AT_ONCE = 5_000, 500
 """How many leases are scanned for one page, and how many are read at a time."""
@@ -24,22 +23,10 @@ class LeaseQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 50
 
 
-class LeaseRow(Struct, frozen=True):
-    """A lease."""
-
-    name: str
-    state: LeaseState
-    holder: str | None
-    epoch: int
-    acquired_at: datetime
-    renewed_at: datetime
-    expires_at: datetime
-
-
 class LeasePage(Struct, frozen=True):
     """Leases, by name. A short or even empty page is not necessarily the last."""
 
-    rows: list[LeaseRow]
+    rows: list[LeaseView]
     after: str | None
     """Where the next page begins; null: there is none."""
     scanned: int
@@ -58,31 +45,27 @@ class Released(Struct, frozen=True):
     released: bool
 
 
-async def leases(visit: Visit, asked: LeaseQuery) -> LeasePage:
+async def leases(call: Call, asked: LeaseQuery) -> LeasePage:
     """Return one page of leases."""
-    found: list[LeaseRow] = []
-    after, scanned, wanted = asked.after, 0, (asked.find or "").casefold()
-    # One more than is shown, to know whether there is another page.
-    many = _AT_ONCE if wanted else asked.limit + 1
-    while scanned < _SCANNED:
-        rows = await visit.app.leases.list(after=after, limit=many)
-        for row in rows:
-            scanned, after = scanned + 1, row.name
-            if wanted in f"{row.name}\n{row.holder or ''}".casefold():
-                if len(found) == asked.limit:
-                    return LeasePage(found, found[-1].name, scanned)
-                found.append(shown(LeaseRow, row))
-        if len(rows) < many:
-            return LeasePage(found, None, scanned)
-    return LeasePage(found, after, scanned)
+    wanted = (asked.find or "").casefold()
+
+    async def read(after: str | None, limit: int) -> Sequence[LeaseView]:
+        return await call.app.leases.list(after=after, limit=limit)
+
+    def keep(row: LeaseView) -> LeaseView | None:
+        return row if wanted in f"{row.name}\n{row.holder or ''}".casefold() else None
+
+    # Without a search, one more than is shown, to know whether there is another page.
+    bounds = (_SCANNED, _AT_ONCE if wanted else asked.limit + 1)
+    return LeasePage(*await scan(read, lambda row: row.name, keep, asked.after, asked.limit, bounds))
 
 
-async def release(visit: Visit, asked: Release) -> Released:
+async def release(call: Call, asked: Release) -> Released:
     """Release a lease for its holder."""
-    return Released(await visit.app.leases.release(asked.name, by=visit.by, reason=asked.reason))
+    return Released(await call.app.leases.release(asked.name, by=call.by, reason=asked.reason))
 
 
 ROUTES = (
-    viewing("/api/leases", leases, "Leases, by name", LeasePage, LeaseQuery),
-    acting("/api/leases/release", release, "Release a lease for its holder", Release, Released),
+    get("/api/leases", leases, "Leases, by name", LeasePage, LeaseQuery),
+    post("/api/leases/release", release, "Release a lease for its holder", Release, Released),
 )

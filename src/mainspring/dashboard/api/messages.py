@@ -1,21 +1,21 @@
-"""Messages: searching, counting and showing them."""
+"""Messages: searching, counting and showing them, and dead letters by cause."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.answers import Problem, plain, shown
-from mainspring.dashboard.api.payload import Payload, payload_of
-from mainspring.dashboard.api.shapes import Delivery, Run, delivery, run
-from mainspring.dashboard.reading import NO_NUL, Before, Limit, Name, Text, Topic
-from mainspring.dashboard.route import Visit, viewing
-from mainspring.model.browsing import Page
-from mainspring.model.views import State
+from mainspring.dashboard.api.payloads import Payload, payload_of
+from mainspring.dashboard.responses import Problem, shown
+from mainspring.dashboard.route import NO_NUL, Before, Call, Limit, Name, Text, Topic, get
+from mainspring.model.search import CauseView, Chain, Page
+from mainspring.model.views import DeliveryView, RunView, State
 
 Aware = Annotated[datetime, Meta(tz=True)]
 NO_CAUSE = "-"
@@ -26,6 +26,7 @@ _COUNTED, _SCANNED, _AT_ONCE = 10_000, 100_000, 1_000
 """The maximum count, the maximum rows scanned for it, and the rows read at a time."""
 _PAGES = 20
 """The maximum number of pages: with large payloads, each scans few rows."""
+_MOST = 100
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +68,7 @@ class MessageCount(Struct, frozen=True):
 class MessagePage(Struct, frozen=True):
     """Deliveries, newest first. A short or even empty page is not necessarily the last."""
 
-    rows: list[Delivery]
+    rows: Sequence[DeliveryView]
     before: int | None
     """Where the next page begins; null: there is none."""
     scanned: int
@@ -77,25 +78,6 @@ class MessageKey(Struct, frozen=True, forbid_unknown_fields=True):
     """One message."""
 
     id: UUID
-
-
-class Link(Struct, frozen=True):
-    """A message in a chain of causation."""
-
-    id: UUID
-    topic: str
-    key: str | None
-    causation_id: UUID | None
-    published_at: datetime
-    state: State | None
-
-
-class Chain(Struct, frozen=True):
-    """The messages that caused a message, oldest first, and those it caused."""
-
-    causes: list[Link]
-    caused: list[Link]
-    more: bool
 
 
 class Message(Struct, frozen=True):
@@ -112,25 +94,25 @@ class Message(Struct, frozen=True):
     expires_at: datetime | None
     size: int
     payload: Payload
-    deliveries: list[Delivery]
-    runs: list[Run]
+    deliveries: Sequence[DeliveryView]
+    runs: Sequence[RunView]
     chain: Chain
 
 
-async def messages(visit: Visit, asked: MessageQuery) -> MessagePage:
+async def messages(call: Call, asked: MessageQuery) -> MessagePage:
     """Return one page of deliveries."""
-    check_search(visit, asked)
-    found = await _found(visit, asked, asked.before, asked.limit)
-    return MessagePage([delivery(each, visit.redaction) for each in found.rows], found.before, found.scanned)
+    check_search(call, asked)
+    found = await _found(call, asked, asked.before, asked.limit)
+    return MessagePage(found.rows, found.before, found.scanned)
 
 
-async def count(visit: Visit, asked: CountQuery) -> MessageCount:
+async def count(call: Call, asked: CountQuery) -> MessageCount:
     """Count the matching deliveries, within a limited time."""
-    check_search(visit, asked)
+    check_search(call, asked)
     counted = scanned = 0
     before: int | None = None
     for _ in range(_PAGES):
-        found = await _found(visit, asked, before, min(_COUNTED - counted, _AT_ONCE))
+        found = await _found(call, asked, before, min(_COUNTED - counted, _AT_ONCE))
         counted += len(found.rows)
         scanned += found.scanned
         before = found.before
@@ -139,8 +121,8 @@ async def count(visit: Visit, asked: CountQuery) -> MessageCount:
     return MessageCount(counted, before is not None)
 
 
-async def _found(visit: Visit, asked: Search, before: int | None, limit: int) -> Page:
-    return await visit.app.messages.search(
+async def _found(call: Call, asked: Search, before: int | None, limit: int) -> Page:
+    return await call.app.messages.search(
         asked.state,
         group=asked.group,
         topic=asked.topic,
@@ -156,31 +138,17 @@ async def _found(visit: Visit, asked: Search, before: int | None, limit: int) ->
     )
 
 
-async def message(visit: Visit, asked: MessageKey) -> Message:
+async def message(call: Call, asked: MessageKey) -> Message:
     """Return one message in full."""
-    view = await visit.app.messages.show(asked.id)
+    view = await call.app.messages.get(asked.id)
     if view is None:
         raise Problem(404, "not_found", "no such message: it was never stored, or was pruned")
-    chain = await visit.app.messages.chain(asked.id)
-    told = (view.payload, view.content_type, visit.redaction)
+    chain = await call.app.messages.chain(asked.id)
+    told = (view.payload, view.content_type, call.redaction)
     # In a thread, so that other requests are not delayed.
     payload = await asyncio.to_thread(payload_of, *told) if len(view.payload) > _LARGE else payload_of(*told)
-    return Message(
-        view.id,
-        view.topic,
-        view.key,
-        view.content_type,
-        visit.redaction.headers(view.headers),
-        view.correlation_id,
-        view.causation_id,
-        plain(view.published_at),
-        plain(view.expires_at),
-        len(view.payload),
-        payload,
-        [delivery(each, visit.redaction) for each in view.deliveries],
-        [run(each, visit.redaction) for each in view.runs],
-        Chain([shown(Link, each) for each in chain.causes], [shown(Link, each) for each in chain.caused], chain.more),
-    )
+    headers = call.redaction.headers(view.headers)
+    return shown(Message, view, headers=headers, size=len(view.payload), payload=payload, chain=chain)
 
 
 def cause_meant(fingerprint: str | None) -> str | None:
@@ -188,9 +156,9 @@ def cause_meant(fingerprint: str | None) -> str | None:
     return "" if fingerprint == NO_CAUSE else fingerprint
 
 
-def check_search(visit: Visit, asked: Search) -> None:
+def check_search(call: Call, asked: Search) -> None:
     """Raise Problem for a search that would reveal more than the response shows."""
-    if (asked.text or asked.error) is not None and not visit.may_search:
+    if (asked.text or asked.error) is not None and not call.may_search:
         raise Problem(
             403,
             "not_allowed",
@@ -198,8 +166,34 @@ def check_search(visit: Visit, asked: Search) -> None:
         )
 
 
+class CauseQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The group; all groups if none is given."""
+
+    group: Name | None = None
+
+
+class CauseList(Struct, frozen=True):
+    """Causes of dead letters."""
+
+    rows: list[CauseView]
+    more: bool
+    """Whether there are others, less frequent or not scanned."""
+
+
+async def causes(call: Call, asked: CauseQuery) -> CauseList:
+    """Return dead letters by cause."""
+    found = await call.app.dead.causes(group=asked.group, limit=_MOST)
+    return CauseList([cause(each) for each in found.rows], found.more)
+
+
+def cause(found: CauseView) -> CauseView:
+    """Name the cause of dead letters that have none."""
+    return replace(found, fingerprint=found.fingerprint or NO_CAUSE)
+
+
 ROUTES = (
-    viewing("/api/messages", messages, "Deliveries, newest first", MessagePage, MessageQuery),
-    viewing("/api/messages/count", count, "How many deliveries match", MessageCount, CountQuery),
-    viewing("/api/messages/{id}", message, "One message in full", Message, MessageKey),
+    get("/api/messages", messages, "Deliveries, newest first", MessagePage, MessageQuery),
+    get("/api/messages/count", count, "How many deliveries match", MessageCount, CountQuery),
+    get("/api/messages/{id}", message, "One message in full", Message, MessageKey),
+    get("/api/dead/causes", causes, "Dead letters by cause", CauseList, CauseQuery),
 )

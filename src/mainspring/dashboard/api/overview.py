@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 
-from mainspring.app.health import Check
-from mainspring.dashboard.answers import plain, shown
-from mainspring.dashboard.api.measuring import MeasuresShown, measures, paces
-from mainspring.dashboard.api.shapes import Run, run
-from mainspring.dashboard.route import Visit, viewing
-from mainspring.model.views import Counts, Roster, Tally
+from mainspring.dashboard.api.views import MeasuresShown, measures, paces
+from mainspring.dashboard.responses import shown
+from mainspring.dashboard.route import Call, get
+from mainspring.model.views import Counts, Roster, RunView, Tally
 from mainspring.timing.duration import duration
 
 CAP = 10_000
@@ -55,23 +54,21 @@ class Totals(Struct, frozen=True):
     parked: int
 
 
-class GroupShown(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load(Counts):
     """The counts and rates of one group."""
 
-    group: str
-    scheduled: int
-    ready: int
-    running: int
-    lapsed: int
-    dead: int
-    oldest_ready_at: datetime | None
-    handled: int
-    failed: int
-    paused: bool
     rate: float
     """Done per second over the last minute."""
     failing: float
     """Failed per second over the last minute, whether retried or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShown(Load):
+    """The counts and rates of one group, and whether it is paused."""
+
+    paused: bool
 
 
 class WorkersShown(Struct, frozen=True):
@@ -105,33 +102,29 @@ class Overview(Struct, frozen=True):
     measures: MeasuresShown
     workers: WorkersShown
     next: list[NextShown]
-    failures: list[Run]
+    failures: list[RunView]
 
 
-async def overview(visit: Visit, asked: OverviewQuery) -> Overview:
+async def overview(call: Call, asked: OverviewQuery) -> Overview:
     """Return the overview."""
-    app = visit.app
+    app = call.app
     tally, roster = await app.tally(CAP), await app.roster()
-    health = await visit.house.pulse.shown()
+    health = await call.services.readings.shown()
     failures = await app.messages.failures(limit=_FAILURES)
     oldest = [each.oldest_ready_at for each in tally.groups if each.oldest_ready_at is not None]
     return Overview(
-        plain(tally.now),
+        tally.now,
         asked.window,
-        HealthShown(health.status, [_check(each, visit) for each in health.checks]),
+        HealthShown(health.status, [shown(CheckShown, each) for each in health.checks]),
         _totals(tally),
         CAP,
-        plain(min(oldest, default=None)),
-        await _groups(visit, tally.groups, roster),
-        measures(await visit.house.pulse.measures(asked.window)),
+        min(oldest, default=None),
+        await _groups(call, tally.groups, roster),
+        measures(await call.services.readings.measures(asked.window)),
         _workers(roster),
-        [shown(NextShown, each) for each in await visit.house.pulse.coming()],
-        [run(each, visit.redaction) for each in failures],
+        [shown(NextShown, each) for each in await call.services.readings.coming()],
+        failures,
     )
-
-
-def _check(found: Check, visit: Visit) -> CheckShown:
-    return shown(CheckShown, found, summary=visit.redaction.text(found.summary))
 
 
 def _totals(tally: Tally) -> Totals:
@@ -140,9 +133,9 @@ def _totals(tally: Tally) -> Totals:
     return Totals(**summed, parked=tally.parked)
 
 
-async def _groups(visit: Visit, counts: Sequence[Counts], roster: Roster) -> list[GroupShown]:
+async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[GroupShown]:
     paused = {each.name for each in roster.groups if each.paused_at is not None}
-    pace = await paces(visit.app)
+    pace = await paces(call.app)
     return [
         shown(
             GroupShown,
@@ -160,4 +153,4 @@ def _workers(roster: Roster) -> WorkersShown:
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 
-ROUTES = (viewing("/api/overview", overview, "Counts, rates and health", Overview, OverviewQuery),)
+ROUTES = (get("/api/overview", overview, "Counts, rates and health", Overview, OverviewQuery),)

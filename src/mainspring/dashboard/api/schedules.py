@@ -1,72 +1,111 @@
-"""Schedules and their runs."""
+"""Schedules, their runs and their next times, and a preview of a rhythm."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Literal, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from mainspring.app.schedule_view import ScheduleState, ScheduleView
-from mainspring.dashboard.answers import Problem, shown
-from mainspring.dashboard.api.instants import Instant, instants
-from mainspring.dashboard.api.shapes import Run, run
-from mainspring.dashboard.reading import Before, Limit, Topic
-from mainspring.dashboard.route import Nothing, Visit, viewing
+from mainspring.app.schedule.view import ScheduleView
+from mainspring.app.schedule.view import preview as previewed
+from mainspring.dashboard.responses import Problem, shown
+from mainspring.dashboard.route import Before, Call, Limit, Nothing, Topic, get
 from mainspring.model.errors import Misuse
-from mainspring.model.schedule import Misfire, Mode, Origin, Overlap
-from mainspring.model.views import RunStatus
+from mainspring.model.views import RunStatus, RunView
+from mainspring.timing.cron import CronError
+from mainspring.timing.duration import spell
 
-S = TypeVar("S", bound="Schedule")
 _RECENT = 20
 _NEXT = 10
 _RUNS = 50
+_SECOND = timedelta(seconds=1)
 
 
-class Schedule(Struct, frozen=True):
-    """A schedule: its rhythm, its state, and the result of its last run. Durations in seconds."""
+class Instant(Struct, frozen=True):
+    """One instant: in UTC, and in local time of the zone."""
 
-    name: str
-    app: str
-    state: ScheduleState
-    rhythm: str
+    at: datetime
+    local: str
+    """Such as 2026-11-16T09:00:00, without an offset."""
+    offset: str
+    """Such as +01:00."""
+    note: str | None
+    """The effect of daylight saving on it; null: none."""
+
+
+def instants(times: Sequence[datetime], since: datetime) -> list[Instant]:
+    """Convert these instants, each in its zone; the first is compared with ``since``."""
+    found = []
+    before = since
+    for each in times:
+        written = each.isoformat(timespec="seconds")
+        local, offset = written[:19], written[19:]
+        found.append(Instant(each, local, offset, _note(before.astimezone(each.tzinfo), each)))
+        before = each
+    return found
+
+
+def _note(before: datetime, each: datetime) -> str | None:
+    said = []
+    ahead = _offset(each) - _offset(before)
+    if ahead:
+        turned = _turned(before, each)
+        way = "forward" if ahead > timedelta() else "back"
+        day = "" if turned.date() == each.date() else f" on {turned.date()}"
+        said.append(f"clocks go {way} {spell(abs(ahead))}{day} at {turned:%H:%M}")
+    if _offset(each.replace(fold=0)) > _offset(each.replace(fold=1)):
+        said.append(f"{each:%H:%M} occurs twice: this is the {'second' if each.fold else 'first'}")
+    return "; ".join(said) or None
+
+
+def _turned(low: datetime, high: datetime) -> datetime:
+    """Return the local time of the last offset change between two instants of one zone."""
+    zone, early, late = high.tzinfo, low.astimezone(UTC), high.astimezone(UTC)
+    after = _offset(high)
+    while late - early > _SECOND:
+        middle = early + (late - early) / 2
+        if _offset(middle.astimezone(zone)) == after:
+            late = middle
+        else:
+            early = middle
+    return (early.astimezone(zone).replace(tzinfo=None) + _SECOND).replace(microsecond=0)
+
+
+def _offset(moment: datetime) -> timedelta:
+    return moment.utcoffset() or timedelta()
+
+
+class PreviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rhythm: a cron expression, or an interval such as ``every 90s``."""
+
+    rhythm: Annotated[str, Meta(min_length=1, max_length=200)]
+    timezone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
+    day_match: Literal["and", "or"] = "and"
+    on_gap: Literal["fire", "skip"] = "fire"
+    count: Annotated[int, Meta(ge=1, le=50)] = 5
+
+
+class Preview(Struct, frozen=True):
+    """The rhythm in words and its next times, or what is wrong with it."""
+
     description: str
-    timezone: str
-    day_match: Literal["and", "or"]
-    on_gap: Literal["fire", "skip"]
-    next_at: datetime | None
-    last_run: Run | None
-    mode: Mode
-    topic: str
-    group: str | None
-    misfire: Misfire
-    misfire_after: float
-    catch_up: int
-    overlap: Overlap
-    jitter: float
-    start: datetime | None
-    end: datetime | None
-    holidays: list[str]
-    workdays: list[str]
-    priority: int
-    fired: int
-    missed: int
-    skipped: int
-    origin: Origin
-    defined: list[str]
-    configured: list[str]
-    edited: list[str]
-    revision: int
-    created_at: datetime
-    paused_at: datetime | None
-    paused_by: str | None
-    pause_reason: str | None
-    frozen_at: datetime | None
-    frozen_by: str | None
-    freeze_reason: str | None
-    retired_at: datetime | None
-    problem: str | None
+    next: list[Instant]
+    error: str | None
+
+
+async def preview(_call: Call, asked: PreviewQuery) -> Preview:
+    """Preview a rhythm. A parse error is a normal response, because it is requested while the user types."""
+    try:
+        seen = previewed(
+            asked.rhythm, asked.count, timezone=asked.timezone, day_match=asked.day_match, on_gap=asked.on_gap
+        )
+    except (Misuse, CronError, ValueError) as error:
+        return Preview("", [], str(error))
+    return Preview(seen.rhythm.describe(), instants(seen.times, seen.after), None)
 
 
 class RecentRun(Struct, frozen=True):
@@ -79,7 +118,8 @@ class RecentRun(Struct, frozen=True):
     finished_at: datetime
 
 
-class ScheduleRow(Schedule, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow(ScheduleView):
     """A schedule with its latest runs, newest first."""
 
     recent: list[RecentRun]
@@ -102,9 +142,9 @@ class ScheduleDetails(Struct, frozen=True):
     """A schedule, its next times and its latest runs."""
 
     now: datetime
-    schedule: Schedule
+    schedule: ScheduleView
     next: list[Instant]
-    runs: list[Run]
+    runs: list[RunView]
     before: int | None
     """Where earlier runs begin; null: there are none."""
 
@@ -120,55 +160,45 @@ class RunsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 class RunPage(Struct, frozen=True):
     """Runs, newest first."""
 
-    rows: list[Run]
+    rows: list[RunView]
     before: int | None
 
 
-async def schedules(visit: Visit, _asked: Nothing) -> ScheduleList:
+async def schedules(call: Call, _asked: Nothing) -> ScheduleList:
     """Return every schedule with its latest runs."""
-    recent = await visit.app.schedules.recent(_RECENT)
+    recent = await call.app.schedules.recent(_RECENT)
     rows = [
-        _shown(ScheduleRow, each, visit, recent=[shown(RecentRun, run) for run in recent.get(each.name, ())])
-        for each in await visit.app.schedules.list()
+        shown(ScheduleRow, each, recent=[shown(RecentRun, run) for run in recent.get(each.name, ())])
+        for each in await call.app.schedules.list()
     ]
     return ScheduleList(datetime.now(UTC), rows)
 
 
-async def schedule(visit: Visit, asked: ScheduleQuery) -> ScheduleDetails:
+async def schedule(call: Call, asked: ScheduleQuery) -> ScheduleDetails:
     """Return one schedule with its next times and its latest runs."""
-    view = await visit.app.schedules.get(asked.name)
+    view = await call.app.schedules.get(asked.name)
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
-    page = await runs(visit, RunsQuery(asked.name))
-    return ScheduleDetails(
-        datetime.now(UTC), _shown(Schedule, view, visit), await _next(visit, asked.name), page.rows, page.before
-    )
+    page = await runs(call, RunsQuery(asked.name))
+    return ScheduleDetails(datetime.now(UTC), view, await _next(call, asked.name), page.rows, page.before)
 
 
-async def runs(visit: Visit, asked: RunsQuery) -> RunPage:
+async def runs(call: Call, asked: RunsQuery) -> RunPage:
     """Return one page of a schedule's runs."""
-    rows = await visit.app.schedules.runs(asked.name, before=asked.before, limit=asked.limit)
-    return RunPage([run(each, visit.redaction) for each in rows], rows[-1].id if len(rows) == asked.limit else None)
+    rows = await call.app.schedules.runs(asked.name, before=asked.before, limit=asked.limit)
+    return RunPage(rows, rows[-1].id if len(rows) == asked.limit else None)
 
 
-async def _next(visit: Visit, name: str) -> list[Instant]:
+async def _next(call: Call, name: str) -> list[Instant]:
     try:
-        return instants(await visit.app.schedules.next(name, _NEXT), datetime.now(UTC))
+        return instants(await call.app.schedules.next(name, _NEXT), datetime.now(UTC))
     except Misuse:  # not computable here (see its `problem`), or deleted since
         return []
 
 
-def _shown(kind: type[S], view: ScheduleView, visit: Visit, **more: object) -> S:
-    lists = {name: list(getattr(view, name)) for name in ("holidays", "workdays", "defined", "configured", "edited")}
-    last = None if view.last_run is None else run(view.last_run, visit.redaction)
-    said = {
-        name: visit.redaction.optional(getattr(view, name)) for name in ("pause_reason", "freeze_reason", "problem")
-    }
-    return shown(kind, view, last_run=last, **lists, **said, **more)
-
-
 ROUTES = (
-    viewing("/api/schedules", schedules, "Every schedule with its latest runs", ScheduleList),
-    viewing("/api/schedule", schedule, "One schedule with its next times", ScheduleDetails, ScheduleQuery),
-    viewing("/api/schedule/runs", runs, "A schedule's runs, newest first", RunPage, RunsQuery),
+    get("/api/schedules", schedules, "Every schedule with its latest runs", ScheduleList),
+    get("/api/schedule", schedule, "One schedule with its next times", ScheduleDetails, ScheduleQuery),
+    get("/api/schedule/runs", runs, "A schedule's runs, newest first", RunPage, RunsQuery),
+    get("/api/preview", preview, "A rhythm in words, and its next times", Preview, PreviewQuery),
 )

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.live import wants_stream
-from mainspring.dashboard.route import Nothing, Route, Visit
+from mainspring.dashboard.route import Call, Nothing, Route
 from mainspring.dashboard.security.identity import Role
+from mainspring.dashboard.streams import wants_stream
 
 
 class SessionView(Struct, frozen=True):
@@ -36,41 +36,41 @@ class Login(Struct, frozen=True, forbid_unknown_fields=True):
     token: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
-async def session(visit: Visit, _asked: Nothing) -> SessionView:
+async def session(call: Call, _asked: Nothing) -> SessionView:
     """Return the caller's identity; behind a host application's authentication, also set the CSRF cookie."""
-    access, house = visit.access, visit.house
+    access, services = call.access, call.services
     csrf = access.csrf
     # A stream cannot set cookies, and would return a new token at every poll.
-    asked_once = access.role == "operator" and not wants_stream(visit.request)
-    if asked_once and (made := house.gate.csrf_cookie(visit.request, access)) is not None:
+    asked_once = access.role == "operator" and not wants_stream(call.request)
+    if asked_once and (made := services.gate.csrf_cookie(call.request, access)) is not None:
         cookie, csrf = made
-        visit.cookies.append(cookie)
+        call.cookies.append(cookie)
     return SessionView(
         None if access.identity is None else access.identity.name,
         access.role,
         csrf,
-        house.app.options.name,
+        services.app.options.name,
         "" if access.identity is None else installed_version(),
-        house.gate.has_login,
-        access.role is not None and visit.may_search,
+        services.gate.has_login,
+        access.role is not None and call.may_search,
         datetime.now(UTC),
     )
 
 
-async def login(visit: Visit, asked: Login) -> None:
+async def login(call: Call, asked: Login) -> None:
     """Log in: the cookie in the response is valid for twelve hours."""
-    gate = visit.house.gate
-    role, cookie = await gate.login(visit.request, asked.token)
-    await visit.house.access_log.logged_in(role, gate.peer(visit.request))
-    visit.cookies.append(cookie)
+    gate = call.services.gate
+    role, cookie = await gate.login(call.request, asked.token)
+    await call.services.access_log.logged_in(role, gate.peer(call.request))
+    call.cookies.append(cookie)
 
 
-async def logout(visit: Visit, _asked: Nothing) -> None:
+async def logout(call: Call, _asked: Nothing) -> None:
     """Log out."""
-    gate, access = visit.house.gate, visit.access
-    visit.cookies.extend(gate.logout(visit.request, access))
+    gate, access = call.services.gate, call.access
+    call.cookies.extend(gate.logout(call.request, access))
     if access.session is not None and access.identity is not None:
-        await visit.house.access_log.logged_out(access.identity.name, gate.peer(visit.request))
+        await call.services.access_log.logged_out(access.identity.name, gate.peer(call.request))
 
 
 def installed_version() -> str:

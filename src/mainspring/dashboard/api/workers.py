@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.answers import plain, shown
 from mainspring.dashboard.api.overview import SILENT_AFTER
-from mainspring.dashboard.api.shapes import Delivery, delivery
-from mainspring.dashboard.reading import NO_NUL, Reason
-from mainspring.dashboard.route import Nothing, Visit, acting, viewing
+from mainspring.dashboard.responses import shown
+from mainspring.dashboard.route import NO_NUL, Call, Nothing, Reason, get, post
 from mainspring.model.views import Condition, DeliveryView, WorkerView
 
 Seat: TypeAlias = Annotated[str, Meta(min_length=1, max_length=401, pattern=NO_NUL)]
@@ -25,27 +24,14 @@ _ASKED = 20
 """The maximum number of workers that are queried one by one, to limit the time."""
 
 
-class Worker(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker(WorkerView):
     """A worker process by its last report."""
 
-    name: str
-    app: str
-    host: str
-    pid: int
-    groups: list[str]
-    in_hand: int
-    bell: str
-    started_at: datetime
-    beat_at: datetime
-    tripped: list[str]
-    draining_at: datetime | None
-    drained_by: str | None
-    drains: bool
-    """Whether it has confirmed that it claims no more."""
-    condition: Condition
+    condition: Condition = field()
     """``drain asked`` until it has confirmed."""
     alive: bool
-    hands: list[Delivery]
+    hands: list[DeliveryView]
     """What it has in hand, at most fifty, newest first."""
 
 
@@ -69,39 +55,29 @@ class ResumeWorker(Struct, frozen=True, forbid_unknown_fields=True):
     name: Seat
 
 
-async def workers(visit: Visit, _asked: Nothing) -> WorkerList:
+async def workers(call: Call, _asked: Nothing) -> WorkerList:
     """Return the workers, and what they have in hand."""
-    roster = await visit.app.roster()
+    roster = await call.app.roster()
     rows = sorted(roster.workers, key=lambda worker: (worker.name, worker.app))
     alive = [each for each in rows if roster.now - each.beat_at <= SILENT_AFTER]
-    hands = await _hands(visit, alive)
+    hands = await _hands(call, alive)
     return WorkerList(
-        plain(roster.now),
-        [
-            shown(
-                Worker,
-                each,
-                groups=list(each.groups),
-                tripped=list(each.tripped),
-                alive=each in alive,
-                hands=[delivery(row, visit.redaction) for row in _held(each, hands[each.name])[:_HANDS]],
-            )
-            for each in rows
-        ],
+        roster.now,
+        [shown(Worker, each, alive=each in alive, hands=_held(each, hands[each.name])[:_HANDS]) for each in rows],
     )
 
 
-async def _hands(visit: Visit, alive: Sequence[WorkerView]) -> dict[str, list[DeliveryView]]:
+async def _hands(call: Call, alive: Sequence[WorkerView]) -> dict[str, list[DeliveryView]]:
     """Return what each has in hand: by one query if there is little, else worker by worker."""
     found: dict[str, list[DeliveryView]] = defaultdict(list)
-    pages = [await visit.app.messages.search(each, limit=_AT_ONCE) for each in ("running", "lapsed")]
+    pages = [await call.app.messages.search(each, limit=_AT_ONCE) for each in ("running", "lapsed")]
     for page in pages:
         for row in page.rows:
             found[row.held_by or ""].append(row)
     if any(page.before is not None for page in pages):
         unseen = [each for each in alive if len(found[each.name]) < min(each.in_hand, _HANDS)]
         for each in unseen[:_ASKED]:
-            found[each.name] = [*(await visit.app.messages.search("live", held_by=each.name, limit=_HANDS)).rows]
+            found[each.name] = [*(await call.app.messages.search("live", held_by=each.name, limit=_HANDS)).rows]
     return found
 
 
@@ -110,18 +86,18 @@ def _held(worker: WorkerView, rows: Sequence[DeliveryView]) -> list[DeliveryView
     return [row for row in rows if row.group in worker.groups]
 
 
-async def drain(visit: Visit, asked: Drain) -> None:
+async def drain(call: Call, asked: Drain) -> None:
     """Let a worker finish what it has in hand and claim no more."""
-    await visit.app.workers.drain(asked.name, by=visit.by, reason=asked.reason)
+    await call.app.workers.drain(asked.name, by=call.by, reason=asked.reason)
 
 
-async def resume(visit: Visit, asked: ResumeWorker) -> None:
+async def resume(call: Call, asked: ResumeWorker) -> None:
     """Let a drained worker claim again."""
-    await visit.app.workers.resume(asked.name, by=visit.by)
+    await call.app.workers.resume(asked.name, by=call.by)
 
 
 ROUTES = (
-    viewing("/api/workers", workers, "The workers, and what they have in hand", WorkerList),
-    acting("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more", Drain),
-    acting("/api/workers/resume", resume, "Let a drained worker claim again", ResumeWorker),
+    get("/api/workers", workers, "The workers, and what they have in hand", WorkerList),
+    post("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more", Drain),
+    post("/api/workers/resume", resume, "Let a drained worker claim again", ResumeWorker),
 )

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from mainspring.dashboard.answers import JSON, Problem
-from mainspring.dashboard.security.attempts import SECONDS, Attempts
-from mainspring.dashboard.security.identity import NOBODY, Access, Authenticate, Identity, Role
-from mainspring.dashboard.security.origins import (
-    client_of,
-    host_of,
-    is_host_of,
-    is_same_origin,
-    is_secure,
-    split_host,
+from mainspring.dashboard.responses import JSON, Problem
+from mainspring.dashboard.security.headers import client_of, host_of, is_host_of, is_same_origin, is_secure, split_host
+from mainspring.dashboard.security.identity import (
+    ANONYMOUS,
+    LASTS,
+    SECONDS,
+    Access,
+    Attempts,
+    Authenticate,
+    Identity,
+    Role,
+    Session,
+    Sessions,
+    Tokens,
 )
-from mainspring.dashboard.security.sessions import LASTS, Session, Sessions
-from mainspring.dashboard.security.tokens import Tokens
 
 CSRF_HEADER = "x-mainspring-csrf"
 ROOT = "mainspring.root"
@@ -69,7 +71,7 @@ class Gate:
             cookie = request.cookies.get(name)
             if cookie is not None and (session := self.sessions.read(cookie)) is not None:
                 return self._of_session(session)
-        return NOBODY
+        return ANONYMOUS
 
     async def still(self, request: Request, access: Access) -> Access:
         """Identify the sender again: a login may have expired. A token stays valid while the process runs."""
@@ -92,7 +94,7 @@ class Gate:
     async def _by_hook(self, request: Request, authenticate: Authenticate) -> Access:
         identity = await authenticate(request)
         if identity is None:
-            return NOBODY
+            return ANONYMOUS
         if not isinstance(identity, Identity):
             raise TypeError(f"authenticate= returned {type(identity).__qualname__}: it must be an Identity, or None")
         secure, plain = self._names(request)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mainspring.model.errors import BadOption
-from mainspring.model.quotes import named_values, private_keys
-from mainspring.model.redaction import masked, without_users
+from mainspring.model.redaction import masked, named_values, private_keys, without_users
 
 MASK = "•••"
 REDACTED: tuple[str, ...] = (

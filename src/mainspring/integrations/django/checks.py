@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as Doubt
 from django.db import connections
 
-from mainspring.app.whereabouts import is_same_database
+from mainspring.app.storages import is_same_database
 from mainspring.integrations.django.databases import Location, is_in_memory
 from mainspring.integrations.django.project import project_app
 from mainspring.integrations.django.settings import Settings, read_settings

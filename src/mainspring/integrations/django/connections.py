@@ -10,9 +10,8 @@ from contextvars import ContextVar
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from mainspring.app.batch_context import BatchContext
-from mainspring.app.context import Context
-from mainspring.app.middleware.chain import Middleware, Next
+from mainspring.app.consume.context import BatchContext, Context
+from mainspring.app.consume.middleware import Middleware, Next
 
 _in_thread: ContextVar[list[bool] | None] = ContextVar("mainspring_django_in_thread", default=None)
 

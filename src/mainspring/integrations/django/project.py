@@ -9,9 +9,9 @@ from typing import Any, Unpack
 from django.utils.module_loading import import_string
 
 from mainspring.app.config import AppOptions
+from mainspring.app.consume.middleware import Middleware
+from mainspring.app.consume.resolvers import Resolver
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.middleware.chain import Middleware
-from mainspring.app.resolvers import Resolver
 from mainspring.integrations.django.connections import FreshConnections
 from mainspring.integrations.django.databases import Location
 from mainspring.integrations.django.settings import NAME, read_settings

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from mainspring.storage.codec.blame import DEPTH, told
-from mainspring.storage.codec.content_types import BYTES, JSON, check_content_type, with_version_of
-from mainspring.storage.codec.contract import Codec, Decode
+from mainspring.storage.codec.contract import BYTES, JSON, Codec, Decode, check_content_type, with_version_of
+from mainspring.storage.codec.decoder import Codecs, decoder
+from mainspring.storage.codec.errors import DEPTH, told
 from mainspring.storage.codec.json_codec import JsonCodec, encode, json_reader
 from mainspring.storage.codec.msgpack_codec import MsgpackCodec
-from mainspring.storage.codec.reading import Codecs, decoder
-from mainspring.storage.codec.shapes import spelled
+from mainspring.storage.codec.types import spelled
 from mainspring.storage.codec.versions import Step, Upcaster, Versions
 
 __all__ = [

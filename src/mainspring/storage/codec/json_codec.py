@@ -1,4 +1,4 @@
-"""JSON: what payloads are unless somebody says otherwise."""
+"""JSON, the default encoding of payloads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Any
 import msgspec
 
 from mainspring.model.errors import Unreadable
-from mainspring.storage.codec.blame import DEPTH, UNFIT, too_deep, unencodable
-from mainspring.storage.codec.content_types import BYTES, JSON
-from mainspring.storage.codec.contract import Read
-from mainspring.storage.codec.pydantic_models import is_pydantic, mentions_pydantic, model_json, model_reader, said
-from mainspring.storage.codec.shapes import spelled, strict_reader
+from mainspring.storage.codec.contract import BYTES, JSON, Read
+from mainspring.storage.codec.errors import DEPTH, UNFIT, too_deep, unencodable
+from mainspring.storage.codec.types import (
+    is_pydantic,
+    mentions_pydantic,
+    model_json,
+    model_reader,
+    said,
+    spelled,
+    strict_reader,
+)
 
 MALFORMED = (msgspec.DecodeError, RecursionError, ValueError)
 """What a reader of JSON raises for bytes that do not fit."""

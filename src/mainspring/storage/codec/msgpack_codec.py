@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from mainspring.storage.codec.blame import DEPTH, UNFIT, too_deep, unencodable
 from mainspring.storage.codec.contract import Read
+from mainspring.storage.codec.errors import DEPTH, UNFIT, too_deep, unencodable
 from mainspring.storage.codec.json_codec import MALFORMED, encode_json, misfit
-from mainspring.storage.codec.pydantic_models import is_pydantic, mentions_pydantic, model_reader, model_values
-from mainspring.storage.codec.shapes import strict_reader
+from mainspring.storage.codec.types import is_pydantic, mentions_pydantic, model_reader, model_values, strict_reader
 
 # Every byte that cannot begin an array or a map: what is left of a payload bounds how deep it is.
 _OPENING = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mainspring.model.errors import Unreadable
-from mainspring.storage.codec.blame import told
-from mainspring.storage.codec.content_types import JSON, stamped
+from mainspring.storage.codec.contract import JSON, stamped
+from mainspring.storage.codec.errors import told
 
 Upcaster = Callable[[Any], Any]
 """From the values of one version to those of the next."""

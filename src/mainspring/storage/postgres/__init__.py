@@ -7,19 +7,46 @@ from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Doorbell, Schema
-from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere
-from mainspring.storage.postgres.ddl import ddl
+from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
+from mainspring.storage.portable.storage import SqlStorage
+from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
-from mainspring.storage.postgres.gateway import PostgresGateway
-from mainspring.storage.postgres.lending import PostgresLender
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.rooms import PostgresRooms
-from mainspring.storage.postgres.schema import PostgresSchema
-from mainspring.storage.postgres.source import Source
-from mainspring.storage.sql import SqlStorage
+from mainspring.storage.postgres.fanouts import PostgresFanouts
+from mainspring.storage.postgres.gateway import PostgresGateway, UrlSource
+from mainspring.storage.postgres.inbox import PostgresInbox
+from mainspring.storage.postgres.leases import PostgresLeases
+from mainspring.storage.postgres.ledger import PostgresLedger
+from mainspring.storage.postgres.lender import PostgresLender
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.postgres.schema import EnlistedSchema, PostgresSchema, ddl
+from mainspring.storage.postgres.timetable import PostgresTimetable
+from mainspring.storage.postgres.upkeep import PostgresMeasures, PostgresUpkeep
+from mainspring.storage.script import Script, Statement
 
 __all__ = ["PostgresStorage"]
+
+
+class PostgresOperationSet(PostgresOperations):
+    """``OperationSet`` on PostgreSQL, for the tables of one schema, over any gateway and clock."""
+
+    def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
+        super().__init__(names, gateway, clock)
+        self.mailbox: PostgresMailbox = PostgresMailbox(names, gateway, clock)
+        self.ledger: PostgresLedger = PostgresLedger(names, gateway, clock)
+        self.controls: PostgresControls = PostgresControls(names, gateway, clock)
+        self.upkeep: PostgresUpkeep = PostgresUpkeep(names, gateway, clock)
+        self.timetable: PostgresTimetable = PostgresTimetable(names, gateway, clock)
+        self.inbox: PostgresInbox = PostgresInbox(names, gateway, clock)
+        self.leases: PostgresLeases = PostgresLeases(names, gateway, clock)
+        self.fanouts: PostgresFanouts = PostgresFanouts(names, gateway, clock)
+        self.measures: PostgresMeasures = PostgresMeasures(names, gateway, clock)
+        self.schema: EnlistedSchema = EnlistedSchema(gateway, names)
+
+    @operation("read")
+    def ping(self) -> Script[None]:
+        yield Statement(self._sql("ping"))
 
 
 class PostgresStorage(SqlStorage):
@@ -53,10 +80,10 @@ class PostgresStorage(SqlStorage):
         self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
         self._clock = HandSet() if _clock is None else _clock
         self._driver, self._ask = driver, ask
-        self._source = Source(dsn, ask, timeout.total_seconds())
+        self._source = UrlSource(dsn, ask, timeout.total_seconds())
         self._gateway = PostgresGateway(choose(driver), self._source, pool_size, timeout)
         gateway, clock = self._gateway, self._clock
-        super().__init__(PostgresRooms(Names(schema, own=True), gateway, clock))
+        super().__init__(PostgresOperationSet(Names(schema, own=True), gateway, clock))
         self._bell = PostgresDoorbell(gateway, names, clock)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
@@ -79,9 +106,9 @@ class PostgresStorage(SqlStorage):
         await self._bell.hang_up()
         await self._gateway.close()
 
-    def joined(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> PostgresRooms:
+    def enlisted(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> PostgresOperationSet:
         """The operations for transactions of callers, whose connections run the scripts unless a gateway does."""
-        return PostgresRooms(self._names, gateway or Nowhere(), clock or self._clock)
+        return PostgresOperationSet(self._names, gateway or Nowhere(), clock or self._clock)
 
     def lender(self, size: int) -> PostgresLender:
         """See ``Storage.lender``."""
@@ -102,5 +129,5 @@ class PostgresStorage(SqlStorage):
 
     @staticmethod
     def ddl(prefix: str = "mainspring") -> str:
-        """All migrations for the schema ``prefix`` as one script, for those who apply them by hand."""
+        """All migrations for the schema ``prefix`` as one script, to be applied by hand."""
         return ddl(Names(prefix))

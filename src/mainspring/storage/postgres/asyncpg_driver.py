@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from mainspring.storage.postgres.driver import NAME, Connection, Ears, Refusal, SettingsRefused
-from mainspring.storage.postgres.faults import is_refused_setting, unreadable
+from mainspring.storage.postgres.errors import is_refused_setting, unreadable
 
 if TYPE_CHECKING:
     _Connection = asyncpg.Connection[asyncpg.Record]

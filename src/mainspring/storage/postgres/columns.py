@@ -13,10 +13,10 @@ from uuid import UUID
 import msgspec
 
 from mainspring.model.fingerprint import fingerprint
-from mainspring.model.holder import shown
 from mainspring.model.message import ClaimRequest, Delivery, Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.model.views import DeliveryView
+from mainspring.model.worker import shown
 from mainspring.storage.script import Row
 
 _NOTHING = timedelta()
@@ -42,7 +42,7 @@ def from_json(text: str) -> dict[str, str]:
 
 
 def plain_id(value: object) -> UUID:
-    """An id as it was read. On a caller's connection that is whatever the caller has told the driver to make of one."""
+    """Read an id of any type: a caller's connection may decode ids in its own way."""
     match value:
         case UUID():
             return value
@@ -68,7 +68,7 @@ def with_headers(row: Row) -> Delivery:
 
 
 def of_delivery(row: Row) -> DeliveryView:
-    """A row whose columns are the fields of a view, its holder as people know it."""
+    """A row whose columns are the fields of a view, its holder without the token of its start."""
     view = DeliveryView(*row)
     return view if view.held_by is None else replace(view, held_by=shown(view.held_by))
 
@@ -187,7 +187,7 @@ def _spelled(settlement: Settlement) -> tuple[str, timedelta, str | None, str | 
 
 
 def _filled(column: list[Any]) -> list[Any]:
-    # unnest() fills a shorter array up with nulls: what nobody uses is not sent.
+    # unnest() fills a shorter array up with nulls: an unused column is not sent.
     return column if column.count(None) < len(column) else []
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
+from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import clean
-from mainspring.storage.postgres.opening import Opening
-from mainspring.storage.postgres.operations import PostgresOperations
+from mainspring.storage.postgres.dialect import Opening, PostgresOperations
 from mainspring.storage.script import Script, Statement
 
 
@@ -45,17 +44,17 @@ class PostgresControls(PostgresOperations):
         return self._unbury(which, by, limit, alive=False)
 
     @operation("write")
-    def hasten(self, picked: Picked, by: By) -> Script[int]:
+    def run_now(self, picked: Picked, by: By) -> Script[int]:
         said = (_said(by), spelled(picked))
         args = (*columns.columns(picked, 2), *said, self._channel, self.now)
-        (hastened,) = yield from self._audited(by, "hasten", args)
-        return hastened
+        (due,) = yield from self._audited(by, "run_now", args)
+        return due
 
     @operation("write")
-    def withdraw(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
+    def cancel(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
         said = (_said(by), spelled(picked), clean(reason))
         args = (*columns.columns(picked, 2), *said, self._channel, self.now)
-        return Cancelled(*(yield from self._audited(by, "withdraw", args)))
+        return Cancelled(*(yield from self._audited(by, "cancel_picked", args)))
 
     @operation("write")
     def retire(self, group: str, by: str, limit: int) -> Script[int | None]:
@@ -65,7 +64,7 @@ class PostgresControls(PostgresOperations):
                 return None
             dropped: int = rows[0][0]
             seen: int = rows[0][1]
-            # Seen and not dropped: settled by their holders meanwhile. Zero is said only when the group has gone.
+            # Seen and not dropped: settled by their holders in between. Zero is returned only when the group is gone.
             if dropped or not seen:
                 return dropped
 
@@ -75,8 +74,8 @@ class PostgresControls(PostgresOperations):
         return bool(rows)
 
     @operation("write")
-    def undrain(self, worker: str, by: str) -> Script[bool]:
-        rows = yield Statement(self._sql("drain"), (worker, clean(by), "undrain", "", False, self.now))
+    def resume_worker(self, worker: str, by: str) -> Script[bool]:
+        rows = yield Statement(self._sql("drain"), (worker, clean(by), "worker resume", "", False, self.now))
         return bool(rows)
 
     @operation("write")

@@ -1,4 +1,4 @@
-"""The doorbell: LISTEN on a connection of its own, believed only while it has been heard."""
+"""The doorbell: LISTEN on a connection of its own, trusted only while it is proven."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mainspring.model.errors import StorageError
 from mainspring.storage.contract import BellMode
 from mainspring.storage.operation import Clocked
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import Script, Statement
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 ARMED_FOR = timedelta(minutes=1)
-"""How long publishers ring for a group after it was armed: longer than anyone sleeps, short after a crash."""
+"""How long publishers ring for a group after it was armed: longer than any worker sleeps, short after a crash."""
 
 _PROVEN_EVERY = 30.0
 _DOUBTED_EVERY = 5.0
@@ -33,15 +33,15 @@ _HEARD_WITHIN = 2.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _LINE_EVERY = 10.0
-"""Seconds between lines in the log: the loops of a worker feel an outage too, and speak every second."""
+"""Seconds between lines in the log: the loops of a worker log an outage too, every second."""
 
 
 class PostgresDoorbell:
     """``Doorbell`` over NOTIFY.
 
-    Nothing is opened before someone listens. The mode is *notify* only while the bell has rung itself and heard
-    it within the last half minute; at any other time it is *poll*, and no publisher is asked to ring. A lost
-    connection is opened anew for ever, and whoever listens is told that it may have missed something.
+    It connects when the first listener comes. The mode is *notify* only while the bell has received its own
+    notification within the last half minute; otherwise it is *poll*, and no publisher is asked to ring. A lost
+    connection is reopened without end, and listeners are called once, since a ring may have been missed.
     """
 
     def __init__(self, gateway: PostgresGateway, names: Names, owner: Clocked) -> None:
@@ -68,7 +68,7 @@ class PostgresDoorbell:
             self._task = asyncio.get_running_loop().create_task(self._watch(), name="mainspring doorbell")
 
     async def arm(self, groups: Collection[str]) -> None:
-        """See ``Doorbell.arm``. Without a proven bell nobody would hear, so nobody is asked."""
+        """See ``Doorbell.arm``. Asks for nothing while the bell is not proven."""
         if groups and self._mode == "notify":
             await self._run("bell_arm", sorted(groups), self._ear, ARMED_FOR, self._owner.now)
 
@@ -125,7 +125,7 @@ class PostgresDoorbell:
                 proven = await self._prove(connection)
                 if proven and self._mode == "poll":
                     self._mode = "notify"
-                    self._tell("")  # who knows what was rung while nobody listened
+                    self._tell("")  # something may have been rung in between
                 elif not proven:
                     self._mode = "poll"
                 with contextlib.suppress(TimeoutError):
@@ -161,4 +161,4 @@ class PostgresDoorbell:
         if now - self._said_at >= _LINE_EVERY:
             self._said_at = now
             ours = error if isinstance(error, StorageError) else self._gateway.translated(error)
-            _log.warning("the doorbell is away, polling meanwhile: %s", ours)
+            _log.warning("the doorbell is away, polling instead: %s", ours)

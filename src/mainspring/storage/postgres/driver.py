@@ -1,4 +1,4 @@
-"""What the storage asks of a PostgreSQL driver, and which driver it is: all else in here is the same for each."""
+"""What the storage needs of a PostgreSQL driver, and the choice of one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NAME = "mainspring"
 """How our sessions are called in ``pg_stat_activity``."""
 
 Ears = Mapping[str, Callable[[str], None]]
-"""Who is told what was said on which channel."""
+"""The listener of each channel."""
 
 
 class Refusal(NamedTuple):
-    """What the server has answered instead of doing it."""
+    """An error of the server."""
 
     state: str
     """The SQLSTATE."""
@@ -27,7 +27,7 @@ class Refusal(NamedTuple):
 
 
 class SettingsRefused(Exception):
-    """The other side took offence at a setting sent along with the connection."""
+    """The server or pooler rejects a setting of the connection."""
 
 
 class Connection(Protocol):
@@ -49,7 +49,7 @@ class Connection(Protocol):
         ...
 
     async def listen(self, ears: Ears, lost: Callable[[], None]) -> None:
-        """Listen until the connection ends, and say so when it does. Statements may be run meanwhile."""
+        """Listen until the connection ends, then call ``lost``. Statements may be run in between."""
         ...
 
     def major(self) -> int:
@@ -57,11 +57,11 @@ class Connection(Protocol):
         ...
 
     def server_pid(self) -> int:
-        """The number of the process that is said to serve it: behind a pooler no process of the server has it."""
+        """Return the reported id of the serving process; behind a pooler it is none of the server's."""
         ...
 
     def terminate(self) -> None:
-        """End it at once, whoever is waiting on it."""
+        """End it at once, also while a call waits on it."""
         ...
 
     async def hang_up(self) -> None:
@@ -84,7 +84,7 @@ class Driver(Protocol):
         ...
 
     def refusal(self, error: BaseException) -> Refusal | None:
-        """What the server has answered; None if this is no answer, so that nobody knows where the two of us are."""
+        """Return the server's error; None if it is not the server's, so that the state of the connection is unknown."""
         ...
 
 

@@ -21,10 +21,8 @@ from mainspring.model.message import Published
 from mainspring.model.schedule import Note
 from mainspring.storage.operation import Clocked, Gateway, operation
 from mainspring.storage.postgres.columns import clean, columns
+from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.opening import Opening
-from mainspring.storage.postgres.operations import PostgresOperations
 from mainspring.storage.script import Script, Statement
 
 
@@ -38,7 +36,7 @@ class PostgresFanouts(PostgresOperations):
     @operation("write")
     def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
         topic = batch.topic
-        # From here on nobody else acquires the lease until this is committed.
+        # No other process acquires the lease from here until the commit.
         if not (yield Opening(self._sql("lease_confirm"), (*batch.hold, self.now))):
             return None
         if batch.note is not None:

@@ -1,4 +1,4 @@
-"""The inbox in SQL: one statement lets a message in, whoever else tries at the same time."""
+"""The inbox on PostgreSQL: one statement admits a message, also among concurrent callers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres.columns import clean
-from mainspring.storage.postgres.operations import PostgresOperations
+from mainspring.storage.postgres.dialect import PostgresOperations
 from mainspring.storage.script import Script, Statement
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

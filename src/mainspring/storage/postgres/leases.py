@@ -8,7 +8,7 @@ from datetime import timedelta
 from mainspring.model.lease import Granted, Hold, LeaseView, Renewal, Renewed
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres.columns import clean, columns
-from mainspring.storage.postgres.operations import PostgresOperations
+from mainspring.storage.postgres.dialect import PostgresOperations
 from mainspring.storage.script import Script, Statement
 
 
@@ -37,12 +37,12 @@ class PostgresLeases(PostgresOperations):
 
     @operation("read")
     def find(self, name: str) -> Script[LeaseView | None]:
-        rows = yield Statement(self._sql("lease_browse"), (name, None, 1, self.now))
+        rows = yield Statement(self._sql("lease_find"), (name, self.now))
         return LeaseView(*rows[0]) if rows else None
 
     @operation("read")
     def browse(self, after: str | None, limit: int) -> Script[list[LeaseView]]:
-        return [LeaseView(*row) for row in (yield Statement(self._sql("lease_browse"), (None, after, limit, self.now)))]
+        return [LeaseView(*row) for row in (yield Statement(self._sql("lease_browse"), (after, limit, self.now)))]
 
     @operation("write")
     def revoke(self, name: str, by: str, reason: str) -> Script[bool]:

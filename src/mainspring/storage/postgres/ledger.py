@@ -1,12 +1,15 @@
-"""The ledger in SQL: reading, and nothing else."""
+"""The ledger on PostgreSQL: reading, which changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
+from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -18,14 +21,72 @@ from mainspring.model.views import (
     Tally,
     WorkerView,
 )
-from mainspring.storage import continuations
-from mainspring.storage.operation import operation
-from mainspring.storage.postgres.browsing import Clerk
-from mainspring.storage.postgres.causes import Coroner
-from mainspring.storage.postgres.columns import from_json, of_delivery
-from mainspring.storage.postgres.operations import PostgresOperations
+from mainspring.storage.operation import Now, operation
+from mainspring.storage.portable.joins import LAST_ID, id_after, join_view
+from mainspring.storage.portable.search import Cause, browse, by_schedule, causes, linked, source_of
+from mainspring.storage.postgres.columns import clean, columns, from_json, of_delivery
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql import browse, by_schedule, causes, linked, shelf
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSearch:
+    """See ``SearchDialect``."""
+
+    names: Names
+    now: Now
+
+    def statement(self, name: str, *args: Any) -> Statement:
+        """The statement of this name."""
+        return Statement(self.names.sql(name), args)
+
+    def instant(self, at: datetime | None) -> datetime | None:
+        """As it is: the driver writes it."""
+        return at
+
+    def sought(self, text: str) -> str:
+        """Text as ``searchable()`` would have it."""
+        return text.encode("utf-8", "backslashreplace").lower().replace(b"\0", b"\1").decode("latin-1")
+
+    def storable(self, text: str) -> str:
+        """Text without NUL and half characters."""
+        return clean(text)
+
+    def listed(self, seqs: list[int]) -> list[int]:
+        """An array."""
+        return seqs
+
+    def seqs(self, listed: list[int]) -> list[int]:
+        """An array."""
+        return listed
+
+    def view(self, row: Row) -> DeliveryView:
+        """The columns are in the order of the view."""
+        return of_delivery(row)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCauses:
+    """See ``CauseDialect``."""
+
+    names: Names
+
+    def known(self, group: str | None, steps: int) -> Statement:
+        """From cause to cause."""
+        return Statement(self.names.sql("causes_known"), (group, steps))
+
+    def count(self, causes: Sequence[Cause], most: int) -> Statement:
+        """So many of each."""
+        return Statement(self.names.sql("causes_count"), (*columns(causes, 2), most))
+
+    def latest(self, causes: Sequence[Cause]) -> Statement:
+        """The newest of each."""
+        return Statement(self.names.sql("causes_latest"), columns(causes, 2))
+
+    def at(self, value: Any) -> datetime:
+        """The driver has read it."""
+        instant: datetime = value
+        return instant
 
 
 class PostgresLedger(PostgresOperations):
@@ -40,7 +101,7 @@ class PostgresLedger(PostgresOperations):
 
     @operation("settle")
     def earlier(self) -> Script[None]:
-        """What ``own`` has to know of other transactions: nothing, since rows say which one has inserted them."""
+        """What ``own`` needs: nothing, since a row knows the transaction that inserted it."""
         yield from ()
 
     @operation("read")
@@ -50,11 +111,11 @@ class PostgresLedger(PostgresOperations):
 
     @operation("read")
     def browse(self, filter: Filter) -> Script[Page]:
-        return browse(shelf(Clerk(self._names, self.now), filter), filter)
+        return browse(source_of(PostgresSearch(self._names, self.now), filter), filter)
 
     @operation("read")
     def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
-        return causes(Coroner(self._names), group, cap, limit, scan)
+        return causes(PostgresCauses(self._names), group, cap, limit, scan)
 
     @operation("read")
     def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
@@ -77,8 +138,10 @@ class PostgresLedger(PostgresOperations):
     ) -> Script[list[RunView]]:
         if schedule is not None:
             rows = yield Statement(self._sql("runs_schedule"), (schedule, group, before, limit))
+        elif group is None:
+            rows = yield Statement(self._sql("runs_all"), (before, limit))
         else:
-            rows = yield Statement(self._sql("runs"), (group, before, limit))
+            rows = yield Statement(self._sql("runs_group"), (group, before, limit))
         return [RunView(*row) for row in rows]
 
     @operation("read")
@@ -92,7 +155,7 @@ class PostgresLedger(PostgresOperations):
 
     @operation("read")
     def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:
-        pages = (continuations.beyond(after), continuations.LAST, limit, self.now)
+        pages = (id_after(after), LAST_ID, limit, self.now)
         return [_join(row) for row in (yield Statement(self._sql("joint_read"), pages))]
 
     @operation("read")
@@ -146,7 +209,7 @@ def _message(row: Row, deliveries: tuple[DeliveryView, ...], runs: tuple[RunView
 
 def _join(row: Row) -> JoinView:
     oldest = row[11:]
-    return continuations.view(row[0], row[1], row[2:11], None if oldest[0] is None else of_delivery(oldest))
+    return join_view(row[0], row[1], row[2:11], None if oldest[0] is None else of_delivery(oldest))
 
 
 def _group(row: Row) -> GroupView:

@@ -1,16 +1,16 @@
-"""The mailbox in SQL: every operation is one statement for any batch."""
+"""The mailbox on PostgreSQL: publish, claim, extend, settle, cancel."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.holder import shown
 from mainspring.model.join import Join
-from mainspring.model.limits import LimitedClaim, Limits
+from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import (
+    REPLACED,
     Cancelled,
     Claim,
     ClaimRequest,
@@ -19,31 +19,138 @@ from mainspring.model.message import (
     Extended,
     Published,
     Receipt,
+    Scan,
     Settled,
+    UniqueKey,
 )
-from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Done, Settlement
+from mainspring.model.worker import shown
 from mainspring.storage.contract import Keyed
-from mainspring.storage.operation import operation
+from mainspring.storage.operation import Now, operation
+from mainspring.storage.portable.limits import DEPTH, KEYS, Candidate, Found, Spent, claim_limited, reap_limited
 from mainspring.storage.postgres import columns
-from mainspring.storage.postgres.conflicts import conflicts
-from mainspring.storage.postgres.fan_in import open_join
-from mainspring.storage.postgres.limits import PostgresLimiting
-from mainspring.storage.postgres.operations import PostgresOperations
-from mainspring.storage.postgres.unique import publish_unique
+from mainspring.storage.postgres.columns import plain_id
+from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
+from mainspring.storage.postgres.publish import conflicts, open_join
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sql.limited import claim_limited, reap_limited
 
+Publish = Callable[[Sequence[Draft]], Script[Published]]
+
+
+_LAPSED = 32
+_MICROSECOND = timedelta(microseconds=1)
 _PATIENCE = "5000"
 """Milliseconds that a handler's transaction waits for a row which another session has locked."""
 _HEADERS = Delivery._fields.index("headers")
+
+
+def publish_unique(names: Names, publish: Publish, draft: Draft, key: UniqueKey, now: Now) -> Script[Receipt]:
+    """See ``Mailbox.publish_unique``."""
+    scope = key.scope if key.window is None else "window"
+    args = (key.hash, draft.id, scope, key.window, key.keep, key.remembered, now)
+    # The row is locked until the transaction ends: decisions are serialised (invariant 17).
+    ((fate, earlier),) = yield Opening(names.sql("unique_enter"), args)
+    if fate == "again":
+        return Receipt(draft.id, "conflict" if (yield from conflicts(names, [draft], ())) else "stored")
+    if fate == "duplicate":
+        return Receipt(_plain(earlier), "duplicate")
+    replaced = 0
+    if fate == "replace":
+        replaced = yield from _replace(names, _plain(earlier), now)
+    yield from publish([draft])
+    return Receipt(draft.id, "replaced" if replaced else "stored")
+
+
+def _replace(names: Names, earlier: UUID, now: Now) -> Script[int]:
+    replaced, got_away = 0, True
+    while got_away:
+        ((stopped, got_away),) = yield Statement(names.sql("unique_replace"), (earlier, REPLACED, names.bell, now))
+        replaced += stopped
+    return replaced
+
+
+def _plain(id: object) -> UUID:
+    # A driver may have its own kind of UUID, which is not for callers to keep.
+    return UUID(int=plain_id(id).int)
+
+
+class PostgresLimits:
+    """``LimitDialect`` for PostgreSQL."""
+
+    def __init__(self, names: Names, group: str, limits: Limits, owner: str, hold: timedelta, now: Now) -> None:
+        self._sql = names.sql
+        self._group = group
+        self._limits = limits
+        self._owner = owner
+        self._hold = hold
+        self._now = now
+
+    def turn(self) -> Script[None]:
+        """See ``LimitDialect.turn``. It is a statement of its own, so that the next one has a snapshot of its own."""
+        yield Opening(self._sql("limited_turn"), (self._group,))
+
+    def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
+        """See ``LimitDialect.due``."""
+        levels, sinces = [scan.priority for scan in scans], [scan.since for scan in scans]
+        rows = yield Statement(self._sql("limited_due"), (self._group, levels, sinces, breadth, self._now))
+        found: dict[str, list[Row]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).append(row)
+        if "paused" in found:
+            return None
+        return Found(
+            found["now"][0][4],
+            [Candidate(seq, key) for _, _, seq, key, _ in sorted(found.get("due", ()), key=lambda row: int(row[1]))],
+            {key: count for _, count, _, key, _ in found.get("held", ())},
+            found["next"][0][4] if "next" in found else None,
+        )
+
+    def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
+        """See ``LimitDialect.lapsed``."""
+        ours = [claim.id for claim in aside]
+        args = (self._group, _LAPSED, self._now, accused, self._owner, ours)
+        rows = yield Statement(self._sql("limited_lapsed"), args)
+        return rows[0][0], [Candidate(seq, key) for _, seq, key in rows if seq is not None]
+
+    def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
+        """See ``LimitDialect.keyless``."""
+        levels = [scan.priority for scan in scans]
+        rows = yield Statement(self._sql("limited_keyless"), (self._group, levels, most, self._now))
+        return [Candidate(seq, None) for (seq,) in rows]
+
+    def next_keys(self, after: str) -> Script[list[str]]:
+        """See ``LimitDialect.next_keys``."""
+        return [key for (key,) in (yield Statement(self._sql("limited_next_keys"), (self._group, after, KEYS)))]
+
+    def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
+        """See ``LimitDialect.heads``."""
+        limits, skips = self._limits, self._limits.on_failure == "skip"
+        depth = 1 if limits.ordered and not skips else DEPTH
+        args = (self._group, list(keys), limits.ordered, skips, depth, most, self._now)
+        return [Candidate(*row) for row in (yield Statement(self._sql("limited_heads"), args))]
+
+    def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
+        """See ``LimitDialect.spent``."""
+        return [
+            Spent(*row) for row in (yield Statement(self._sql("limited_spent"), (self._group, list(keys), self._now)))
+        ]
+
+    def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
+        """See ``LimitDialect.hold``."""
+        rates = (*_micros(self._limits.rate), *_micros(self._limits.key_rate))
+        args = (self._group, list(seqs), lapsed, self._owner, self._hold, *rates, self._now)
+        return [columns.with_headers(row) for row in (yield Statement(self._sql("limited_hold"), args))]
+
+
+def _micros(rate: Rate | None) -> tuple[int | None, int | None]:
+    return (None, None) if rate is None else (rate.per // _MICROSECOND, rate.slot // _MICROSECOND)
 
 
 class PostgresMailbox(PostgresOperations):
     """``Mailbox`` on PostgreSQL. Scripts are free of drivers: they run on any connection that takes ``$1``.
 
     In a transaction of the caller's, ``settle`` ``waits`` for a row that is locked as its session does, so that none is
-    busy; ``pending`` belongs to one that publishes, ``pin`` and ``conclude`` to that of a handler.
+    busy; ``pending`` belongs to one that publishes, ``pin`` and ``settle_all`` to that of a handler.
     """
 
     @operation("write")
@@ -58,8 +165,8 @@ class PostgresMailbox(PostgresOperations):
         return Published(stored, (yield from conflicts(self._names, drafts, stored)))
 
     @operation("write")
-    def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
-        return publish_unique(self._names, self.publish.script, draft, likeness, self.now)
+    def publish_unique(self, draft: Draft, key: UniqueKey) -> Script[Receipt]:
+        return publish_unique(self._names, self.publish.script, draft, key, self.now)
 
     @operation("write")
     def join(self, join: Join, members: Sequence[Draft]) -> Script[Published]:
@@ -78,7 +185,7 @@ class PostgresMailbox(PostgresOperations):
     def claim_limited(
         self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
     ) -> Script[LimitedClaim]:
-        limiting = PostgresLimiting(self._names, want.group, limits, owner, hold, self.now)
+        limiting = PostgresLimits(self._names, want.group, limits, owner, hold, self.now)
         return claim_limited(limiting, want, limits, after)
 
     @operation("limited")
@@ -94,7 +201,7 @@ class PostgresMailbox(PostgresOperations):
     ) -> Script[Delivery | None]:
         if not limits.is_rated:
             return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        limiting = PostgresLimiting(self._names, group, limits, owner, hold, self.now)
+        limiting = PostgresLimits(self._names, group, limits, owner, hold, self.now)
         return reap_limited(limiting, limits, accused=accused, aside=aside)
 
     @operation("claim")
@@ -193,13 +300,13 @@ class PostgresMailbox(PostgresOperations):
     def pin(self, claim: Claim, owner: str) -> Script[None]:
         """Begin the transaction of a handler: at any isolation, no heartbeat then keeps it from settling at its end.
 
-        A row that another session has locked is waited for a few seconds, here and by ``conclude``. Then the driver's
+        A row that another session has locked is waited for a few seconds, here and by ``settle_all``. Then the driver's
         error is raised.
         """
         yield Statement(self._sql("pin"), (*claim, owner, _PATIENCE))
 
     @operation("settle")
-    def conclude(self, settlements: Sequence[Settlement], owner: str) -> Script[bool]:
+    def settle_all(self, settlements: Sequence[Settlement], owner: str) -> Script[bool]:
         """End the transaction of a handler: settle in the order of claims.
 
         False where a claim is no longer ours, so that all of the transaction has to be undone.

@@ -1,4 +1,4 @@
-"""The driver psycopg 3, made to behave as the storage expects of a connection."""
+"""The driver psycopg: its connections, and how values are sent and read."""
 
 from __future__ import annotations
 
@@ -9,21 +9,34 @@ import re
 import select
 import socket
 from collections.abc import Callable, Mapping
-from datetime import UTC
-from typing import Any, TypeVar
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from struct import Struct
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg import waiting
-from psycopg.abc import PQGen
+from psycopg.abc import AdaptContext, Buffer, DumperKey, PQGen
+from psycopg.adapt import AdaptersMap, Dumper, Loader, PyFormat
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
 
-from mainspring.storage.postgres import psycopg_values as values
 from mainspring.storage.postgres.driver import NAME, Connection, Ears, Refusal, SettingsRefused
-from mainspring.storage.postgres.faults import unreadable
+from mainspring.storage.postgres.errors import unreadable
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_TIMESTAMPTZ_OID = 1184
+_LONG = Struct(">q")
+_INTERVAL = Struct(">qii")
+_ARRAY = Struct(">iiIii")
+_LENGTH = Struct(">i")
+_NULL = _LENGTH.pack(-1)
+_DAY = 86_400
+
 
 T = TypeVar("T")
 _Row = tuple[Any, ...]
-
 # While it connects, libpq has words for us and no SQLSTATE. Whatever is not listed here, or is said in another
 # language than English, counts as a server that is away: then it is tried again, which is wrong but does no harm.
 _WORDS = (
@@ -35,6 +48,129 @@ _WORDS = (
     ),
     (re.compile(r"permission denied for database"), "42501"),
 )
+
+
+class _Kind(NamedTuple):
+    """A type whose binary form is the same wherever it may stand: not numbers, which have several sizes."""
+
+    oid: int
+    pack: Callable[[Any], bytes]
+
+
+def _interval(value: timedelta) -> bytes:
+    return _INTERVAL.pack(value.seconds * 1_000_000 + value.microseconds, value.days, 0)
+
+
+def _timestamptz(value: datetime) -> bytes:
+    since = value - _EPOCH
+    return _LONG.pack((since.days * _DAY + since.seconds) * 1_000_000 + since.microseconds)
+
+
+_KINDS: dict[type, _Kind] = {
+    bool: _Kind(16, lambda value: b"\x01" if value else b"\x00"),
+    bytes: _Kind(17, bytes),
+    str: _Kind(25, str.encode),
+    datetime: _Kind(_TIMESTAMPTZ_OID, _timestamptz),
+    timedelta: _Kind(1186, _interval),
+    UUID: _Kind(2950, attrgetter("bytes")),
+}
+
+
+def _kind(cls: type) -> tuple[type, _Kind] | None:
+    for each in cls.__mro__:
+        if each in _KINDS:
+            return each, _KINDS[each]
+    return None
+
+
+class _Value(Dumper):
+    """One value in binary form."""
+
+    format = Format.BINARY
+
+    def __init__(self, cls: type, context: AdaptContext | None = None) -> None:
+        super().__init__(cls, context)
+        found = _kind(cls)
+        assert found is not None
+        self._pack = found[1].pack
+
+    def dump(self, obj: Any) -> Buffer | None:
+        return self._pack(obj)
+
+
+class _Number(Dumper):
+    """A number as text, which any size can be read from."""
+
+    def dump(self, obj: int) -> Buffer | None:
+        return b"%d" % obj
+
+
+class _List(Dumper):
+    """An array as text: of numbers, or of nothing. For any other it becomes an ``_Array``."""
+
+    def get_key(self, obj: list[Any], format: PyFormat) -> DumperKey:  # noqa: ARG002 - psycopg's own signature
+        kind = _kind_within(obj)
+        return self.cls if kind is None else (self.cls, kind[0])
+
+    def upgrade(self, obj: list[Any], format: PyFormat) -> Dumper:  # noqa: ARG002
+        kind = _kind_within(obj)
+        return self if kind is None else _Array(self.cls, kind[1])
+
+    def dump(self, obj: list[int | None]) -> Buffer | None:
+        return b"{%b}" % b",".join([b"NULL" if each is None else b"%d" % each for each in obj])
+
+
+class _Array(Dumper):
+    """An array in binary form."""
+
+    format = Format.BINARY
+
+    def __init__(self, cls: type, kind: _Kind) -> None:
+        super().__init__(cls)
+        self._kind = kind
+
+    def dump(self, obj: list[Any]) -> Buffer | None:
+        oid, pack = self._kind
+        parts = [_ARRAY.pack(1, None in obj, oid, len(obj), 1)]
+        for each in obj:
+            if each is None:
+                parts.append(_NULL)
+            else:
+                packed = pack(each)
+                parts.append(_LENGTH.pack(len(packed)))
+                parts.append(packed)
+        return b"".join(parts)
+
+
+def _kind_within(values: list[Any]) -> tuple[type, _Kind] | None:
+    for each in values:
+        if each is not None:
+            return _kind(type(each))
+    return None
+
+
+class _Instant(Loader):
+    """A timestamptz in UTC, whatever the session's own time zone is."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> datetime:
+        return _EPOCH + timedelta(microseconds=_LONG.unpack(data)[0])
+
+
+def adapters(known: AdaptersMap) -> AdaptersMap:
+    """What psycopg knows, and the above."""
+    ours = AdaptersMap(known)
+    for cls in _KINDS:
+        ours.register_dumper(cls, _Value)
+    ours.register_dumper(int, _Number)
+    ours.register_dumper(list, _List)
+    return ours
+
+
+def in_utc(adapters: AdaptersMap) -> None:
+    """Read instants in UTC on a connection whose session cannot be set to it."""
+    adapters.register_loader(_TIMESTAMPTZ_OID, _Instant)
 
 
 class Wire(psycopg.AsyncConnection[_Row]):
@@ -59,11 +195,11 @@ class Wire(psycopg.AsyncConnection[_Row]):
             self.waits = False
 
     def terminate(self) -> None:
-        """End it at once, also while somebody waits for an answer."""
+        """End it at once, also while a call waits on it."""
         if self.closed:
             return
         if self.waits:
-            # Its number must not be free for another while the loop still watches it: who waits will end it.
+            # Its number must not be free for another while the loop still watches it: the waiting call ends it.
             shut(self)
         else:
             self.pgconn.finish()
@@ -81,7 +217,7 @@ class PsycopgConnection:
         self._lost: Callable[[], None] | None = None
 
     def is_closed(self) -> bool:
-        """See ``Connection.is_closed``. What an idle connection has to say is, nearly always, that it has ended."""
+        """See ``Connection.is_closed``. Input on an idle connection nearly always means that it has ended."""
         wire = self._wire
         with contextlib.suppress(psycopg.OperationalError):
             while not wire.closed and self._unread.poll(0):
@@ -114,7 +250,7 @@ class PsycopgConnection:
             await self.execute(f'LISTEN "{channel}"')
 
     def _attend(self) -> None:
-        """Hear what is said between statements. A statement takes the place of this listener while it runs."""
+        """Read notifications between statements. A statement replaces this listener while it runs."""
         if self._lost is None:
             return
         if self._wire.closed:
@@ -151,7 +287,7 @@ class PsycopgConnection:
         wire.terminate()
 
     async def hang_up(self) -> None:
-        """See ``Connection.hang_up``. libpq says goodbye without waiting for an answer."""
+        """See ``Connection.hang_up``. libpq ends it without waiting for a reply."""
         self.terminate()
 
 
@@ -161,7 +297,7 @@ class PsycopgDriver:
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self) -> None:
-        self._adapters = values.adapters(psycopg.adapters)
+        self._adapters = adapters(psycopg.adapters)
 
     async def connect(self, dsn: str, settings: Mapping[str, str] | None, patience: float) -> Connection:
         """See ``Driver.connect``."""
@@ -185,7 +321,7 @@ class PsycopgDriver:
                 raise SettingsRefused from error
             raise
         if wire.info.timezone is not UTC:
-            values.in_utc(wire.adapters)
+            in_utc(wire.adapters)
         return PsycopgConnection(wire)
 
     def refusal(self, error: BaseException) -> Refusal | None:
@@ -203,7 +339,7 @@ class PsycopgDriver:
 
 
 def shut(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """End the conversation and leave the connection to who waits on it: libpq must not be freed under their hands."""
+    """End the conversation and leave the connection to the waiting call: libpq must not be freed while in use."""
     with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as same:
         same.shutdown(socket.SHUT_RDWR)
 

@@ -1,28 +1,229 @@
-"""The schema: its version, what the role may do with it, and what may be wrong with it."""
+"""The schema on PostgreSQL: its version, its migrations, and the rights of the role."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
-from mainspring.model.errors import SchemaMissing
+from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
 from mainspring.model.symptom import Symptom, Tolerances
-from mainspring.storage import migrate as steps
-from mainspring.storage.migrate import Applied, migrations
+from mainspring.storage import migrations as steps
+from mainspring.storage.migrations import Applied, Migration, migrations
 from mainspring.storage.operation import Gateway
-from mainspring.storage.postgres.examining import examine
-from mainspring.storage.postgres.migrating import migrate
-from mainspring.storage.postgres.names import PACKAGE, Names
-from mainspring.storage.postgres.rights import lacking
+from mainspring.storage.portable.statements import statements
+from mainspring.storage.postgres.dialect import PACKAGE, Names
+from mainspring.storage.postgres.inspection import examine
 from mainspring.storage.script import Row, Script, Statement, run_async
 
 if TYPE_CHECKING:
     from mainspring.storage.postgres.driver import Connection
     from mainspring.storage.postgres.gateway import PostgresGateway
 
+
+_CALL = re.compile(r"\bmainspring\.(\w+)\(")
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+LOCK_TIMEOUT = 1.0
+"""Seconds that a migration waits for a lock, and others behind it, before it steps aside (invariant 31)."""
+LOCKED_OUT = 60.0
+"""Seconds after which it gives up, and reports the blocking session."""
+_LONGEST_PAUSE = 5.0
+_OLDEST = 13
+_PATIENCE = 3600.0
+"""Seconds for all of it: an index of a large table takes its time, and blocks no writer."""
+_TRY_AGAIN = frozenset({"55P03", "40P01"})
 _LOOKING = 10.0
+
+
+def ddl(names: Names) -> str:
+    """Everything a fresh database needs, as one transaction, its bookkeeping included."""
+    return "\n".join(
+        (
+            "BEGIN;",
+            f"CREATE SCHEMA IF NOT EXISTS {names.quoted};",
+            f"{names.sql('schema_table').rstrip()};",
+            *(_step(step, names) for step in migrations(PACKAGE)),
+            "COMMIT;",
+            "",
+        )
+    )
+
+
+def _step(step: Migration, names: Names) -> str:
+    # Numbers, checksums and names made of letters, digits and underscores: nothing here needs escaping.
+    values = f"{step.number}, '{step.name}', '{step.checksum}', {str(step.breaking).lower()}, statement_timestamp()"
+    return (
+        f"\n-- {step.name}\n{step.at_once(names.quoted).rstrip()}\n"
+        f"INSERT INTO {names.quoted}.migration (number, name, checksum, breaking, applied_at)\nVALUES ({values});"
+    )
+
+
+def lacking(names: Names) -> Script[list[str]]:
+    """See ``Schema.lacking``."""
+    rows = yield Statement(names.sql("rights_lacking"), (names.schema, list(_called())))
+    return [f"GRANT {right} ON {what} TO {role};" for right, what, role in rows]
+
+
+@cache
+def _called() -> tuple[str, ...]:
+    """The functions that our statements call. Those that publish from SQL are for other roles."""
+    return tuple(sorted({name for text in statements(PACKAGE).values() for name in _CALL.findall(text)}))
+
+
+async def migrate(gateway: PostgresGateway, names: Names) -> list[str]:
+    """Apply what is missing, each migration in a transaction of its own; all in one where nothing is there yet.
+
+    One connection holds the advisory lock of the transaction it is in, another applies: so of many starters one
+    does it all, also what must be outside of a transaction, and behind a pooler too. The lock ends with its holder.
+    """
+    opened: list[Connection] = []
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            guard = await _dialled(gateway, opened)
+            if guard.major() < _OLDEST:
+                raise StorageError(f"PostgreSQL {guard.major()} is too old: {_OLDEST} is the oldest that can be used")
+            await _locked(guard, names)
+            missing = await _missing(guard, names)
+            if missing:
+                # The last statement keeps its snapshot while the transaction is open: an index would wait for that.
+                await guard.execute("SELECT")
+                await _Applying(gateway, names, await _dialled(gateway, opened)).apply(missing)
+            return [step.name for step in missing]
+    except gateway.errors as error:
+        raise gateway.translated(error) from None
+    finally:
+        for connection in opened:
+            await connection.hang_up()
+
+
+async def _dialled(gateway: PostgresGateway, opened: list[Connection]) -> Connection:
+    opened.append(await gateway.dial({}, unhurried=True))
+    return opened[-1]
+
+
+async def _locked(guard: Connection, names: Names) -> None:
+    """Begin a transaction that has the lock. A starter that waits is in none, and takes no session of a pooler."""
+    while True:
+        await guard.execute("BEGIN")
+        ((taken,),) = await guard.fetch("SELECT pg_try_advisory_xact_lock($1)", names.lock)
+        if taken:
+            return
+        await guard.execute("ROLLBACK")
+        await asyncio.sleep(random.uniform(0.05, 0.25))
+
+
+async def _missing(connection: Connection, names: Names) -> list[Migration]:
+    if not await connection.fetch("SELECT WHERE to_regclass($1) IS NOT NULL", f"{names.quoted}.migration"):
+        return list(migrations(PACKAGE))
+    rows = await connection.fetch(names.sql("schema_applied"))
+    return steps.pending(migrations(PACKAGE), [Applied(*row) for row in rows])
+
+
+class _Applying:
+    """Applies migrations on one connection."""
+
+    def __init__(self, gateway: PostgresGateway, names: Names, connection: Connection) -> None:
+        self._gateway = gateway
+        self._names = names
+        self._connection = connection
+
+    async def apply(self, missing: list[Migration]) -> None:
+        if missing[0].number == 1:
+            await self._soon("the schema", lambda: self._begin(missing))
+            return
+        for step in missing:
+            if step.concurrent:
+                await self._index(step)
+            await self._soon(f"migration {step.name}", lambda step=step: self._step(step))  # type: ignore[misc]
+
+    async def _begin(self, every: list[Migration]) -> None:
+        connection, names = self._connection, self._names
+        # Looked for before it is made: IF NOT EXISTS asks for the right to create even where nothing is created.
+        if not await connection.fetch("SELECT FROM pg_namespace WHERE nspname = $1", names.schema):
+            await connection.execute(f"CREATE SCHEMA {names.quoted}")
+        if not await connection.fetch("SELECT WHERE to_regclass($1) IS NOT NULL", f"{names.quoted}.migration"):
+            await connection.execute(names.sql("schema_table"))
+        for step in every:
+            await connection.execute(step.at_once(names.quoted))
+            await self._record(step)
+
+    async def _step(self, step: Migration) -> None:
+        if not step.concurrent:
+            await self._connection.execute(step.sql(self._names.quoted))
+        await self._record(step)
+
+    async def _record(self, step: Migration) -> None:
+        record = (step.number, step.name, step.checksum, step.breaking)
+        await self._connection.fetch(self._names.sql("schema_record"), *record)
+
+    async def _index(self, step: Migration) -> None:
+        """Create the indexes of a step. Invalid ones are removed first, once no session is building them."""
+        for name, statement in steps.indexes((step,), self._names.quoted).items():
+            if await self._soon(f"index {name}", lambda name=name: self._cleared(name)):  # type: ignore[misc]
+                await self._connection.execute(statement)
+
+    async def _cleared(self, name: str) -> bool:
+        """Whether the index has to be made."""
+        connection, names = self._connection, self._names
+        found = await connection.fetch(names.sql("schema_index"), names.schema, name)
+        if not found:
+            return True
+        ((valid, table),) = found
+        if valid:
+            return False
+        # A session whose client has died may still be building it: that has this lock, and no writer waits for it.
+        await connection.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")
+        ((valid, _),) = await connection.fetch(names.sql("schema_index"), names.schema, name) or [(False, "")]
+        if not valid:
+            await connection.execute(f"DROP INDEX IF EXISTS {names.quoted}.{name}")
+        return not valid
+
+    async def _soon(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Run it in a transaction. Where a lock is not granted soon, let others pass and retry, for a while."""
+        connection, pause, end = self._connection, 0.25, time.monotonic() + LOCKED_OUT
+        while True:
+            await connection.execute("BEGIN")
+            # Of the transaction, so that it is left to no other client of a pooler.
+            await connection.execute(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT * 1000)}")
+            try:
+                done = await work()
+                await connection.execute("COMMIT")
+            except self._gateway.errors as error:
+                await self._give_way(what, error, end)
+            else:
+                return done
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _give_way(self, what: str, error: Exception, end: float) -> None:
+        refusal = self._gateway.refusal(error)
+        if refusal is None or refusal.state not in _TRY_AGAIN:
+            raise error
+        await self._connection.execute("ROLLBACK")
+        rows = await self._connection.fetch(self._names.sql("schema_blockers"), self._names.schema)
+        blockers = "; ".join(_blocker(*row) for row in rows) or "a session that is gone by now"
+        if time.monotonic() > end:
+            raise StorageUnavailable(
+                f"{what} was not applied: for {LOCKED_OUT:g} s a lock was not to be had, held by {blockers}. End that "
+                "transaction and migrate again; nothing is half done, and no publisher waits"
+            )
+        _log.warning("%s waits for a lock and lets others pass; it is held by %s", what, blockers)
+
+
+def _blocker(
+    pid: int, application: str | None, role: str | None, state: str | None, open_for: float | None, asked: float | None
+) -> str:
+    ages = f", its transaction open for {open_for:.0f} s" if open_for is not None else ""
+    ages += f", its last query begun {asked:.0f} s ago" if asked is not None else ""
+    who = f"session {pid} of {role or 'an unknown role'} ({application or 'without application_name'})"
+    return f"{who}, {state or 'state unknown'}{ages}: SELECT pg_terminate_backend({pid})"
 
 
 class PostgresSchema:
@@ -53,7 +254,7 @@ class PostgresSchema:
         return timedelta()
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
-        """See ``Schema.examine``. On a connection of its own, which is told from that of a pooler."""
+        """See ``Schema.examine``. On a connection of its own, to detect a pooler."""
         version = await self.version()
         connection: Connection | None = None
         try:
@@ -85,8 +286,8 @@ class _Asked:
         return rows
 
 
-class JoinedSchema:
-    """``Schema`` as a transaction of somebody else's sees it. Tables are not made there: it will be rolled back."""
+class EnlistedSchema:
+    """``Schema`` within a caller's transaction. It creates no tables: the transaction may be rolled back."""
 
     def __init__(self, gateway: Gateway, names: Names) -> None:
         self._gateway = gateway
@@ -101,7 +302,7 @@ class JoinedSchema:
         steps.check(migrations(PACKAGE), await self._gateway.run(_applied(self._names), "read"), self._names.schema)
 
     async def migrate(self) -> list[str]:
-        """See ``Schema.migrate``. Only says what is missing."""
+        """See ``Schema.migrate``. Only raises what is missing."""
         await self.check()
         return []
 

@@ -29,11 +29,9 @@ from mainspring.model.schedule import (
 )
 from mainspring.storage.operation import Clocked, Gateway, operation
 from mainspring.storage.postgres.columns import clean, columns
-from mainspring.storage.postgres.fan_in import Fired, fire
+from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.opening import Opening
-from mainspring.storage.postgres.operations import PostgresOperations
+from mainspring.storage.postgres.publish import Fired, fire
 from mainspring.storage.script import Row, Script, Statement
 
 _WIDTH = 19
@@ -138,7 +136,7 @@ class PostgresTimetable(PostgresOperations):
 
     def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
         published = yield from self._mailbox.publish.script([each.draft for each in occurrences])
-        # What was there already may be in somebody's hands: its due time is no longer ours to set.
+        # A message that existed before may be held: its due time must not be changed.
         fresh = [each for each in occurrences if each.draft.id in published.stored]
         later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
         if later:
@@ -175,7 +173,7 @@ class PostgresTimetable(PostgresOperations):
             open_names = [name for name in open_names if name not in busy]
             known = {row[2]: _schedule(row[2:]) for row in rows if row[2] is not None}
             wanted |= {name: how(name, known.get(name), moment) for name in open_names}
-            # In the order of names, as everybody adds who adds several.
+            # In the order of names, so that concurrent calls do not deadlock.
             fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
             if fresh:
                 new = yield Statement(self._sql("timetable_insert"), columns(map(_columns, fresh), _WIDTH))
@@ -209,7 +207,8 @@ class PostgresTimetable(PostgresOperations):
         published = yield from self._publish(occurrences)
         yield from self._release(entered=subjects)
         if any(each.due_at == NEVER for each in occurrences):
-            yield Statement(self._sql("timetable_ring"), (self._channel,))  # who ends the run they wait for shall know
+            # The worker that ends the run they wait for must know.
+            yield Statement(self._sql("timetable_ring"), (self._channel,))
         return published
 
     @operation("read")

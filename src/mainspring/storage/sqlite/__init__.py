@@ -9,22 +9,51 @@ from datetime import datetime
 
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Doorbell
-from mainspring.storage.operation import Clocked, Gateway, Nowhere
-from mainspring.storage.sql import SqlStorage
-from mainspring.storage.sqlite.dialect import Dialect
+from mainspring.storage.operation import Clocked, Gateway, Nowhere, operation
+from mainspring.storage.portable.storage import SqlStorage
+from mainspring.storage.script import Script
+from mainspring.storage.sqlite.controls import SqliteControls
+from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
+from mainspring.storage.sqlite.fanouts import SqliteFanouts
 from mainspring.storage.sqlite.gateway import SqliteGateway
-from mainspring.storage.sqlite.joined import JoinedSqlite, refuse_autocommit
-from mainspring.storage.sqlite.lending import SqliteLender
-from mainspring.storage.sqlite.rooms import SqliteRooms
-from mainspring.storage.sqlite.schema import ddl
+from mainspring.storage.sqlite.inbox import SqliteInbox
+from mainspring.storage.sqlite.leases import SqliteLeases
+from mainspring.storage.sqlite.ledger import SqliteLedger
+from mainspring.storage.sqlite.lender import SqliteLender
+from mainspring.storage.sqlite.mailbox import SqliteMailbox
+from mainspring.storage.sqlite.schema import SqliteSchema, ddl
+from mainspring.storage.sqlite.timetable import SqliteTimetable
+from mainspring.storage.sqlite.upkeep import SqliteMeasures, SqliteUpkeep
 
-__all__ = ["JoinedSqlite", "SqliteStorage", "refuse_autocommit", "refuse_old_sqlite", "wal_reset_bug"]
+__all__ = ["SqliteStorage", "refuse_old_sqlite", "wal_reset_bug"]
+
 
 _OLDEST = (3, 35, 0)
 _WAL_RESET_FIXED = (3, 51, 3)
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}(?:-[a-z0-9][a-z0-9_-]*)?")
 _log = logging.getLogger("mainspring.storage")
+
+
+class SqliteOperationSet(SqliteOperations):
+    """``OperationSet`` on SQLite, for the tables of one prefix, over any gateway."""
+
+    def __init__(self, sql: Dialect, gateway: Gateway) -> None:
+        super().__init__(sql, gateway)
+        self.mailbox: SqliteMailbox = SqliteMailbox(sql, gateway)
+        self.ledger: SqliteLedger = SqliteLedger(sql, gateway)
+        self.controls: SqliteControls = SqliteControls(sql, gateway)
+        self.upkeep: SqliteUpkeep = SqliteUpkeep(sql, gateway)
+        self.timetable: SqliteTimetable = SqliteTimetable(sql, gateway)
+        self.inbox: SqliteInbox = SqliteInbox(sql, gateway)
+        self.leases: SqliteLeases = SqliteLeases(sql, gateway)
+        self.fanouts: SqliteFanouts = SqliteFanouts(sql, gateway)
+        self.measures: SqliteMeasures = SqliteMeasures(sql, gateway)
+        self.schema: SqliteSchema = SqliteSchema(gateway, sql)
+
+    @operation("read")
+    def ping(self) -> Script[None]:
+        yield self._sql("ping")
 
 
 class _Shared:
@@ -56,9 +85,9 @@ class SqliteStorage(SqlStorage):
         self._shared = _shared
         self._opened = False
         self._gateway = gateway = _shared.gateway
-        rooms = SqliteRooms(_shared.dialect, gateway)
-        super().__init__(rooms)
-        self._probe = rooms.ping.script
+        operations = SqliteOperationSet(_shared.dialect, gateway)
+        super().__init__(operations)
+        self._probe = operations.ping.script
         self._bell = SqliteDoorbell(gateway, _shared.dialect)
         self.doorbell: Doorbell = self._bell
 
@@ -87,16 +116,16 @@ class SqliteStorage(SqlStorage):
                 _log.info("%s", known)
 
     async def close(self) -> None:
-        """See ``Storage.close``. What was asked for before is still done."""
+        """See ``Storage.close``. Earlier calls are still finished."""
         if not self._opened:
             return
         self._opened = False
         self._bell.hang_up()
         await self._gateway.close()
 
-    def joined(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> SqliteRooms:
+    def enlisted(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> SqliteOperationSet:
         """The operations for transactions of callers, whose connections run the scripts unless a gateway does."""
-        return SqliteRooms(self._shared.dialect.by(clock or self._shared), gateway or Nowhere())
+        return SqliteOperationSet(self._shared.dialect.by(clock or self._shared), gateway or Nowhere())
 
     def lender(self, size: int) -> SqliteLender:
         """See ``Storage.lender``."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from mainspring.model.browsing import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.model.message import Cancelled, Draft
+from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sqlite.fan_in import count_dropped
-from mainspring.storage.sqlite.operations import SqliteOperations
-from mainspring.storage.sqlite.publishing import publish
+from mainspring.storage.sqlite.dialect import SqliteOperations
+from mainspring.storage.sqlite.publish import count_dropped, publish
 from mainspring.storage.sqlite.values import names, numbers, storable
-from mainspring.storage.sqlite.withdrawing import withdraw
+from mainspring.storage.sqlite.verdicts import cancel_deliveries
 
 
 class SqliteControls(SqliteOperations):
@@ -70,22 +69,22 @@ class SqliteControls(SqliteOperations):
         return len(chosen)
 
     @operation("write")
-    def hasten(self, picked: Picked, by: By) -> Script[int]:
+    def run_now(self, picked: Picked, by: By) -> Script[int]:
         at = yield from self._sql.turn_clock()
-        hastened = len((yield self._sql("hasten", *_apart(picked), at)))
-        if hastened:
-            yield self._batch(at, by, "hasten", spelled(picked), hastened, f"{hastened} due now")
+        due = len((yield self._sql("run_now", *_apart(picked), at)))
+        if due:
+            yield self._batch(at, by, "run_now", spelled(picked), due, f"{due} due now")
             # It has its old seq, so no new one rings for it.
             yield self._sql("bell_ring")
-        return hastened
+        return due
 
     @operation("write")
-    def withdraw(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
+    def cancel(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
         sql = self._sql
         at = yield from sql.turn_clock()
-        found = yield sql("withdraw_find", *_apart(picked))
-        parked = yield sql("withdraw_parked", *_apart(picked))
-        answer = yield from withdraw(sql, found, parked, reason, at)
+        found = yield sql("cancel_find_picked", *_apart(picked))
+        parked = yield sql("cancel_parked_picked", *_apart(picked))
+        answer = yield from cancel_deliveries(sql, found, parked, reason, at)
         if found or parked:
             told = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
             yield self._batch(at, by, "cancel", spelled(picked), answer.cancelled + answer.asked, told)
@@ -122,11 +121,11 @@ class SqliteControls(SqliteOperations):
         return True
 
     @operation("write")
-    def undrain(self, worker: str, by: str) -> Script[bool]:
+    def resume_worker(self, worker: str, by: str) -> Script[bool]:
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("drain", worker, None, None)):
             return False
-        yield self._note(at, by, "undrain", worker, "")
+        yield self._note(at, by, "worker resume", worker, "")
         return True
 
     @operation("write")

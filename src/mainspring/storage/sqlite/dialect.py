@@ -1,24 +1,107 @@
-"""The statements of this dialect under one prefix, and the clock that its scripts share."""
+"""The statements under one prefix, the stored clock, and the base class of the operations."""
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from mainspring.storage.operation import Clocked
-from mainspring.storage.script import Row, Script, Statement, load
-from mainspring.storage.sqlite.clock import Clock
+from mainspring.model.symptom import AHEAD, stands_still
+from mainspring.storage.operation import Clocked, Gateway, Operations
+from mainspring.storage.portable.statements import load
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sqlite.values import micros
+
+_logger = logging.getLogger("mainspring.storage")
+
+_TOLD_EVERY = 60.0
+_MICROSECOND = timedelta(microseconds=1)
+_BEHIND = 100_000
+"""Microseconds by which the stored mark may be behind; the same is written in ``clock_mark.sql``."""
+
 
 PACKAGE = "mainspring.storage.sqlite"
 _NO_TABLE = re.compile(r"no such table: (?P<schema>\w+)-(?P<namespace>(?:[^_]|__)+)_(?!_)")
 _SIZES = (256, 64, 16, 4, 1)
 """Rows per INSERT: at most three statements of each size, and few texts, so that all stay prepared."""
 _ROW = re.compile(r"^VALUES (\(\?1.*\))$", re.MULTILINE)
+
+
+class Clock:
+    """Returns the time in microseconds since 1970, never less than before (invariant 7).
+
+    The mark in the database is at most 100 ms behind the time that a writer has used, for every process and after a
+    restart; this object remembers its own last time exactly. A hand-set ``now`` replaces both and
+    moves neither.
+    """
+
+    def __init__(self, read: str, mark: str, host: Callable[[], int]) -> None:
+        self._read = Statement(read)
+        self._mark = mark
+        self._host = host
+        self._highest = 0
+        self._told_at: float | None = None
+
+    def ahead(self, stored: int) -> timedelta:
+        """Return how far this mark is ahead of the host's clock, at least zero."""
+        return timedelta(microseconds=max(stored - self._host(), 0))
+
+    def read(self, now: datetime | None) -> Script[int]:
+        """Return the time; writes nothing."""
+        if now is not None:
+            return micros(now)
+        rows = yield self._read
+        return self._raised(rows[0][0])
+
+    def turn(self, now: datetime | None) -> Script[int]:
+        """Return the time, for a script that will write: the first statement takes the write lock."""
+        yield Statement(self._mark, (self.marking(now),))
+        if now is not None:
+            return micros(now)
+        rows = yield self._read
+        return self._raised(rows[0][0])
+
+    def asked(self, now: datetime | None) -> int:
+        """Return the time as far as this object knows, for a statement that reads the stored mark too."""
+        return micros(now) if now is not None else max(self._host(), self._highest)
+
+    def heard(self, at: int, stored: int, now: datetime | None) -> Script[None]:
+        """Remember the time that such a statement returned, and store it if the mark is far enough behind."""
+        if now is None:
+            self._highest = max(at, self._highest)
+            if stored < at - _BEHIND:
+                yield Statement(self._mark, (at,))
+
+    def marking(self, now: datetime | None) -> int:
+        """Return the least mark, for a statement that marks and reads at once."""
+        return 0 if now is not None else max(self._host(), self._highest)
+
+    def told(self, stored: int, now: datetime | None) -> int:
+        """Return the time, from the result of such a statement."""
+        return micros(now) if now is not None else self._raised(stored)
+
+    def mark(self, at: int, now: datetime | None) -> Script[None]:
+        """Store ``at`` if the mark is far enough behind it."""
+        if now is None:
+            yield Statement(self._mark, (at,))
+
+    def _raised(self, stored: int) -> int:
+        host = self._host()
+        self._highest = at = max(host, stored, self._highest)
+        if at - host > AHEAD // _MICROSECOND:
+            self._warn(timedelta(microseconds=at - host))
+        return at
+
+    def _warn(self, ahead: timedelta) -> None:
+        now = time.monotonic()
+        if self._told_at is None or now - self._told_at >= _TOLD_EVERY:
+            self._told_at = now
+            _logger.warning("%s", stands_still(ahead))
 
 
 def host_clock() -> int:
@@ -42,7 +125,7 @@ def named(said: str) -> str:
 
 
 class Dialect:
-    """Names statements by their files, and tells the time by the stored clock."""
+    """Makes statements by name, and reads the stored clock."""
 
     def __init__(self, tables: str, host: Callable[[], int] = host_clock, *, hand_clock: Clocked | None = None) -> None:
         self.tables: str = tables
@@ -79,19 +162,19 @@ class Dialect:
 
     @property
     def now(self) -> datetime | None:
-        """The hand-set clock of tests. None in production: the stored clock tells the time."""
+        """The hand-set clock of tests. None in production, which uses the stored clock."""
         return None if self._hand_clock is None else self._hand_clock.now
 
     def read_clock(self) -> Script[int]:
-        """What time it is, in microseconds; writes nothing."""
+        """Return the time in microseconds; writes nothing."""
         return self.clock.read(self.now)
 
     def turn_clock(self) -> Script[int]:
-        """What time it is, in microseconds, from the first statement of a script that will write."""
+        """Return the time in microseconds, from the first statement of a script that will write."""
         return self.clock.turn(self.now)
 
     def mark_clock(self, at: int) -> Script[None]:
-        """Remember ``at``, which ``read_clock`` has said, because something will be written after all."""
+        """Store ``at``, which ``read_clock`` returned, because something will be written after all."""
         return self.clock.mark(at, self.now)
 
 
@@ -107,3 +190,11 @@ def _repeated(sql: str, times: int) -> str:
         for first in range(1, times * width + 1, width)
     )
     return f"{sql[: row.start(1)]}{rows}{sql[row.end(1) :]}"
+
+
+class SqliteOperations(Operations):
+    """Operations on SQLite, with the statements and the clock of one prefix."""
+
+    def __init__(self, sql: Dialect, gateway: Gateway) -> None:
+        super().__init__(gateway, sql)
+        self._sql = sql

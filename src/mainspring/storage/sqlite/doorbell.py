@@ -1,4 +1,4 @@
-"""The doorbell of SQLite: nobody can be told by a file, so it is watched."""
+"""The doorbell of SQLite: a file notifies no process, so it is watched."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from datetime import timedelta
 from mainspring.model.errors import StorageError
 from mainspring.storage.contract import BellMode
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sqlite.connections import open_reader
+from mainspring.storage.sqlite.connection import Line, open_reader
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.gateway import SqliteGateway
-from mainspring.storage.sqlite.lines import Line
 
 EVERY = timedelta(milliseconds=20)
 
 
 class SqliteDoorbell:
-    """``Doorbell`` over a file: looks every ``every`` whether anybody has committed, and if so, what.
+    """``Doorbell`` over a file: checks every ``every`` for a commit of any process, and what it changed.
 
     It rings for new deliveries, revivals, resumed groups and what was handed back due; never for claims, settles
     and beats, so that workers do not wake each other, or themselves, for nothing. Publishing through this very
@@ -35,7 +34,7 @@ class SqliteDoorbell:
 
     @property
     def mode(self) -> BellMode:
-        """Always *watch*: there is nothing that could tell."""
+        """Always *watch*."""
         return "watch"
 
     def listen(self, rung: Callable[[str], None]) -> None:
@@ -73,7 +72,7 @@ class _Watch:
     """One listener's look at the file, on its own loop and connection."""
 
     def __init__(self, path: str, mark_sql: str, rung: Callable[[str], None], every: float) -> None:
-        # It waits for nobody: it runs on the event loop, and looks again soon.
+        # It never waits: it runs on the event loop, and looks again soon.
         self._line = Line(lambda: open_reader(path, patience=0))
         self._mark_sql = mark_sql
         self._rung = rung
@@ -88,14 +87,14 @@ class _Watch:
         self._timer = self._loop.call_later(every, self._tick)
 
     def tell(self) -> None:
-        """Something was committed in this process: look now. Called from any thread."""
+        """Look now, after a commit of this process. Called from any thread."""
         with self._lock:
             if self._told:
                 return
             self._told = True
         try:
             self._loop.call_soon_threadsafe(self._look)
-        except RuntimeError:  # the loop is closed: nobody is left to be told
+        except RuntimeError:  # the loop is closed: there is no listener left
             return
 
     def stop(self) -> None:
@@ -127,13 +126,14 @@ class _Watch:
                 if not line.is_open:
                     self._version = None  # it counts for one connection
                 connection = line.connection()
-                # It changes with every commit of anybody else, this process's writer included, and costs microseconds.
+                # It changes with every commit of other connections, this process's writer included, and costs
+                # microseconds.
                 (version,) = connection.execute("PRAGMA data_version").fetchone()
                 if version == self._version:
                     return False
                 mark = connection.execute(self._mark_sql).fetchone()
         except (sqlite3.Error, StorageError):
-            # No tables yet, or the file cannot be read just now: the workers poll, and say why they cannot.
+            # No tables yet, or the file cannot be read just now: the workers poll, and report the error.
             return False
         self._version, before, self._mark = version, self._mark, mark
         return bool(mark != before)

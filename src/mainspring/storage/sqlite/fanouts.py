@@ -21,8 +21,8 @@ from mainspring.model.message import Published
 from mainspring.model.schedule import Note
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sqlite.operations import SqliteOperations
-from mainspring.storage.sqlite.publishing import publish
+from mainspring.storage.sqlite.dialect import SqliteOperations
+from mainspring.storage.sqlite.publish import publish
 from mainspring.storage.sqlite.values import before, instant, instant_or_none, mapping, micros, pairs, storable
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""The inbox of SQLite, as scripts: under the one write lock nobody comes in between."""
+"""The inbox on SQLite, under the one write lock."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mainspring.model.inbox import (
 )
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sqlite.operations import SqliteOperations
-from mainspring.storage.sqlite.values import before, instant, instant_or_none, micros_or_none, storable
+from mainspring.storage.sqlite.dialect import SqliteOperations
+from mainspring.storage.sqlite.values import instant, instant_or_none, micros_or_none, span, storable
 
 
 class SqliteInbox(SqliteOperations):
-    """``Inbox`` on SQLite. What may join a caller's transaction takes the lock first of all."""
+    """``Inbox`` on SQLite. Operations that run in a caller's transaction take the lock first of all."""
 
     @operation("write")
     def admit(
@@ -68,12 +68,12 @@ class SqliteInbox(SqliteOperations):
     @operation("read")
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
         at = yield from self._sql.read_clock()
-        stuck = None if filter.stuck is None else before(at, filter.stuck)
-        asked = (filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before))
+        stuck = None if filter.stuck is None else span(filter.stuck)
+        asked = (filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before), filter.limit, at)
         if filter.message_id is None:
-            rows = yield self._sql("inbox_browse", *asked, filter.limit)
+            rows = yield self._sql("inbox_browse", *asked)
         else:
-            rows = yield self._sql("inbox_find", *asked, filter.limit, filter.message_id)
+            rows = yield self._sql("inbox_find", *asked, filter.message_id)
         return [_view(row) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Leases of SQLite, as scripts: whoever writes has the write lock, so nobody comes in between."""
+"""Leases on SQLite. Every write holds the write lock, so no other comes in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script
-from mainspring.storage.sqlite.operations import SqliteOperations
+from mainspring.storage.sqlite.dialect import SqliteOperations
 from mainspring.storage.sqlite.values import after as later
 from mainspring.storage.sqlite.values import instant, storable
 
@@ -60,13 +60,13 @@ class SqliteLeases(SqliteOperations):
     @operation("read")
     def find(self, name: str) -> Script[LeaseView | None]:
         at = yield from self._sql.read_clock()
-        rows = yield self._sql("lease_browse", name, None, 1, at)
+        rows = yield self._sql("lease_find", name, at)
         return _view(rows[0]) if rows else None
 
     @operation("read")
     def browse(self, after: str | None, limit: int) -> Script[list[LeaseView]]:
         at = yield from self._sql.read_clock()
-        return [_view(row) for row in (yield self._sql("lease_browse", None, after, limit, at))]
+        return [_view(row) for row in (yield self._sql("lease_browse", after, limit, at))]
 
     @operation("write")
     def revoke(self, name: str, by: str, reason: str) -> Script[bool]:

@@ -1,13 +1,15 @@
-"""The ledger of SQLite, as scripts: everything there is to read."""
+"""The ledger on SQLite: reading, which changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
 from uuid import UUID
 
-from mainspring.model.browsing import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
 from mainspring.model.join import JoinView
+from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -19,22 +21,111 @@ from mainspring.model.views import (
     Tally,
     WorkerView,
 )
-from mainspring.storage import continuations
+from mainspring.model.worker import shown_or_none
 from mainspring.storage.operation import operation
-from mainspring.storage.script import Row, Script
-from mainspring.storage.sql import browse, by_schedule, causes, linked, shelf
-from mainspring.storage.sqlite.browsing import Clerk
-from mainspring.storage.sqlite.causes import Coroner
-from mainspring.storage.sqlite.deliveries import dead, live, parked
-from mainspring.storage.sqlite.operations import SqliteOperations
-from mainspring.storage.sqlite.publishing import pending
+from mainspring.storage.portable.joins import LAST_ID, id_after, join_view
+from mainspring.storage.portable.search import Cause, browse, by_schedule, causes, linked, source_of
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
+from mainspring.storage.sqlite.publish import pending
 from mainspring.storage.sqlite.values import (
     instant,
     instant_or_none,
+    micros_or_none,
+    numbers,
+    pairs,
     read_mapping,
     read_names,
+    read_numbers,
+    storable,
     uuid_or_none,
 )
+
+
+def of_delivery(row: Row) -> DeliveryView:
+    """A row whose columns are the fields of a view."""
+    (seq, raw, group, topic, key, state, priority, attempt, deaths, due, asked, published, *rest) = row
+    held_by, cancel_asked, buried, error, *progress = rest
+    said, said_at = progress or (None, None)
+    return DeliveryView(
+        seq=seq,
+        message_id=UUID(bytes=raw),
+        group=group,
+        topic=topic,
+        key=key,
+        state=state,
+        priority=priority,
+        attempt=attempt,
+        deaths=deaths,
+        due_at=instant(due),
+        scheduled_for=instant(asked),
+        published_at=instant(published),
+        held_by=shown_or_none(held_by),
+        cancel_asked=bool(cancel_asked),
+        buried_at=instant_or_none(buried),
+        error=error,
+        progress=said,
+        progress_at=instant_or_none(said_at),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSearch:
+    """See ``SearchDialect``."""
+
+    sql: Dialect
+    now: int
+
+    def statement(self, name: str, *args: Any) -> Statement:
+        """The statement of this name."""
+        return self.sql(name, *args)
+
+    def instant(self, at: datetime | None) -> int | None:
+        """In microseconds."""
+        return micros_or_none(at)
+
+    def sought(self, text: str) -> bytes:
+        """Text in small letters, as bytes."""
+        return text.encode("utf-8", "backslashreplace").lower()
+
+    def storable(self, text: str) -> str:
+        """Text without half characters."""
+        return storable(text) or ""
+
+    def listed(self, seqs: list[int]) -> str:
+        """A list for ``json_each``."""
+        return numbers(seqs)
+
+    def seqs(self, listed: str) -> list[int]:
+        """A list that was gathered by ``json_group_array``."""
+        return read_numbers(listed)
+
+    def view(self, row: Row) -> DeliveryView:
+        """The columns are in the order of the view."""
+        return of_delivery(row)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteCauses:
+    """See ``CauseDialect``."""
+
+    sql: Dialect
+
+    def known(self, group: str | None, steps: int) -> Statement:
+        """From cause to cause."""
+        return self.sql("causes_known", group, steps)
+
+    def count(self, causes: Sequence[Cause], most: int) -> Statement:
+        """So many of each."""
+        return self.sql("causes_count", pairs(causes), most)
+
+    def latest(self, causes: Sequence[Cause]) -> Statement:
+        """The newest of each."""
+        return self.sql("causes_latest", pairs(causes))
+
+    def at(self, value: Any) -> datetime:
+        """Microseconds as a datetime."""
+        return instant(value)
 
 
 class SqliteLedger(SqliteOperations):
@@ -69,7 +160,7 @@ class SqliteLedger(SqliteOperations):
     @operation("settle")
     def earlier(self) -> Script[frozenset[UUID]]:
         """What ``own`` has to know: which messages are there. It takes the write lock, so that no others come."""
-        yield self._sql("conclude_lock", -1, -1)
+        yield self._sql("settle_lock", -1, -1)
         return frozenset(UUID(bytes=row[0]) for row in (yield self._sql("earlier")))
 
     @operation("read")
@@ -81,11 +172,11 @@ class SqliteLedger(SqliteOperations):
     @operation("read")
     def browse(self, filter: Filter) -> Script[Page]:
         at = yield from self._sql.read_clock()
-        return (yield from browse(shelf(Clerk(self._sql, at), filter), filter))
+        return (yield from browse(source_of(SqliteSearch(self._sql, at), filter), filter))
 
     @operation("read")
     def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
-        return causes(Coroner(self._sql), group, cap, limit, scan)
+        return causes(SqliteCauses(self._sql), group, cap, limit, scan)
 
     @operation("read")
     def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
@@ -101,12 +192,10 @@ class SqliteLedger(SqliteOperations):
         found = yield sql("find_message", raw)
         if not found:
             return None
-        deliveries = [live(row, at) for row in (yield sql("find_live", raw))]
-        deliveries += [dead(row) for row in (yield sql("find_dead", raw))]
-        deliveries.sort(key=lambda view: view.seq)
-        deliveries += [parked(row) for row in (yield sql("find_parked", raw))]
+        rows = yield sql("find_deliveries", raw, at)
+        deliveries = sorted(map(of_delivery, rows), key=lambda view: (view.state == "parked", view.seq))
         runs = yield sql("find_runs", raw)
-        ((topic, key, payload, content_type, headers, correlation, causation, published, expires),) = found
+        ((_, topic, key, payload, content_type, headers, correlation, causation, published, expires),) = found
         return MessageView(
             id=message_id,
             topic=topic,
@@ -148,20 +237,20 @@ class SqliteLedger(SqliteOperations):
     @operation("read")
     def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:
         at = yield from self._sql.read_clock()
-        rows = yield self._sql("joint_read", continuations.beyond(after).bytes, continuations.LAST.bytes, limit)
-        return [_join(row, at) for row in rows]
+        rows = yield self._sql("joint_read", id_after(after).bytes, LAST_ID.bytes, limit, at)
+        return [_join(row) for row in rows]
 
     @operation("read")
     def find_join(self, id: UUID) -> Script[JoinView | None]:
         at = yield from self._sql.read_clock()
-        rows = yield self._sql("joint_read", id.bytes, id.bytes, 1)
-        return _join(rows[0], at) if rows else None
+        rows = yield self._sql("joint_read", id.bytes, id.bytes, 1, at)
+        return _join(rows[0]) if rows else None
 
     @operation("read")
     def members(self, join_id: UUID, after: int | None, limit: int) -> Script[list[DeliveryView]]:
         at = yield from self._sql.read_clock()
-        rows = yield self._sql("joint_members", join_id.bytes, after or 0, limit)
-        return [live(row, at) for row in rows]
+        rows = yield self._sql("joint_members", join_id.bytes, after or 0, limit, at)
+        return [of_delivery(row) for row in rows]
 
     @operation("read")
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
@@ -180,7 +269,7 @@ class SqliteLedger(SqliteOperations):
 
     @operation("read")
     def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
-        rows = yield self._sql("audit_read", before, limit)
+        rows = yield self._sql("audit", before, limit)
         return [AuditView(id, instant(at), by, action, subject, detail) for id, at, by, action, subject, detail in rows]
 
 
@@ -212,9 +301,9 @@ def _link(row: Row) -> Link:
     return Link(UUID(bytes=raw), topic, key, uuid_or_none(cause), instant(published), state)
 
 
-def _join(row: Row, at: int) -> JoinView:
-    oldest = None if row[11] is None else live(row[11:], at)
-    return continuations.view(UUID(bytes=row[0]), instant(row[1]), row[2:11], oldest)
+def _join(row: Row) -> JoinView:
+    oldest = None if row[11] is None else of_delivery(row[11:])
+    return join_view(UUID(bytes=row[0]), instant(row[1]), row[2:11], oldest)
 
 
 def _group(row: Row, patterns: list[str]) -> GroupView:

@@ -1,14 +1,18 @@
-"""The mailbox of SQLite, as scripts: several statements per operation, which cost no round trip in process."""
+"""The mailbox on SQLite: publish, claim, extend, settle, cancel."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.limits import LimitedClaim, Limits
+from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import (
+    LEAST,
+    REPLACED,
     Cancelled,
     Claim,
     ClaimRequest,
@@ -17,29 +21,234 @@ from mainspring.model.message import (
     Extended,
     Published,
     Receipt,
+    Scan,
     Settled,
+    UniqueKey,
 )
-from mainspring.model.unique import UniqueKey
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import operation
-from mainspring.storage.script import Script
-from mainspring.storage.sql.limited import claim_limited, reap_limited
-from mainspring.storage.sqlite.fan_in import open_join
-from mainspring.storage.sqlite.limits import SqliteLimiting
-from mainspring.storage.sqlite.operations import SqliteOperations
-from mainspring.storage.sqlite.publishing import pending, publish
-from mainspring.storage.sqlite.taking import taken
-from mainspring.storage.sqlite.unique import publish_unique
+from mainspring.storage.portable.limits import (
+    DEPTH,
+    KEYS,
+    WHOLE_GROUP,
+    Candidate,
+    Found,
+    Spent,
+    claim_limited,
+    reap_limited,
+)
+from mainspring.storage.script import Row, Script
+from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
+from mainspring.storage.sqlite.publish import conflicts, open_join, pending, publish
 from mainspring.storage.sqlite.values import (
     after,
+    before,
     instant,
+    instant_or_none,
     micros,
     names,
     numbers,
+    read_mapping,
+    uuid_or_none,
 )
-from mainspring.storage.sqlite.verdicts import settle
-from mainspring.storage.sqlite.withdrawing import withdraw
+from mainspring.storage.sqlite.verdicts import cancel_deliveries, settle
+
+_MICROSECOND = timedelta(microseconds=1)
+_LAPSED = 32
+_FORGOTTEN = 500
+
+
+def taken(row: Row, at: int, claimed_at: datetime) -> Delivery:
+    """A row of ``claim_scan`` as its new holder sees it: in a new epoch, at its next attempt."""
+    (
+        seq,
+        epoch,
+        raw,
+        group,
+        topic,
+        payload,
+        content_type,
+        headers,
+        key,
+        correlation_id,
+        causation_id,
+        priority,
+        attempt,
+        deaths,
+        due,
+        asked,
+        published,
+        expires,
+        cancel_asked,
+        schedule,
+    ) = row
+    due_at = instant(due)
+    # Nearly always one instant is all three.
+    scheduled_for = due_at if asked == due else instant(asked)
+    return Delivery(
+        seq,
+        epoch + 1,
+        UUID(bytes=raw),
+        group,
+        topic,
+        payload,
+        content_type,
+        None if headers is None else read_mapping(headers),
+        key,
+        correlation_id,
+        uuid_or_none(causation_id),
+        priority,
+        attempt + 1,
+        deaths,
+        due_at,
+        scheduled_for,
+        due_at if published == due else instant(published),
+        expires is not None and expires <= at,
+        bool(cancel_asked),
+        suspect=False,
+        claimed_at=claimed_at,
+        schedule=schedule,
+    )
+
+
+def publish_unique(sql: Dialect, draft: Draft, key: UniqueKey) -> Script[Receipt]:
+    """See ``Mailbox.publish_unique``. The clock's statement takes the write lock."""
+    at = yield from sql.turn_clock()
+    ((is_known, earlier, *stands),) = yield sql("unique_look", key.hash, draft.id.bytes)
+    if is_known:  # an earlier copy of this call was written, and its reply was lost
+        return Receipt(draft.id, "conflict" if (yield from conflicts(sql, [draft], ())) else "stored")
+    if earlier is not None and _counts(key, at, *stands):
+        yield sql("unique_extend", key.hash, key.remembered // _MICROSECOND)
+        return Receipt(UUID(bytes=earlier), "duplicate")
+    until = after(at, key.remembered)
+    # All errors are raised by now: in a caller's transaction nothing would roll back earlier writes.
+    yield from publish(sql, [draft])
+    yield sql("unique_enter", key.hash, draft.id.bytes, at, until)
+    replaced = 0
+    if earlier is not None and key.keep == "last":
+        free = yield sql("unique_free", earlier)
+        parked = yield sql("cancel_parked_id", earlier)
+        replaced = (yield from cancel_deliveries(sql, free, parked, REPLACED, at)).cancelled
+    return Receipt(draft.id, "replaced" if replaced else "stored")
+
+
+def prune_unique_keys(sql: Dialect, at: int, limit: int) -> Script[int]:
+    """Forget what no message is held against any more."""
+    yield sql("prune_unique", at, limit)
+    ((removed,),) = yield sql("changes")
+    if removed < limit:
+        yield sql("prune_unique_later", at, limit - removed, after(at, LEAST))
+    return int(removed)
+
+
+def _counts(key: UniqueKey, at: int, published: int, parked: int, left: int, begun: int, copies: Any) -> bool:
+    if key.keep == "last":
+        return False
+    if key.window is not None:
+        return published > before(at, key.window)
+    if key.scope == "running":
+        return bool(parked or left)
+    # Where fewer copies are left than there were, one has ended, so that it had begun.
+    return bool(parked or (left and not begun and left >= copies))
+
+
+class SqliteLimits:
+    """``LimitDialect`` for SQLite."""
+
+    def __init__(self, sql: Dialect, group: str, limits: Limits, owner: str, hold: timedelta) -> None:
+        self._sql = sql
+        self._group = group
+        self._limits = limits
+        self._owner = owner
+        self._hold = hold
+        self._at = 0
+
+    def turn(self) -> Script[None]:
+        """See ``LimitDialect.turn``. The clock is only read: a claim that finds nothing writes nothing."""
+        self._at = yield from self._sql.read_clock()
+
+    def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
+        """See ``LimitDialect.due``."""
+        sql, group = self._sql, self._group
+        if (group,) in (tuple(row) for row in (yield sql("paused"))):
+            return None
+        due: list[Candidate] = []
+        for scan in scans:
+            since = 0 if scan.since is None else micros(scan.since)
+            rows = yield sql("limited_due", group, scan.priority, since, self._at, breadth - len(due))
+            due += [Candidate(*row) for row in rows]
+        held: dict[str | None, int] = {row[0]: row[1] for row in (yield sql("limited_held", group))}
+        ((first,),) = yield sql("upcoming", names([group]), self._at)
+        return Found(instant(self._at), due, held, instant_or_none(first))
+
+    def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
+        """See ``LimitDialect.lapsed``."""
+        if (self._group,) in (tuple(row) for row in (yield self._sql("paused"))):
+            return instant(self._at), []
+        ours = numbers(claim.id for claim in aside)
+        rows = yield self._sql("limited_lapsed", self._group, self._at, _LAPSED, accused, self._owner, ours)
+        return instant(self._at), [Candidate(*row) for row in rows]
+
+    def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
+        """See ``LimitDialect.keyless``."""
+        found: list[Candidate] = []
+        for scan in scans:
+            args = (self._group, scan.priority, self._at, most - len(found))
+            found += [Candidate(seq, None) for (seq,) in (yield self._sql("limited_keyless", *args))]
+        return found
+
+    def next_keys(self, after: str) -> Script[list[str]]:
+        """See ``LimitDialect.next_keys``."""
+        return [key for (key,) in (yield self._sql("limited_next_keys", self._group, after, KEYS))]
+
+    def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
+        """See ``LimitDialect.heads``."""
+        ordered, skips = self._limits.ordered, self._limits.on_failure == "skip"
+        depth = 1 if ordered and not skips else DEPTH
+        heads: list[Candidate] = []
+        for key in keys:
+            rows = yield self._sql("limited_heads", self._group, key, ordered, skips, depth, most, self._at)
+            heads += [Candidate(seq, key) for (seq,) in rows]
+        return heads
+
+    def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
+        """See ``LimitDialect.spent``."""
+        rows = yield self._sql("limited_spent", self._group, names(keys), self._at)
+        return [Spent(key, instant(until), claims) for key, until, claims in rows]
+
+    def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
+        """See ``LimitDialect.hold``."""
+        sql, at = self._sql, self._at
+        yield from sql.mark_clock(at)
+        held: list[Delivery] = []
+        for *row, suspect in (yield sql("limited_read", numbers(seqs))):
+            delivery = taken(row, at, instant(at))
+            deaths = delivery.deaths + (suspect if lapsed else 0)
+            held.append(delivery._replace(deaths=deaths, suspect=bool(suspect or lapsed)))
+        until = after(at, self._hold)
+        if lapsed:
+            for each in held:
+                yield sql("reap_hold", each.id, self._owner, until)
+        else:
+            yield sql("claim_hold", numbers(each.id for each in held), self._owner, until)
+        yield from self._spend(held)
+        return held
+
+    def _spend(self, held: Sequence[Delivery]) -> Script[None]:
+        """Count them: from the beginning of their slot, for a window and a slot."""
+        limits = self._limits
+        if not limits.is_rated:
+            return
+        spending: list[tuple[str, Rate, int]] = [] if limits.rate is None else [(WHOLE_GROUP, limits.rate, len(held))]
+        if limits.key_rate is not None:
+            by_key = Counter(each.key for each in held if each.key is not None)
+            spending += [(key, limits.key_rate, count) for key, count in by_key.items()]
+        for key, rate, count in spending:
+            slot = rate.slot // _MICROSECOND
+            until = self._at // slot * slot + slot + rate.per // _MICROSECOND
+            yield self._sql("limited_spend", self._group, key, until, count)
+        yield self._sql("prune_spent", self._at, _FORGOTTEN)
 
 
 class SqliteMailbox(SqliteOperations):
@@ -54,8 +263,8 @@ class SqliteMailbox(SqliteOperations):
         return publish(self._sql, drafts)
 
     @operation("write")
-    def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
-        return publish_unique(self._sql, draft, likeness)
+    def publish_unique(self, draft: Draft, key: UniqueKey) -> Script[Receipt]:
+        return publish_unique(self._sql, draft, key)
 
     @operation("write")
     def join(self, join: Join, members: Sequence[Draft]) -> Script[Published]:
@@ -64,7 +273,7 @@ class SqliteMailbox(SqliteOperations):
     @operation("claim")
     def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> Script[list[Delivery]]:
         sql = self._sql
-        # The clock is only read: a claim that finds nothing writes nothing, and so wakes nobody.
+        # The clock is only read: a claim that finds nothing writes nothing, and wakes no process.
         at = yield from sql.read_clock()
         until, claimed_at = after(at, hold), instant(at)
         paused = {name for (name,) in (yield sql("paused"))}
@@ -92,7 +301,7 @@ class SqliteMailbox(SqliteOperations):
     def claim_limited(
         self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
     ) -> Script[LimitedClaim]:
-        return claim_limited(SqliteLimiting(self._sql, want.group, limits, owner, hold), want, limits, after)
+        return claim_limited(SqliteLimits(self._sql, want.group, limits, owner, hold), want, limits, after)
 
     @operation("limited")
     def reap_limited(
@@ -107,7 +316,7 @@ class SqliteMailbox(SqliteOperations):
     ) -> Script[Delivery | None]:
         if not limits.is_rated:
             return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        limiting = SqliteLimiting(self._sql, group, limits, owner, hold)
+        limiting = SqliteLimits(self._sql, group, limits, owner, hold)
         return reap_limited(limiting, limits, accused=accused, aside=aside)
 
     @operation("claim")
@@ -171,7 +380,7 @@ class SqliteMailbox(SqliteOperations):
         settlements: Sequence[Settlement],
         owner: str,
         *,
-        waits: bool = False,  # noqa: ARG002 - who writes has the whole file, so that no row is ever busy
+        waits: bool = False,  # noqa: ARG002 - a writer has the whole file, so no row is ever busy
     ) -> Script[Settled]:
         return settle(self._sql, settlements, owner)
 
@@ -185,7 +394,7 @@ class SqliteMailbox(SqliteOperations):
         else:
             found = yield sql("cancel_find_id", which.bytes)
             parked = yield sql("cancel_parked_id", which.bytes)
-        return (yield from withdraw(sql, found, parked, reason, at))
+        return (yield from cancel_deliveries(sql, found, parked, reason, at))
 
     @operation("write")
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
@@ -199,9 +408,9 @@ class SqliteMailbox(SqliteOperations):
         yield self._sql("pin")
 
     @operation("settle")
-    def conclude(self, settlements: Sequence[Settlement], owner: str) -> Script[bool]:
+    def settle_all(self, settlements: Sequence[Settlement], owner: str) -> Script[bool]:
         """End the transaction of a handler: settle. False where a claim is no longer ours: all must be undone."""
         # A transaction that has only read so far has no lock: what it settles by must not change any more.
-        yield self._sql("conclude_lock", settlements[0].claim.id, settlements[0].claim.epoch)
+        yield self._sql("settle_lock", settlements[0].claim.id, settlements[0].claim.epoch)
         answer = yield from settle(self._sql, settlements, owner)
         return not (answer.lost or answer.gone)

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from mainspring.model.symptom import Symptom, Tolerances
-from mainspring.storage import migrate
-from mainspring.storage.migrate import Applied, Migration, migrations
+from mainspring.storage.migrations import Applied, Migration, check, migrations, pending
 from mainspring.storage.operation import Gateway
 from mainspring.storage.script import Script, Statement, prefixed
 from mainspring.storage.sqlite.dialect import PACKAGE, Dialect, host_clock
-from mainspring.storage.sqlite.examining import examine, look
+from mainspring.storage.sqlite.inspection import examine, inspect
 
 _NOW = "CAST((julianday('now') - 2440587.5) * 86400000000 AS integer)"
 
@@ -31,7 +30,7 @@ class SqliteSchema:
 
     async def check(self) -> None:
         """See ``Schema.check``."""
-        migrate.check(migrations(PACKAGE), await self._gateway.run(self._applied(), "read"), self._sql.tables)
+        check(migrations(PACKAGE), await self._gateway.run(self._applied(), "read"), self._sql.tables)
 
     async def migrate(self) -> list[str]:
         """See ``Schema.migrate``."""
@@ -43,7 +42,7 @@ class SqliteSchema:
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
         """See ``Schema.examine``."""
-        found = await self._gateway.run(look(self._sql), "read")
+        found = await self._gateway.run(inspect(self._sql), "read")
         return examine(found, self._sql, await self.version(), tolerances, host)
 
     async def ahead(self) -> timedelta:
@@ -61,7 +60,7 @@ class SqliteSchema:
         return [Applied(number, checksum, bool(breaking)) for number, checksum, breaking in rows]
 
     def _migrate(self) -> Script[list[str]]:
-        missing = migrate.pending(migrations(PACKAGE), (yield from self._applied()))
+        missing = pending(migrations(PACKAGE), (yield from self._applied()))
         for each in missing:
             for text in statements(each.sql(self._sql.prefix)):
                 yield Statement(text)

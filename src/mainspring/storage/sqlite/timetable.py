@@ -1,11 +1,11 @@
-"""The timetable of SQLite, as scripts: under the one write lock nothing changes while it is decided."""
+"""The timetable on SQLite: schedules, and the rows they are stored in."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mainspring.model.message import Published
 from mainspring.model.schedule import (
@@ -26,14 +26,99 @@ from mainspring.model.schedule import (
     Timesheet,
 )
 from mainspring.storage.operation import operation
-from mainspring.storage.script import Script, Statement
-from mainspring.storage.sqlite.fan_in import Fired, fire
-from mainspring.storage.sqlite.operations import SqliteOperations
-from mainspring.storage.sqlite.publishing import publish
-from mainspring.storage.sqlite.schedule_rows import grown, moving, read_schedule, writing
-from mainspring.storage.sqlite.values import before, instant, micros, numbers, storable
+from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
+from mainspring.storage.sqlite.publish import Fired, fire, publish
+from mainspring.storage.sqlite.values import (
+    before,
+    instant,
+    instant_or_none,
+    layer,
+    micros,
+    micros_or_none,
+    numbers,
+    read_layer,
+    storable,
+)
 from mainspring.storage.sqlite.values import names as listed
-from mainspring.storage.sqlite.withdrawing import withdraw
+from mainspring.storage.sqlite.verdicts import cancel_deliveries
+
+
+def moving(sql: Dialect, schedule: Schedule, move: ScheduleAdvance) -> Statement:
+    return sql(
+        "timetable_move",
+        schedule.name,
+        micros_or_none(schedule.next_at),
+        schedule.revision,
+        micros_or_none(move.next_at),
+        micros(move.base_at),
+        len(move.occurrences),
+        move.missed,
+        move.skipped,
+    )
+
+
+def writing(name: str, row: Schedule | None, *, is_new: bool) -> tuple[str, tuple[Any, ...]]:
+    if row is None:
+        return "timetable_delete", (name,)
+    return "timetable_insert" if is_new else "timetable_update", _columns(row)
+
+
+def grown(row: Schedule | None, known: Schedule | None) -> Schedule | None:
+    """The row as it is written over the one that was there."""
+    if row is None or known is None:
+        return row
+    return replace(row, created_at=known.created_at, revision=known.revision + 1)
+
+
+def read_schedule(row: Row) -> Schedule:
+    (name, app, origin, definition, created, declared, base, next_at, overrides, edits, *rest) = row
+    (version, revision, paused, paused_by, reason, retired, fired, missed, skipped) = rest
+    return Schedule(
+        name=name,
+        app=app,
+        origin=origin,
+        definition=read_layer(definition),
+        created_at=instant(created),
+        declared_at=instant(declared),
+        base_at=instant(base),
+        next_at=instant_or_none(next_at),
+        overrides=read_layer(overrides),
+        edits=read_layer(edits),
+        version=version,
+        revision=revision,
+        paused_at=instant_or_none(paused),
+        paused_by=paused_by,
+        pause_reason=reason,
+        retired_at=instant_or_none(retired),
+        fired=fired,
+        missed=missed,
+        skipped=skipped,
+    )
+
+
+def _columns(row: Schedule) -> tuple[Any, ...]:
+    return (
+        row.name,
+        row.app,
+        row.origin,
+        layer(row.definition),
+        micros(row.created_at),
+        micros(row.declared_at),
+        micros(row.base_at),
+        micros_or_none(row.next_at),
+        layer(row.overrides),
+        layer(row.edits),
+        row.version,
+        row.revision,
+        micros_or_none(row.paused_at),
+        storable(row.paused_by),
+        storable(row.pause_reason),
+        micros_or_none(row.retired_at),
+        row.fired,
+        row.missed,
+        row.skipped,
+    )
 
 
 class _Glance(NamedTuple):
@@ -44,15 +129,16 @@ class _Glance(NamedTuple):
 
 
 class SqliteTimetable(SqliteOperations):
-    """``Timetable`` on SQLite. What is asked again and again writes only when there is something to write.
+    """``Timetable`` on SQLite. Frequent operations write only when something has changed.
 
-    What may join a caller's transaction (``rewrite``, ``enter``, ``freeze``, ``thaw``) takes the lock first of all.
+    Operations that run in a caller's transaction (``rewrite``, ``enter``, ``freeze``, ``thaw``) take the lock first of
+    all.
     """
 
     @operation("write")
     def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
         sql = self._sql
-        # The clock is only read: a look that finds nothing writes nothing, and so wakes nobody.
+        # The clock is only read: a look that finds nothing writes nothing, and wakes no process.
         at = yield from sql.read_clock()
         left = set(leave)
         glance = yield from self._glance(app, left)
@@ -116,7 +202,7 @@ class SqliteTimetable(SqliteOperations):
     def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
         published = yield from publish(self._sql, [each.draft for each in occurrences])
         for each in occurrences:
-            # What was there already may be in somebody's hands: its due time is no longer ours to set.
+            # A message that existed before may be held: its due time must not be changed.
             if each.due_at is not None and each.draft.id in published.stored:
                 later = (each.draft.id.bytes, micros(each.due_at))
                 yield self._sql("timetable_later", *later)
@@ -152,7 +238,7 @@ class SqliteTimetable(SqliteOperations):
         by_hand = reason == DELETED
         found = yield self._sql("timetable_unfinished", listed(schedules), reason == REPLACED, by_hand)
         parked = () if reason == REPLACED else (yield self._sql("timetable_parked", listed(schedules), by_hand))
-        return (yield from withdraw(self._sql, found, parked, reason, at)).asked
+        return (yield from cancel_deliveries(self._sql, found, parked, reason, at)).asked
 
     @operation("write")
     def rewrite(
@@ -161,13 +247,13 @@ class SqliteTimetable(SqliteOperations):
         how: Rewrite,
         note: Note | None = None,
         *,
-        waits: bool = True,  # noqa: ARG002 - who writes has the whole file, so that no row is ever locked
+        waits: bool = True,  # noqa: ARG002 - a writer has the whole file, so no row is ever locked
     ) -> Script[list[Schedule | None]]:
         sql = self._sql
         at = yield from sql.turn_clock()
         rows = yield sql("timetable_read", listed(names), None)
         known = {row[0]: read_schedule(row) for row in rows}
-        # All is decided before anything is written: in a caller's transaction nobody would roll it back.
+        # All is decided before anything is written: in a caller's transaction nothing would roll it back.
         decided = {name: how(name, known.get(name), instant(at)) for name in sorted(set(names))}
         changed = [name for name, row in decided.items() if row is not known.get(name)]
         stored = {name: grown(decided[name], known.get(name)) for name in changed}
@@ -192,7 +278,7 @@ class SqliteTimetable(SqliteOperations):
             yield self._note(at, schedule, note)
         yield from self._release(at, entered=entered)
         if any(each.due_at == NEVER for each in occurrences):
-            yield self._sql("bell_ring")  # whoever ends the run they wait for is to know of them
+            yield self._sql("bell_ring")  # the worker that ends the run they wait for must know of them
         return published
 
     @operation("read")
@@ -223,7 +309,7 @@ class SqliteTimetable(SqliteOperations):
     @operation("write")
     def freeze(self, app: str, by: str, reason: str) -> Script[None]:
         at = yield from self._sql.turn_clock()
-        yield self._sql("timetable_freeze", app, at, storable(by), storable(reason))
+        yield self._sql("timetable_freeze", app, storable(by), storable(reason), at)
         yield self._note(at, app or "*", Note(by, "freeze", reason))
 
     @operation("write")

@@ -1,4 +1,4 @@
-"""How values are written into SQLite and read back: times, ids, lists and text."""
+"""Values in SQLite: times, ids, lists and text."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def after(at: int, delay: timedelta) -> int:
     return then
 
 
+def span(length: timedelta) -> int:
+    """A length of time in microseconds, at most the time from 1970 to the last instant there is."""
+    return min(length // _MICROSECOND, _LAST)
+
+
 def before(at: int, age: timedelta) -> int:
     """The instant ``age`` before ``at``; the beginning of time for an age that reaches beyond it."""
     return max(at - age // _MICROSECOND, 0)
@@ -83,7 +88,7 @@ def pairs(values: Iterable[tuple[str, str]]) -> str:
 
 
 def told(said: Mapping[Claim, str]) -> str:
-    """Rows of what is said under claims for ``json_each``, which has no NUL."""
+    """Progress under claims as rows for ``json_each``, which has no NUL."""
     rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in said.items())
     return _encode([(*claim, text.replace("\x00", "\\x00")) for *claim, text in rows]).decode()
 

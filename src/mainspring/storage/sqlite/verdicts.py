@@ -1,4 +1,4 @@
-"""What a batch of verdicts writes."""
+"""Verdicts and cancels on SQLite: how deliveries end."""
 
 from __future__ import annotations
 
@@ -7,16 +7,39 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 from mainspring.model.fingerprint import fingerprint
-from mainspring.model.holder import shown
-from mainspring.model.message import Claim, Settled
+from mainspring.model.message import Cancelled, Claim, Settled
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze
+from mainspring.model.worker import shown
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.fan_in import Ends
+from mainspring.storage.sqlite.publish import Ends, count_dropped
 from mainspring.storage.sqlite.values import after, before, numbers, storable
 
 _ASKED = "cancelled while running"
 _SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED, _JOIN = range(7)
+
+
+def cancel_deliveries(
+    sql: Dialect, found: Sequence[Row], parked: Sequence[Row], reason: str, at: int
+) -> Script[Cancelled]:
+    """Remove the deliveries that were found, or ask their holders to stop; and remove parked messages."""
+    held = [seq for seq, _, is_held, _ in found if is_held]
+    free = [(seq, raw) for seq, raw, is_held, _ in found if not is_held]
+    why = storable(reason)
+    if held:
+        yield sql("cancel_ask", numbers(held))
+    if free:
+        seqs = numbers(seq for seq, _ in free)
+        yield sql("delivery_cancelled", seqs, at, why)
+        yield sql("delivery_delete", seqs)
+        yield from count_dropped(sql, (join_id for _, _, is_held, join_id in found if not is_held))
+    if parked:
+        seqs = numbers(seq for seq, _ in parked)
+        yield sql("parked_cancelled", seqs, at, why)
+        yield sql("parked_delete", seqs)
+    if free or parked:
+        yield sql("ended_enlist", at, 0, b"".join(raw for _, raw in (*free, *parked)))
+    return Cancelled(cancelled=len(free) + len(parked), asked=len(held))
 
 
 def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str) -> Script[Settled]:
@@ -91,7 +114,7 @@ class _Batch:
                 assert_never(verdict)
 
     def remove(self, row: Row, *, ends: bool, done: bool = False) -> None:
-        """Have the delivery deleted; ``ends`` tells the janitor to look at its message later."""
+        """Have the delivery deleted; ``ends``: the janitor examines its message later."""
         self._removed.append(row[_SEQ])
         if row[_JOIN] is not None:
             self._members.note(row[_JOIN], done=done)
@@ -114,7 +137,7 @@ class _Batch:
             return
         due = after(self._at, delay)
         yield self._sql("settle_back", row[_SEQ], due, forgive)
-        # Somebody else may take it at once, and no new delivery rings for it.
+        # Another worker may claim it at once, and no new delivery rings for it.
         self._due = self._due or due <= self._at
 
     def _cancel(self, row: Row, took: timedelta, reason: str | None) -> Script[None]:

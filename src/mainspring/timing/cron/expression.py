@@ -7,12 +7,11 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal, NoReturn
 from zoneinfo import ZoneInfo
 
-from mainspring.timing.cron.errors import CronError
-from mainspring.timing.cron.instants import following, preceding
+from mainspring.timing.cron.description import describe
+from mainspring.timing.cron.fields import CronError
+from mainspring.timing.cron.instants import following, preceding, refuse_zone
 from mainspring.timing.cron.plan import DayMatch, Plan, plan
 from mainspring.timing.cron.search import at_or_after, at_or_before
-from mainspring.timing.cron.wording import describe
-from mainspring.timing.cron.zones import refuse_zone
 
 OnGap = Literal["fire", "skip"]
 """What happens to a wall time that a zone skips: due at the end of the gap, or left out."""

@@ -1,16 +1,13 @@
-"""From matching wall times to instants, with skipped and repeated times.
-
-Every matching wall time is due once, except that a skipped one is due at the end of its gap (or not at all), and
-a repeated one is due in both passes if the expression is an interval, else in the first.
-"""
+"""From matching wall times to instants: clock changes, skipped and repeated times."""
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 from mainspring.timing.cron.plan import Plan
 from mainspring.timing.cron.search import at_or_after, at_or_before
-from mainspring.timing.cron.zones import change_at, settled
 
 
 def following(plan: Plan, zone: tzinfo, wall: datetime, fold: int, *, inclusive: bool, fires: bool) -> datetime | None:
@@ -62,3 +59,106 @@ def preceding(plan: Plan, zone: tzinfo, wall: datetime, fold: int, *, inclusive:
         if fires and (inclusive or change.end < wall):
             return change.moment
         wall, inclusive = change.start, False
+
+
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A gap or an overlap: the wall times from ``start`` up to, not including, ``end``."""
+
+    zone: tzinfo
+    at: datetime
+    """The instant, in UTC and naive."""
+    before: timedelta
+    after: timedelta
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether the wall times are skipped; otherwise they occur twice."""
+        return self.before < self.after
+
+    @property
+    def start(self) -> datetime:
+        """The first wall time that is skipped or occurs twice."""
+        return self.at + min(self.before, self.after)
+
+    @property
+    def end(self) -> datetime:
+        """The first wall time after those."""
+        return self.at + max(self.before, self.after)
+
+    @property
+    def moment(self) -> datetime:
+        """The instant of the change, aware."""
+        return self.zone.fromutc(self.at.replace(tzinfo=self.zone))
+
+
+def change_at(zone: tzinfo, wall: datetime) -> Change | None:
+    """Return the gap or overlap that contains ``wall``, or None for an ordinary time, as nearly all are.
+
+    Queries the zone at ``wall`` alone (PEP 495: the two folds differ in gaps and overlaps, and nowhere else), and
+    searches the instant of the change only if there is one.
+    """
+    if type(zone) is ZoneInfo:
+        # Only the fields of the datetime are read, so no aware ones need be created. Nearly every call ends here.
+        before, after = zone.utcoffset(wall), zone.utcoffset(wall.replace(fold=1))
+        if before == after:
+            return None
+    else:
+        aware = wall.replace(tzinfo=zone)
+        before, after = aware.utcoffset(), aware.replace(fold=1).utcoffset()
+    assert before is not None
+    assert after is not None
+    if before == after:
+        # Third-party zones may have equal folds in a gap. Then conversion to UTC and back returns another time.
+        other = _offset_beyond(zone, wall, before)
+        if other == before:
+            return None
+        before, after = min(before, other), max(before, other)
+    return Change(zone, _instant(zone, wall, before, after), before, after)
+
+
+def settled(zone: tzinfo, wall: datetime, fold: int) -> tuple[datetime, int, Change | None]:
+    """Return the same instant as a wall time that exists, and the overlap it is in.
+
+    A time within a gap is interpreted with the offset of its fold, as Python does.
+    """
+    change = change_at(zone, wall)
+    if change is None or not change.is_gap:
+        return wall, fold, change
+    instant = wall - (change.after if fold else change.before)
+    real = zone.fromutc(instant.replace(tzinfo=zone))
+    wall, fold = real.replace(tzinfo=None, fold=0), real.fold
+    return wall, fold, change_at(zone, wall)
+
+
+def refuse_zone(zone: tzinfo) -> None:
+    """Raise for a zone without correct arithmetic: a pytz zone keeps the offset of one half of the year."""
+    if hasattr(zone, "_utc_transition_times"):
+        name = getattr(zone, "zone", "Europe/Paris")
+        raise ValueError(f"{zone!r} is a pytz zone, which has one offset for the whole year: use ZoneInfo({name!r})")
+
+
+def _offset_beyond(zone: tzinfo, wall: datetime, offset: timedelta) -> timedelta:
+    try:
+        instant = wall - offset
+        return zone.fromutc(instant.replace(tzinfo=zone)).replace(tzinfo=None) - instant
+    except OverflowError:
+        return offset  # the first or last hours that a datetime can hold
+
+
+def _instant(zone: tzinfo, wall: datetime, before: timedelta, after: timedelta) -> datetime:
+    """Bisect the span that contains the change, to one second: zones change on whole seconds."""
+    early = wall - max(before, after)
+    span = abs(after - before) // _SECOND
+    low, high = 0, span
+    while high - low > 1:
+        middle = (low + high) // 2
+        instant = early + middle * _SECOND
+        if zone.fromutc(instant.replace(tzinfo=zone)).replace(tzinfo=None) - instant == before:
+            low = middle
+        else:
+            high = middle
+    return early + high * _SECOND

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import MAXYEAR, MINYEAR, datetime
 
-from mainspring.timing.cron.days import shape
-from mainspring.timing.cron.plan import Plan
+from mainspring.timing.cron.plan import Plan, shape
 
 
 def at_or_after(plan: Plan, wall: datetime, *, inclusive: bool) -> datetime | None:

@@ -1,7 +1,7 @@
 """``$1`` as ``%(p1)s``, for who writes parameters that way."""
 
-from mainspring.storage.joined.spelling import named
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.enlisted.sqlalchemy import named
+from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import Statement
 
 # What psycopg remembers how to read; longer texts are read anew each time.

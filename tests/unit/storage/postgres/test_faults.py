@@ -9,7 +9,7 @@ from psycopg import errors
 
 from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres import faults as said
+from mainspring.storage.postgres import errors as said
 from mainspring.storage.postgres.driver import DriverName, choose
 
 DRIVERS: tuple[DriverName, ...] = ("asyncpg", "psycopg")

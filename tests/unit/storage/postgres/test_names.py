@@ -4,7 +4,7 @@ import pytest
 
 from mainspring.model.errors import BadOption
 from mainspring.storage.postgres import PostgresStorage
-from mainspring.storage.postgres.names import Names
+from mainspring.storage.postgres.dialect import Names
 
 
 @pytest.mark.parametrize(

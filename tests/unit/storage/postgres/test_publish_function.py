@@ -1,9 +1,9 @@
 """What the migrations say about publishing from SQL, and what the library says about it."""
 
 from mainspring import Options
-from mainspring.storage.migrate import migrations
-from mainspring.storage.postgres.names import PACKAGE
-from mainspring.storage.script import statements
+from mainspring.storage.migrations import migrations
+from mainspring.storage.portable.statements import statements
+from mainspring.storage.postgres.dialect import PACKAGE
 
 _CALL = "mainspring.publish_one("
 _DEFINING = [each for each in migrations(PACKAGE) if "FUNCTION mainspring.publish" in each.text]

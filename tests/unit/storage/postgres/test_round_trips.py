@@ -7,24 +7,23 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring.model.browsing import DeadSelection, Filter
 from mainspring.model.errors import Conflict
 from mainspring.model.join import Join
 from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Draft, Keep
 from mainspring.model.retention import Pruned, Retention
-from mainspring.model.standing import Declarer
+from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import Beat, Declaration
+from mainspring.model.worker import Declarer
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.portable.retention import STRETCH
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.dialect import Names, Opening
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.postgres.upkeep import PostgresUpkeep
 from mainspring.storage.script import Row, Script, Statement, run
-from mainspring.storage.walking import STRETCH
 
 NAMES = Names("mainspring")
 HOLD = timedelta(minutes=1)
@@ -234,7 +233,7 @@ def test_pruning_asks_only_for_what_may_be_removed() -> None:
         NAMES.sql("prune_workers"),
         NAMES.sql("prune_declarations"),
         NAMES.sql("prune_progress"),
-        NAMES.sql("likeness_prune"),
+        NAMES.sql("unique_prune"),
         NAMES.sql("measure_merge"),
         NAMES.sql("prune_measures"),
         NAMES.sql("prune_bells"),
@@ -286,8 +285,8 @@ def test_operators_pay_one_trip_and_a_replacement_is_a_transaction() -> None:
     assert len(bill(controls.resume.script("mail", "ann"))) == 1
     assert len(bill(controls.revive.script(DeadSelection(), "ann", 10), [(0,)])) == 1
     assert len(bill(controls.discard.script(DeadSelection(), "ann", 10), [(0,)])) == 1
-    assert len(bill(controls.hasten.script(((UUID(int=1), "mail"),), "ann"), [(0,)])) == 1
-    assert len(bill(controls.withdraw.script(((UUID(int=1), "mail"),), "ann", "why"), [(0, 0)])) == 1
+    assert len(bill(controls.run_now.script(((UUID(int=1), "mail"),), "ann"), [(0,)])) == 1
+    assert len(bill(controls.cancel.script(((UUID(int=1), "mail"),), "ann", "why"), [(0, 0)])) == 1
     assert len(bill(controls.drain.script("node", "ann", "why"))) == 1
     statements = bill(controls.replace.script(uuid4(), "mail", "ann", draft), [(1,)])
     assert [type(each) is Opening for each in statements] == [True, False]
@@ -300,9 +299,9 @@ def test_a_page_is_looked_for_and_read() -> None:
     rare = bill(ledger.browse.script(Filter(group="mail")), [(2, [2, 1])], [])
     many = bill(ledger.browse.script(Filter(group="mail")), [(20_001, [])], [(0, None, [])])
 
-    assert [each.sql for each in plain] == [NAMES.sql("walk_live"), NAMES.sql("browse_live")]
-    assert [each.sql for each in rare] == [NAMES.sql("few_live"), NAMES.sql("browse_live")]
-    assert [each.sql for each in many] == [NAMES.sql("few_live"), NAMES.sql("walk_live")]
+    assert [each.sql for each in plain] == [NAMES.sql("scan_live"), NAMES.sql("browse_live")]
+    assert [each.sql for each in rare] == [NAMES.sql("via_index_live"), NAMES.sql("browse_live")]
+    assert [each.sql for each in many] == [NAMES.sql("via_index_live"), NAMES.sql("scan_live")]
 
 
 def test_a_walk_takes_longer_steps_and_ends_where_the_filter_says() -> None:
@@ -312,7 +311,7 @@ def test_a_walk_takes_longer_steps_and_ends_where_the_filter_says() -> None:
 
     statements = bill(PostgresLedger(NAMES, Nowhere(), HandSet()).browse.script(Filter(scan=3_000)), *answers)
 
-    walks = [each.args[:2] for each in statements if each.sql == NAMES.sql("walk_live")]
+    walks = [each.args[:2] for each in statements if each.sql == NAMES.sql("scan_live")]
     assert walks == [(2**63 - 1, 500), (9_500, 2_000), (7_500, 500)]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mainspring.storage.postgres.source import Source
+from mainspring.storage.postgres.gateway import UrlSource
 
 SAID = "names another database than the one the app was opened on"
 
@@ -20,7 +20,7 @@ SAID = "names another database than the one the app was opened on"
 )
 async def test_another_database_is_refused(monkeypatch: pytest.MonkeyPatch, opened: str, told: str) -> None:
     monkeypatch.delenv("PGDATABASE", raising=False)
-    source = Source(opened, lambda: told)
+    source = UrlSource(opened, lambda: told)
 
     with pytest.raises(ConnectionError, match=SAID):
         await source.url()
@@ -40,17 +40,17 @@ async def test_another_database_is_refused(monkeypatch: pytest.MonkeyPatch, open
 )
 async def test_the_same_database_is_taken(monkeypatch: pytest.MonkeyPatch, opened: str, told: str) -> None:
     monkeypatch.delenv("PGDATABASE", raising=False)
-    assert await Source(opened, lambda: told).url() == told
+    assert await UrlSource(opened, lambda: told).url() == told
 
 
 async def test_without_a_name_the_database_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDATABASE", "shop")
-    assert await Source("postgresql://ann@h", lambda: "postgresql://bob@h").url() == "postgresql://bob@h"
+    assert await UrlSource("postgresql://ann@h", lambda: "postgresql://bob@h").url() == "postgresql://bob@h"
 
 
 async def test_it_is_asked_for_every_connection_and_no_error_repeats_what_it_has_said_lately() -> None:
     urls = iter([f"postgresql://ann:{password}@h/shop" for password in ("monday", "tuesday", "wednesday")])
-    source = Source("postgresql://ann:sunday@h/shop", lambda: next(urls))
+    source = UrlSource("postgresql://ann:sunday@h/shop", lambda: next(urls))
 
     told = [await source.url(), source.url_in_thread(), await source.url()]
 

@@ -11,10 +11,9 @@ import pytest
 from mainspring.model.join import follower_id
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
-from mainspring.storage.continuations import written
 from mainspring.storage.operation import HandSet, Nowhere
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.opening import Opening
+from mainspring.storage.portable.joins import written_draft
+from mainspring.storage.postgres.dialect import Names, Opening
 from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.script import Row, Script, Statement, run
 
@@ -150,7 +149,7 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
     one_complete = bill(
         TIMETABLE.look.script("shop", firing, 10, ()),
         ended,
-        [(ID, written(then), None, 3, 0)],
+        [(ID, written_draft(then), None, 3, 0)],
         [(follower_id(ID),)],
         NOTHING,
     )

@@ -7,12 +7,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import UniqueKey
+from mainspring.model.message import Draft, Receipt, UniqueKey
 from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.postgres.dialect import Names, Opening
 from mainspring.storage.postgres.mailbox import PostgresMailbox
-from mainspring.storage.postgres.names import Names
-from mainspring.storage.postgres.opening import Opening
 from mainspring.storage.script import Row, Statement, run
 
 NAMES = Names("mainspring")
@@ -44,7 +42,7 @@ def test_a_duplicate_is_one_statement() -> None:
     _, receipt, asked = bill(UniqueKey(b"1"), [("duplicate", EARLIER)])
 
     assert receipt == Receipt(EARLIER, "duplicate")
-    assert asked == [NAMES.sql("likeness_enter")]
+    assert asked == [NAMES.sql("unique_enter")]
 
 
 @pytest.mark.parametrize(("known", "status"), [([], "stored"), ([(0, "orders.paid")], "conflict")])
@@ -52,14 +50,14 @@ def test_a_call_that_is_sent_again_is_held_against_what_is_known(known: list[Row
     draft, receipt, asked = bill(UniqueKey(b"1"), [("again", EARLIER)], known)
 
     assert receipt == Receipt(draft.id, status)
-    assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("publish_known")]
+    assert asked == [NAMES.sql("unique_enter"), NAMES.sql("publish_known")]
 
 
 def test_what_is_stored_is_published_by_the_statement_of_every_publish() -> None:
     draft, receipt, asked = bill(UniqueKey(b"1", timedelta(1)), [("store", EARLIER)], [(EARLIER,)])
 
     assert receipt == Receipt(draft.id, "stored")
-    assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("publish_one")]
+    assert asked == [NAMES.sql("unique_enter"), NAMES.sql("publish_one")]
 
 
 def test_what_is_replaced_is_one_statement_more() -> None:
@@ -70,7 +68,7 @@ def test_what_is_replaced_is_one_statement_more() -> None:
 
     assert receipt == Receipt(draft.id, "replaced")
     assert begun.status == "stored"
-    assert asked == [NAMES.sql("likeness_enter"), NAMES.sql("likeness_replace"), NAMES.sql("publish_one")]
+    assert asked == [NAMES.sql("unique_enter"), NAMES.sql("unique_replace"), NAMES.sql("publish_one")]
 
 
 def test_a_parked_message_that_got_away_to_its_groups_is_looked_for_again() -> None:
@@ -79,4 +77,4 @@ def test_a_parked_message_that_got_away_to_its_groups_is_looked_for_again() -> N
     _, receipt, asked = bill(last, [("replace", EARLIER)], [(0, True)], [(1, False)], [(EARLIER,)])
 
     assert receipt.status == "replaced"
-    assert asked.count(NAMES.sql("likeness_replace")) == 2
+    assert asked.count(NAMES.sql("unique_replace")) == 2

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from mainspring.storage.script import Row, Script, Statement, load, run
+from mainspring.storage.portable.statements import load
+from mainspring.storage.script import Row, Script, Statement, run
 from mainspring.storage.sqlite.dialect import PACKAGE
 
 T = TypeVar("T")

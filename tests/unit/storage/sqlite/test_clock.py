@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from mainspring.storage.script import Script, Statement
-from mainspring.storage.sqlite.clock import Clock
+from mainspring.storage.sqlite.dialect import Clock
 from tests.unit.storage.sqlite.stand_in import NOON
 
 MINUTE = 60_000_000

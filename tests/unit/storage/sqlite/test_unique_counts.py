@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
-from mainspring.model.message import Draft, Receipt
-from mainspring.model.unique import UniqueKey
+from mainspring.model.message import Draft, Receipt, UniqueKey
 from mainspring.storage.operation import Nowhere
 from mainspring.storage.script import Row
 from mainspring.storage.sqlite.dialect import Dialect
@@ -15,8 +14,8 @@ MAILBOX = SqliteMailbox(Dialect("mainspring", lambda: NOON), Nowhere())
 EARLIER = UUID(int=7)
 NOTHING = (0, None, None, 0, 0, 0, None)
 WAITING = (0, EARLIER.bytes, NOON, 0, 1, 0, 1)
-LOOKED = ["clock_mark", "clock_read", "likeness_look"]
-STORED = ["publish_one", "publish_delivery", "likeness_enter"]
+LOOKED = ["clock_mark", "clock_read", "unique_look"]
+STORED = ["publish_one", "publish_delivery", "unique_enter"]
 
 
 def bill(likeness: UniqueKey, looked: Row, **answers: Sequence[Row]) -> tuple[Draft, Receipt, list[str]]:
@@ -24,9 +23,9 @@ def bill(likeness: UniqueKey, looked: Row, **answers: Sequence[Row]) -> tuple[Dr
     asked: dict[str, Sequence[Row]] = {
         "clock_read": [(NOON,)],
         "publish_one": [(NOON, NOON, 1)],
-        "likeness_look": [looked],
-        **dict.fromkeys(("clock_mark", "publish_delivery", "likeness_extend", "likeness_enter"), ()),
-        **dict.fromkeys(("likeness_free", "cancel_parked_id", "delivery_cancelled"), ()),
+        "unique_look": [looked],
+        **dict.fromkeys(("clock_mark", "publish_delivery", "unique_extend", "unique_enter"), ()),
+        **dict.fromkeys(("unique_free", "cancel_parked_id", "delivery_cancelled"), ()),
         **dict.fromkeys(("delivery_delete", "ended_enlist"), ()),
     }
     connection = Counting({**asked, **answers})
@@ -45,7 +44,7 @@ def test_a_duplicate_writes_no_message() -> None:
     _, receipt, asked = bill(UniqueKey(b"1"), WAITING)
 
     assert receipt == Receipt(EARLIER, "duplicate")
-    assert asked == [*LOOKED, "likeness_extend"]
+    assert asked == [*LOOKED, "unique_extend"]
 
 
 def test_a_call_that_is_sent_again_writes_nothing() -> None:
@@ -58,10 +57,10 @@ def test_a_call_that_is_sent_again_writes_nothing() -> None:
 def test_what_is_replaced_is_cancelled_like_anything_else() -> None:
     free = [(1, EARLIER.bytes, 0, None)]
 
-    draft, receipt, asked = bill(UniqueKey(b"1", "pending", "last"), WAITING, likeness_free=free)
+    draft, receipt, asked = bill(UniqueKey(b"1", "pending", "last"), WAITING, unique_free=free)
 
     assert receipt == Receipt(draft.id, "replaced")
     assert asked == [
-        *(*LOOKED, *STORED, "likeness_free", "cancel_parked_id"),
+        *(*LOOKED, *STORED, "unique_free", "cancel_parked_id"),
         *("delivery_cancelled", "delivery_delete", "ended_enlist"),
     ]

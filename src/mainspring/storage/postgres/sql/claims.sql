@@ -32,7 +32,7 @@ taken AS MATERIALIZED (
               AND d.priority = scan.level
               AND d.held_by IS NULL
               AND d.due_at >= coalesce(scan.since, '-infinity')
-              AND d.due_at <= coalesce($8::timestamptz, statement_timestamp())
+              AND d.due_at <= NOW($8)
             ORDER BY d.due_at, d.seq
             LIMIT want.quota
             FOR UPDATE SKIP LOCKED
@@ -44,7 +44,7 @@ taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $6,
-        due_at = coalesce($8::timestamptz, statement_timestamp()) + $7::interval,
+        due_at = NOW($8) + $7::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
         attempt = d.attempt + 1
@@ -55,8 +55,8 @@ SELECT
     taken.seq, taken.epoch + 1, taken.message_id, taken.group_name, m.topic, m.payload, m.content_type, m.headers,
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1, taken.deaths, taken.due_at,
     taken.scheduled_for, taken.published_at,
-    coalesce(m.expires_at <= coalesce($8::timestamptz, statement_timestamp()), false),
-    taken.cancel_asked, taken.suspect, coalesce($8::timestamptz, statement_timestamp()), taken.schedule
+    coalesce(m.expires_at <= NOW($8), false),
+    taken.cancel_asked, taken.suspect, NOW($8), taken.schedule
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
 
@@ -67,7 +67,7 @@ WITH claim AS MATERIALIZED (
     SELECT c.seq, c.epoch, c.message_id
     FROM unnest($1::bigint[], $2::integer[], $3::uuid[]) AS c (seq, epoch, message_id)
 ),
--- In the order of $1, as everybody locks who locks several.
+-- In the order of $1, as every statement locks several.
 held AS MATERIALIZED (
     SELECT d.seq, d.epoch, d.message_id, d.cancel_asked
     FROM claim
@@ -84,7 +84,7 @@ held AS MATERIALIZED (
 ),
 extended AS (
     UPDATE mainspring.delivery
-    SET due_at = coalesce($6::timestamptz, statement_timestamp()) + $5::interval
+    SET due_at = NOW($6) + $5::interval
     WHERE seq = ANY (ARRAY(SELECT held.seq FROM held))
 )
 SELECT held.seq, held.epoch, held.message_id, 'asked'
@@ -154,7 +154,7 @@ CROSS JOIN (SELECT count(*) FROM pinned) AS waited_for
 -- $1 groups, $2 owner, $3 hold, $4 now, $5 whether also what has deaths, or has one by this; $6 seqs
 -- that the owner has put aside, and that are left alone while it holds them. Columns in the order of model.message.Delivery, one row at the most.
 --
--- The oldest few of every group are read without a lock, and the first that nobody else is taking is locked. Where all of these
+-- The oldest few of every group are read without a lock, and the first that no other session is taking is locked. Where all of these
 -- are locked, and there may be more, each group is gone through for one that is not.
 WITH lapsed AS MATERIALIZED (
     SELECT d.seq
@@ -164,7 +164,7 @@ WITH lapsed AS MATERIALIZED (
         FROM mainspring.delivery
         WHERE group_name = w.group_name
           AND held_by IS NOT NULL
-          AND due_at <= coalesce($4::timestamptz, statement_timestamp())
+          AND due_at <= NOW($4)
           AND ($5 OR (deaths = 0 AND NOT suspect))
           AND NOT (seq = ANY ($6::bigint[]) AND held_by = $2)
         ORDER BY due_at, seq
@@ -185,7 +185,7 @@ taken AS MATERIALIZED (
             -- Not written IS NOT NULL: that would let the planner read all that is held instead of what is named.
             WHERE seq = lapsed.seq
               AND num_nulls(held_by) = 0
-              AND due_at <= coalesce($4::timestamptz, statement_timestamp())
+              AND due_at <= NOW($4)
               AND ($5 OR (deaths = 0 AND NOT suspect))
             FOR UPDATE SKIP LOCKED
         ) AS d
@@ -199,7 +199,7 @@ taken AS MATERIALIZED (
             FROM mainspring.delivery
             WHERE group_name = w.group_name
               AND held_by IS NOT NULL
-              AND due_at <= coalesce($4::timestamptz, statement_timestamp())
+              AND due_at <= NOW($4)
               AND ($5 OR (deaths = 0 AND NOT suspect))
               AND NOT (seq = ANY ($6::bigint[]) AND held_by = $2)
             ORDER BY due_at, seq
@@ -216,11 +216,11 @@ taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $2,
-        due_at = coalesce($4::timestamptz, statement_timestamp()) + $3::interval,
+        due_at = NOW($4) + $3::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
         attempt = d.attempt + 1,
-        -- Only a suspect dies. Who is reaped for the first time may be an innocent.
+        -- Only a suspect dies. The first time it may be innocent.
         deaths = d.deaths + d.suspect::integer,
         suspect = true
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
@@ -229,8 +229,8 @@ SELECT
     taken.seq, taken.epoch + 1, taken.message_id, taken.group_name, m.topic, m.payload, m.content_type, m.headers,
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1,
     taken.deaths + taken.suspect::integer, taken.due_at, taken.scheduled_for, taken.published_at,
-    coalesce(m.expires_at <= coalesce($4::timestamptz, statement_timestamp()), false),
-    taken.cancel_asked, true, coalesce($4::timestamptz, statement_timestamp()), taken.schedule
+    coalesce(m.expires_at <= NOW($4), false),
+    taken.cancel_asked, true, NOW($4), taken.schedule
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
 
@@ -246,7 +246,7 @@ WITH taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $3,
-        due_at = coalesce($5::timestamptz, statement_timestamp()) + $4::interval,
+        due_at = NOW($5) + $4::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
         attempt = d.attempt + 1
@@ -256,8 +256,8 @@ SELECT
     taken.seq, taken.epoch + 1, taken.message_id, taken.group_name, m.topic, m.payload, m.content_type, m.headers,
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1, taken.deaths, taken.due_at,
     taken.scheduled_for, taken.published_at,
-    coalesce(m.expires_at <= coalesce($5::timestamptz, statement_timestamp()), false),
-    taken.cancel_asked, taken.suspect, coalesce($5::timestamptz, statement_timestamp()), taken.schedule
+    coalesce(m.expires_at <= NOW($5), false),
+    taken.cancel_asked, taken.suspect, NOW($5), taken.schedule
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
 
@@ -270,7 +270,7 @@ WITH want AS MATERIALIZED (
         SELECT FROM mainspring.groups AS g WHERE g.name = w.group_name AND g.paused_at IS NOT NULL
     )
 )
-SELECT min(first.due_at) - coalesce($3::timestamptz, statement_timestamp())
+SELECT min(first.due_at) - NOW($3)
 FROM want
 CROSS JOIN LATERAL (
     SELECT d.due_at
@@ -278,7 +278,7 @@ CROSS JOIN LATERAL (
     WHERE d.group_name = want.group_name
       AND d.priority = want.level
       AND d.held_by IS NULL
-      AND d.due_at > coalesce($3::timestamptz, statement_timestamp()) - $2::interval
+      AND d.due_at > NOW($3) - $2::interval
     ORDER BY d.due_at, d.seq
     LIMIT 1
 ) AS first

@@ -1,8 +1,149 @@
--- What operators do.
+-- What operators do, and cancels.
 
--- name: audit_amend
--- $1 id, $2 detail: null leaves it; $3 what in it becomes $4.
-UPDATE mainspring.audit SET detail = replace(coalesce($2::text, detail), $3, $4) WHERE id = $1
+-- part: CANCELLED(reason, channel, at)
+-- Of what is live and locked, removes what is unheld and asks the holders of the rest to stop; and removes what is
+-- unrouted. Runs remember both.
+waiting AS MATERIALIZED (
+    SELECT p.*
+    FROM unrouted
+    CROSS JOIN LATERAL (
+        SELECT seq, message_id, scheduled_for, published_at, schedule, manual
+        FROM mainspring.parked
+        WHERE seq = unrouted.seq
+        FOR UPDATE
+    ) AS p
+),
+removed AS (
+    DELETE FROM mainspring.delivery
+    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NULL))
+),
+unparked AS (
+    DELETE FROM mainspring.parked
+    WHERE seq = ANY (ARRAY(SELECT waiting.seq FROM waiting))
+),
+asked AS (
+    UPDATE mainspring.delivery
+    SET cancel_asked = true
+    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NOT NULL AND NOT live.cancel_asked))
+),
+over AS MATERIALIZED (
+    SELECT seq, message_id, group_name, attempt, scheduled_for, published_at, schedule, manual
+    FROM live
+    WHERE held_by IS NULL
+    UNION ALL
+    SELECT seq, message_id, '', 0, scheduled_for, published_at, schedule, manual
+    FROM waiting
+),
+remembered AS (
+    INSERT INTO mainspring.run (
+        message_id, group_name, topic, attempt, status, started_at, finished_at, error, schedule, source, scheduled_for
+    )
+    SELECT
+        over.message_id, over.group_name, m.topic, over.attempt, 'cancelled', {at}, {at}, {reason}, over.schedule,
+        RUN_SOURCE(over), over.scheduled_for
+    FROM over
+    CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = over.message_id OFFSET 0) AS m
+    ORDER BY over.message_id, over.seq
+),
+joined AS (
+    INSERT INTO mainspring.joint_end (join_id, done, failed)
+    SELECT live.join_id, 0, count(*)
+    FROM live
+    WHERE live.held_by IS NULL AND live.join_id IS NOT NULL
+    GROUP BY live.join_id
+    RETURNING join_id
+),
+-- No worker has ended them, so none would look by itself before its next poll. A statement that uses this part selects
+-- FROM rung, because nothing else would have it run.
+rung AS MATERIALIZED (
+    SELECT count(mainspring.ring({channel}, '')) FROM (SELECT FROM joined LIMIT 1) AS one
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT {at}, count(DISTINCT over.message_id), false, array_agg(DISTINCT over.message_id)
+    FROM over
+    HAVING count(*) > 0
+)
+
+-- part: DEAD_CHOSEN()
+($1::uuid IS NULL OR d.message_id = $1)
+          AND ($2::text IS NULL OR d.group_name = $2)
+          AND ($3::text IS NULL OR d.topic = $3)
+          AND ($4::text IS NULL OR CONTAINS(d.error, $4))
+          AND ($5::text IS NULL OR d.fingerprint = $5)
+
+-- part: LIVE_COLUMNS()
+seq, message_id, group_name, attempt, held_by, cancel_asked, scheduled_for, published_at, schedule, manual, join_id
+
+-- name: cancel
+-- $1 message id, or $2 topic and $3 key; $4 reason, $5 channel, $6 now.
+-- One row: how many will never start, how many were asked to stop, and whether a parked message got away to its
+-- groups while we waited for it, so that only a fresh look finds it.
+WITH named AS MATERIALIZED (
+    SELECT id FROM mainspring.message WHERE id = $1::uuid
+    UNION ALL
+    SELECT id FROM mainspring.message WHERE topic = $2::text AND key = $3::text
+),
+seen AS MATERIALIZED (
+    SELECT d.seq
+    FROM mainspring.delivery AS d
+    WHERE d.message_id = ANY (ARRAY(SELECT named.id FROM named))
+    ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
+),
+-- Every statement that locks several deliveries does so in the order of their seq.
+live AS MATERIALIZED (
+    SELECT d.*
+    FROM seen
+    CROSS JOIN LATERAL (SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq FOR UPDATE) AS d
+),
+unrouted AS MATERIALIZED (
+    SELECT p.seq
+    FROM mainspring.parked AS p
+    WHERE p.message_id = ANY (ARRAY(SELECT named.id FROM named))
+    ORDER BY p.seq + 0
+),
+CANCELLED($4, $5, NOW($6))
+SELECT
+    (SELECT count(*) FROM over),
+    (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL),
+    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting)
+FROM rung
+
+-- name: cancel_picked
+-- $1 messages, $2 groups: empty for what is parked; $3 by whom: null where a line of the audit is there; $4 how the choice is
+-- spelled, $5 reason, $6 channel, $7 now. One row: how many will never start, and how many were asked to stop.
+WITH seen AS MATERIALIZED (
+    SELECT DISTINCT d.seq
+    FROM unnest($1::uuid[], $2::text[]) AS p (message_id, group_name)
+    CROSS JOIN LATERAL (
+        SELECT seq FROM mainspring.delivery WHERE message_id = p.message_id AND group_name = p.group_name OFFSET 0
+    ) AS d
+    ORDER BY d.seq
+),
+live AS MATERIALIZED (
+    SELECT d.*
+    FROM seen
+    CROSS JOIN LATERAL (SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq FOR UPDATE) AS d
+),
+unrouted AS MATERIALIZED (
+    SELECT DISTINCT q.seq
+    FROM unnest($1::uuid[], $2::text[]) AS p (message_id, group_name)
+    CROSS JOIN LATERAL (
+        SELECT seq FROM mainspring.parked WHERE message_id = p.message_id AND p.group_name = '' OFFSET 0
+    ) AS q
+    ORDER BY q.seq
+),
+CANCELLED($5::text, $6, NOW($7)),
+noted AS (
+    INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
+    SELECT
+        NOW($7), $3::text, 'cancel', $4,
+        (SELECT count(*) FROM over) || ' cancelled, ' || (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL)
+            || ' asked to stop: ' || $5::text
+    WHERE $3 IS NOT NULL AND (EXISTS (SELECT FROM over) OR EXISTS (SELECT FROM live))
+)
+SELECT (SELECT count(*) FROM over), (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL)
+FROM rung
 
 -- name: drain
 -- $1 worker, $2 by whom, $3 action, $4 detail, $5 whether it is to drain, $6 now. Answers one row when there is such a worker.
@@ -16,66 +157,20 @@ WITH told AS (
     RETURNING name
 )
 INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-SELECT coalesce($6::timestamptz, statement_timestamp()), $2, $3, told.name, $4
+SELECT NOW($6), $2, $3, told.name, $4
 FROM told
 RETURNING id
-
--- name: hasten
--- $1 messages, $2 groups, $3 by whom: null where a line of the audit is there; $4 how the choice is spelled, $5 channel, $6 now.
--- One row: how many are due now.
-WITH named AS MATERIALIZED (
-    SELECT DISTINCT d.seq
-    FROM unnest($1::uuid[], $2::text[]) AS p (message_id, group_name)
-    CROSS JOIN LATERAL (
-        SELECT seq FROM mainspring.delivery WHERE message_id = p.message_id AND group_name = p.group_name OFFSET 0
-    ) AS d
-    ORDER BY d.seq
-),
--- In the order of their seq, as everybody locks who locks several. What waits for an earlier run of its schedule, until
--- model.schedule.NEVER, goes on waiting.
-chosen AS MATERIALIZED (
-    SELECT d.*
-    FROM named
-    CROSS JOIN LATERAL (
-        SELECT seq, group_name
-        FROM mainspring.delivery
-        WHERE seq = named.seq
-          AND num_nulls(held_by) = 1
-          AND due_at > coalesce($6::timestamptz, statement_timestamp())
-          AND due_at < '9999-12-31 00:00:00+00'
-        FOR UPDATE
-    ) AS d
-),
-hastened AS (
-    UPDATE mainspring.delivery
-    SET due_at = coalesce($6::timestamptz, statement_timestamp())
-    WHERE seq = ANY (ARRAY(SELECT chosen.seq FROM chosen))
-),
-noted AS (
-    INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-    SELECT coalesce($6::timestamptz, statement_timestamp()), $3::text, 'hasten', $4, count(*) || ' due now'
-    FROM chosen
-    HAVING count(*) > 0 AND $3 IS NOT NULL
-),
-rung AS MATERIALIZED (
-    SELECT count(mainspring.ring($5, bell.group_name))
-    FROM mainspring.bell
-    WHERE bell.armed_until > coalesce($6::timestamptz, statement_timestamp())
-      AND bell.group_name IN (SELECT chosen.group_name FROM chosen)
-)
-SELECT (SELECT count(*) FROM chosen)
-FROM rung
 
 -- name: pause
 -- $1 group, $2 by whom, $3 reason, $4 now. Answers one row when there is such a group.
 WITH paused AS (
     UPDATE mainspring.groups
-    SET paused_at = coalesce($4::timestamptz, statement_timestamp()), paused_by = $2, pause_reason = $3
+    SET paused_at = NOW($4), paused_by = $2, pause_reason = $3
     WHERE name = $1
     RETURNING name
 )
 INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-SELECT coalesce($4::timestamptz, statement_timestamp()), $2, 'pause', paused.name, $3
+SELECT NOW($4), $2, 'pause', paused.name, $3
 FROM paused
 RETURNING id
 
@@ -86,11 +181,11 @@ WITH unburied AS (
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT coalesce($5::timestamptz, statement_timestamp()), 1, false, ARRAY[unburied.message_id]
+    SELECT NOW($5), 1, false, ARRAY[unburied.message_id]
     FROM unburied
 )
 INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-SELECT coalesce($5::timestamptz, statement_timestamp()), $3, 'replace', unburied.message_id::text, $4
+SELECT NOW($5), $3, 'replace', unburied.message_id::text, $4
 FROM unburied
 RETURNING id
 
@@ -104,11 +199,11 @@ WITH resumed AS (
 ),
 noted AS (
     INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-    SELECT coalesce($4::timestamptz, statement_timestamp()), $2, 'resume', resumed.name, ''
+    SELECT NOW($4), $2, 'resume', resumed.name, ''
     FROM resumed
     RETURNING id
 )
--- Whether anything is due is found out by whoever is woken.
+-- A woken worker finds out whether anything is due.
 SELECT noted.id, mainspring.ring($3, $1)
 FROM noted
 
@@ -147,17 +242,12 @@ remembered AS (
         scheduled_for
     )
     SELECT
-        taken.message_id, $1, m.topic, taken.attempt, 'cancelled', coalesce($5::timestamptz, statement_timestamp()),
-        coalesce($5::timestamptz, statement_timestamp()),
+        taken.message_id, $1, m.topic, taken.attempt, 'cancelled', NOW($5),
+        NOW($5),
         -- Its name, without the token of its start.
         regexp_replace(taken.held_by, '~[0-9a-f]{16}$', ''), 'group retired',
         taken.schedule,
-        CASE
-            WHEN taken.manual THEN 'manual'
-            WHEN taken.schedule IS NOT NULL THEN 'schedule'
-            WHEN taken.scheduled_for > taken.published_at THEN 'deferred'
-            ELSE 'message'
-        END,
+        RUN_SOURCE(taken),
         taken.scheduled_for
     FROM taken
     CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
@@ -176,7 +266,7 @@ rung AS MATERIALIZED (
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT coalesce($5::timestamptz, statement_timestamp()), count(*), false, array_agg(taken.message_id)
+    SELECT NOW($5), count(*), false, array_agg(taken.message_id)
     FROM taken
     HAVING count(*) > 0
 ),
@@ -200,13 +290,59 @@ unspent AS (
 noted AS (
     INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
     SELECT
-        coalesce($5::timestamptz, statement_timestamp()), $2, 'retire', declared.name,
+        NOW($5), $2, 'retire', declared.name,
         (SELECT count(*) FROM taken) || ' dropped'
     FROM declared
 )
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM live)
 -- rung is named here because nothing else would have it run.
 FROM declared, rung
+
+-- name: run_now
+-- $1 messages, $2 groups, $3 by whom: null where a line of the audit is there; $4 how the choice is spelled, $5 channel, $6 now.
+-- One row: how many are due now.
+WITH named AS MATERIALIZED (
+    SELECT DISTINCT d.seq
+    FROM unnest($1::uuid[], $2::text[]) AS p (message_id, group_name)
+    CROSS JOIN LATERAL (
+        SELECT seq FROM mainspring.delivery WHERE message_id = p.message_id AND group_name = p.group_name OFFSET 0
+    ) AS d
+    ORDER BY d.seq
+),
+-- In the order of their seq, as every statement locks several. What waits for an earlier run of its schedule, until
+-- model.schedule.NEVER, goes on waiting.
+chosen AS MATERIALIZED (
+    SELECT d.*
+    FROM named
+    CROSS JOIN LATERAL (
+        SELECT seq, group_name
+        FROM mainspring.delivery
+        WHERE seq = named.seq
+          AND num_nulls(held_by) = 1
+          AND due_at > NOW($6)
+          AND due_at < NEVER()
+        FOR UPDATE
+    ) AS d
+),
+due_now AS (
+    UPDATE mainspring.delivery
+    SET due_at = NOW($6)
+    WHERE seq = ANY (ARRAY(SELECT chosen.seq FROM chosen))
+),
+noted AS (
+    INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
+    SELECT NOW($6), $3::text, 'run_now', $4, count(*) || ' due now'
+    FROM chosen
+    HAVING count(*) > 0 AND $3 IS NOT NULL
+),
+rung AS MATERIALIZED (
+    SELECT count(mainspring.ring($5, bell.group_name))
+    FROM mainspring.bell
+    WHERE bell.armed_until > NOW($6)
+      AND bell.group_name IN (SELECT chosen.group_name FROM chosen)
+)
+SELECT (SELECT count(*) FROM chosen)
+FROM rung
 
 -- name: unbury
 -- $1 message id, $2 group, $3 topic, $4 text of the error, $5 fingerprint, $6 messages and $7 groups that were picked: each
@@ -221,18 +357,14 @@ WITH named AS MATERIALIZED (
     ) AS d
     ORDER BY d.seq
 ),
--- In the order of their seq, as everybody locks who locks several.
+-- In the order of their seq, as every statement locks several.
 chosen AS MATERIALIZED (
     SELECT found.*
     FROM (
         SELECT d.*
         FROM mainspring.dead AS d
         WHERE $6::uuid[] IS NULL
-          AND ($1::uuid IS NULL OR d.message_id = $1)
-          AND ($2::text IS NULL OR d.group_name = $2)
-          AND ($3::text IS NULL OR d.topic = $3)
-          AND ($4::text IS NULL OR position(lower($4) IN lower(d.error)) > 0)
-          AND ($5::text IS NULL OR d.fingerprint = $5)
+          AND DEAD_CHOSEN()
         ORDER BY d.seq
         LIMIT $8
         FOR UPDATE
@@ -246,11 +378,7 @@ chosen AS MATERIALIZED (
             SELECT d.*
             FROM mainspring.dead AS d
             WHERE d.seq = named.seq
-              AND ($1::uuid IS NULL OR d.message_id = $1)
-              AND ($2::text IS NULL OR d.group_name = $2)
-              AND ($3::text IS NULL OR d.topic = $3)
-              AND ($4::text IS NULL OR position(lower($4) IN lower(d.error)) > 0)
-              AND ($5::text IS NULL OR d.fingerprint = $5)
+              AND DEAD_CHOSEN()
             FOR UPDATE
         ) AS d
         LIMIT $8
@@ -264,7 +392,7 @@ revived AS (
         seq, message_id, group_name, priority, due_at, scheduled_for, published_at, key, schedule, manual, epoch
     )
     SELECT
-        seq, message_id, group_name, priority, coalesce($11::timestamptz, statement_timestamp()), scheduled_for,
+        seq, message_id, group_name, priority, NOW($11), scheduled_for,
         published_at, key, schedule, manual,
         -- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
         epoch + 1
@@ -276,7 +404,7 @@ revived AS (
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
     SELECT
-        coalesce($11::timestamptz, statement_timestamp()), count(DISTINCT chosen.message_id), false,
+        NOW($11), count(DISTINCT chosen.message_id), false,
         array_agg(DISTINCT chosen.message_id)
     FROM chosen
     WHERE NOT $13
@@ -285,7 +413,7 @@ ended AS (
 noted AS (
     INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
     SELECT
-        coalesce($11::timestamptz, statement_timestamp()), $9::text, CASE WHEN $13 THEN 'revive' ELSE 'discard' END, $10,
+        NOW($11), $9::text, CASE WHEN $13 THEN 'revive' ELSE 'discard' END, $10,
         count(*) || CASE WHEN $13 THEN ' revived' ELSE ' discarded' END
     FROM chosen
     HAVING count(*) > 0 AND $9 IS NOT NULL
@@ -293,121 +421,8 @@ noted AS (
 rung AS MATERIALIZED (
     SELECT count(mainspring.ring($12, bell.group_name))
     FROM mainspring.bell
-    WHERE bell.armed_until > coalesce($11::timestamptz, statement_timestamp())
+    WHERE bell.armed_until > NOW($11)
       AND bell.group_name IN (SELECT revived.group_name FROM revived)
 )
 SELECT (SELECT count(*) FROM chosen)
-FROM rung
-
--- name: withdraw
--- $1 messages, $2 groups: empty for what is parked; $3 by whom: null where a line of the audit is there; $4 how the choice is
--- spelled, $5 reason, $6 channel, $7 now. One row: how many will never start, and how many were asked to stop.
-WITH seen AS MATERIALIZED (
-    SELECT DISTINCT d.seq
-    FROM unnest($1::uuid[], $2::text[]) AS p (message_id, group_name)
-    CROSS JOIN LATERAL (
-        SELECT seq FROM mainspring.delivery WHERE message_id = p.message_id AND group_name = p.group_name OFFSET 0
-    ) AS d
-    ORDER BY d.seq
-),
--- In the order of their seq, as everybody locks who locks several.
-live AS MATERIALIZED (
-    SELECT d.*
-    FROM seen
-    CROSS JOIN LATERAL (
-        SELECT
-            seq, message_id, group_name, attempt, held_by, cancel_asked, scheduled_for, published_at, schedule, manual,
-            join_id
-        FROM mainspring.delivery
-        WHERE seq = seen.seq
-        FOR UPDATE
-    ) AS d
-),
-unrouted AS MATERIALIZED (
-    SELECT DISTINCT q.seq
-    FROM unnest($1::uuid[], $2::text[]) AS p (message_id, group_name)
-    CROSS JOIN LATERAL (
-        SELECT seq FROM mainspring.parked WHERE message_id = p.message_id AND p.group_name = '' OFFSET 0
-    ) AS q
-    ORDER BY q.seq
-),
-waiting AS MATERIALIZED (
-    SELECT p.*
-    FROM unrouted
-    CROSS JOIN LATERAL (
-        SELECT seq, message_id, scheduled_for, published_at, schedule, manual
-        FROM mainspring.parked
-        WHERE seq = unrouted.seq
-        FOR UPDATE
-    ) AS p
-),
-removed AS (
-    DELETE FROM mainspring.delivery
-    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NULL))
-),
-unparked AS (
-    DELETE FROM mainspring.parked
-    WHERE seq = ANY (ARRAY(SELECT waiting.seq FROM waiting))
-),
-asked AS (
-    UPDATE mainspring.delivery
-    SET cancel_asked = true
-    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NOT NULL AND NOT live.cancel_asked))
-),
-over AS MATERIALIZED (
-    SELECT seq, message_id, group_name, attempt, scheduled_for, published_at, schedule, manual
-    FROM live
-    WHERE held_by IS NULL
-    UNION ALL
-    SELECT seq, message_id, '', 0, scheduled_for, published_at, schedule, manual
-    FROM waiting
-),
-remembered AS (
-    INSERT INTO mainspring.run (
-        message_id, group_name, topic, attempt, status, started_at, finished_at, error, schedule, source, scheduled_for
-    )
-    SELECT
-        over.message_id, over.group_name, m.topic, over.attempt, 'cancelled',
-        coalesce($7::timestamptz, statement_timestamp()), coalesce($7::timestamptz, statement_timestamp()), $5, over.schedule,
-        CASE
-            WHEN over.manual THEN 'manual'
-            WHEN over.schedule IS NOT NULL THEN 'schedule'
-            WHEN over.scheduled_for > over.published_at THEN 'deferred'
-            ELSE 'message'
-        END,
-        over.scheduled_for
-    FROM over
-    CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = over.message_id OFFSET 0) AS m
-    ORDER BY over.message_id, over.seq
-),
-joined AS (
-    INSERT INTO mainspring.joint_end (join_id, done, failed)
-    SELECT live.join_id, 0, count(*)
-    FROM live
-    WHERE live.held_by IS NULL AND live.join_id IS NOT NULL
-    GROUP BY live.join_id
-    RETURNING join_id
-),
--- No worker has ended them, so none would look by itself before its next poll.
-rung AS MATERIALIZED (
-    SELECT count(mainspring.ring($6, '')) FROM (SELECT FROM joined LIMIT 1) AS one
-),
-ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT
-        coalesce($7::timestamptz, statement_timestamp()), count(DISTINCT over.message_id), false,
-        array_agg(DISTINCT over.message_id)
-    FROM over
-    HAVING count(*) > 0
-),
-noted AS (
-    INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-    SELECT
-        coalesce($7::timestamptz, statement_timestamp()), $3::text, 'cancel', $4,
-        (SELECT count(*) FROM over) || ' cancelled, ' || (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL)
-            || ' asked to stop: ' || $5::text
-    WHERE $3 IS NOT NULL AND (EXISTS (SELECT FROM over) OR EXISTS (SELECT FROM live))
-)
-SELECT (SELECT count(*) FROM over), (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL)
--- rung is named here because nothing else would have it run.
 FROM rung

@@ -67,7 +67,7 @@ WHERE seen.pending <= 0
 ORDER BY seen.id
 
 -- name: joint_gone
--- $1 first id, $2 limit. One row: the joins among so many that have members who went without a note, and the last of all, null
+-- $1 first id, $2 limit. One row: the joins among so many that have members with uncounted ends, and the last of all, null
 -- when there are no more. Only a question, and a cheap one: joint_recount asks again before it writes.
 WITH page AS MATERIALIZED (
     SELECT j.id, j.pending FROM mainspring.joint AS j WHERE j.id >= $1 ORDER BY j.id LIMIT $2
@@ -82,34 +82,8 @@ SELECT
     ),
     (SELECT page.id FROM page ORDER BY page.id OFFSET $2 - 1)
 
--- name: joint_members
--- $1 join, $2 after this seq, $3 limit, $4 now. Columns in the order of model.views.DeliveryView.
-SELECT
-    d.seq, d.message_id, d.group_name, m.topic, d.key,
-    CASE
-        WHEN d.held_by IS NOT NULL AND d.due_at <= coalesce($4::timestamptz, statement_timestamp()) THEN 'lapsed'
-        WHEN d.held_by IS NOT NULL THEN 'running'
-        WHEN d.due_at <= coalesce($4::timestamptz, statement_timestamp()) THEN 'ready'
-        ELSE 'scheduled'
-    END,
-    d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
-    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
-FROM mainspring.delivery AS d
-CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = d.message_id OFFSET 0) AS m
-LEFT JOIN LATERAL (
-    SELECT said, at FROM mainspring.progress WHERE seq = d.seq AND epoch = d.epoch AND d.held_by IS NOT NULL OFFSET 0
-) AS p ON true
-WHERE d.join_id = $1 AND d.seq > $2::bigint
-ORDER BY d.seq
-LIMIT $3
-
--- name: joint_open
--- $1 id, $2 how many members, $3 what follows when all are done, $4 what follows otherwise, $5 now.
-INSERT INTO mainspring.joint (id, opened_at, pending, on_done, on_failed)
-VALUES ($1, coalesce($5::timestamptz, statement_timestamp()), $2, $3, $4)
-
 -- name: joint_read
--- $1 first id, $2 last id, $3 limit, $4 now. Open joins by id: what storage.continuations.view takes, then the oldest member
+-- $1 first id, $2 last id, $3 limit, $4 now. Open joins by id: what portable.joins.join_view takes, then the oldest member
 -- that has not ended, with columns in the order of model.views.DeliveryView, or nulls.
 SELECT
     j.id, j.opened_at, j.pending + j.done + j.failed, j.done + j.failed + noted.done + noted.failed,
@@ -126,21 +100,10 @@ CROSS JOIN LATERAL (
     WHERE e.join_id = j.id
 ) AS noted
 LEFT JOIN LATERAL (
-    SELECT
-        d.seq, d.message_id, d.group_name, m.topic, d.key,
-        CASE
-            WHEN d.held_by IS NOT NULL AND d.due_at <= coalesce($4::timestamptz, statement_timestamp()) THEN 'lapsed'
-            WHEN d.held_by IS NOT NULL THEN 'running'
-            WHEN d.due_at <= coalesce($4::timestamptz, statement_timestamp()) THEN 'ready'
-            ELSE 'scheduled'
-        END,
-        d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
-        d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
+    SELECT DELIVERY_COLUMNS(NOW($4))
     FROM mainspring.delivery AS d
-    CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = d.message_id OFFSET 0) AS m
-    LEFT JOIN LATERAL (
-        SELECT said, at FROM mainspring.progress WHERE seq = d.seq AND epoch = d.epoch AND d.held_by IS NOT NULL OFFSET 0
-    ) AS p ON true
+    LOOKUP(message, m, id, d.message_id)
+    PROGRESS()
     WHERE d.join_id = j.id
     ORDER BY d.seq
     LIMIT 1
@@ -148,7 +111,7 @@ LEFT JOIN LATERAL (
 ORDER BY j.id
 
 -- name: joint_recount
--- $1 joins, $2 channel. One row: how many ends of their members nobody had noted.
+-- $1 joins, $2 channel. One row: how many uncounted ends of their members.
 WITH page AS MATERIALIZED (
     SELECT j.id, j.opened_at, j.pending, j.failed FROM mainspring.joint AS j WHERE j.id = ANY ($1::uuid[])
 ),
@@ -186,7 +149,7 @@ failures AS MATERIALIZED (
       AND (m.headers::json ->> 'mainspring-join-member') IN (SELECT gone.id::text FROM gone)
     GROUP BY 1
 ),
--- pending only falls: where it is still what we saw, nobody else has recounted since. What another has in hand is left.
+-- pending only falls: where it is still what we saw, no other session has recounted since. Locked rows are left.
 seen AS MATERIALIZED (
     SELECT gone.id, gone.size, least(gone.size, greatest(coalesce(failures.size, 0) - gone.failed, 0)) AS failed
     FROM gone
@@ -204,7 +167,7 @@ mended AS (
     )
     WHERE j.id = ANY (ARRAY(SELECT seen.id FROM seen))
 ),
--- The end of nobody: by it whoever looks next sees to the join, which may be complete.
+-- An end that counts nothing: by it the next look finds the join, which may be complete.
 noted AS (
     INSERT INTO mainspring.joint_end (join_id, done, failed) SELECT seen.id, 0, 0 FROM seen
 ),

@@ -2,9 +2,9 @@
 
 -- name: lease_acquire
 -- $1 name, $2 holder, $3 ttl, $4 now. Answers (epoch, acquired_at, expires_at) when it was acquired; else no row.
--- Who is refused has only read, so that waiting costs the holder nothing.
+-- A refused caller has only read, so that waiting costs the holder nothing.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($4) AS now
 ),
 -- A row that is locked is being taken, or was confirmed by a transaction that goes on: it is not to be had now.
 free AS MATERIALIZED (
@@ -45,50 +45,23 @@ UNION ALL
 SELECT made.epoch, made.acquired_at, made.expires_at
 FROM made
 
--- name: lease_browse
--- $1 the only name, $2 after which name: each may be null; $3 limit, $4 now. Columns in the order of model.lease.LeaseView.
-SELECT
-    l.name,
-    CASE
-        WHEN l.holder IS NULL THEN 'free'
-        WHEN l.expires_at > coalesce($4::timestamptz, statement_timestamp()) THEN 'held'
-        ELSE 'expired'
-    END,
-    l.holder, l.epoch, l.acquired_at, l.renewed_at, l.expires_at
-FROM mainspring.lease AS l
-WHERE l.name >= coalesce($1::text, $2::text, '')
-  AND ($1::text IS NULL OR l.name = $1)
-  AND ($2::text IS NULL OR l.name > $2)
-ORDER BY l.name
-LIMIT $3
-
 -- name: lease_confirm
 -- $1 name, $2 epoch, $3 holder, $4 now. Answers one row when it is held by this holder under this epoch.
--- Until the transaction ends nobody else can acquire it (invariant 16). The holder's own renewals go on: they change no
+-- Until the transaction ends no other can acquire it (invariant 16). The holder's own renewals go on: they change no
 -- key, and a transaction of REPEATABLE READ that has begun before one of them does not fail for it.
 SELECT epoch
 FROM mainspring.lease
 WHERE name = $1
   AND epoch = $2
   AND holder = $3
-  AND expires_at > coalesce($4::timestamptz, statement_timestamp())
+  AND expires_at > NOW($4)
 FOR KEY SHARE
-
--- name: lease_release
--- $1 name, $2 epoch, $3 holder, $4 now. Answers one row when it was held by this holder under this epoch.
-UPDATE mainspring.lease
-SET holder = NULL, expires_at = coalesce($4::timestamptz, statement_timestamp())
-WHERE name = $1
-  AND epoch = $2
-  AND holder = $3
-  AND expires_at > coalesce($4::timestamptz, statement_timestamp())
-RETURNING epoch
 
 -- name: lease_renew
 -- $1 names in rising order, $2 epochs, $3 holders, $4 ttls, $5 now.
 -- Answers (name, epoch, holder, what) for every hold that was not renewed: 'busy' or 'lost'.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($5::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($5) AS now
 ),
 hold AS MATERIALIZED (
     SELECT h.name, h.epoch, h.holder, h.ttl
@@ -129,9 +102,9 @@ FROM hold
 WHERE (hold.name, hold.epoch, hold.holder) NOT IN (SELECT held.name, held.epoch, held.holder FROM held)
 
 -- name: lease_revoke
--- $1 name, $2 by whom, $3 reason, $4 now. Answers one row when somebody held it.
+-- $1 name, $2 by whom, $3 reason, $4 now. Answers one row when it was held.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($4) AS now
 ),
 held AS MATERIALIZED (
     SELECT l.name, l.holder

@@ -1,16 +1,8 @@
 -- Reading one message, its runs, the roster and the audit.
 
--- name: audit
--- $1 before: may be null; $2 limit. Columns in the order of model.views.AuditView, newest first.
-SELECT id, at, by_whom, action, subject, detail
-FROM mainspring.audit
-WHERE ($1::bigint IS NULL OR id < $1)
-ORDER BY id DESC
-LIMIT $2
-
 -- name: chain
 -- $1 message id, $2 limit, $3 now. Rows of (whether it is a cause, how far away, and the columns of model.browsing.Link), on
--- either side up to one more than the limit. Who names itself as a cause, by whatever detour, is met once.
+-- either side up to one more than the limit. A message that is its own cause, directly or not, is listed once.
 WITH RECURSIVE cause (id, causation_id, distance, path) AS (
     SELECT m.id, m.causation_id, 0, ARRAY[m.id] FROM mainspring.message AS m WHERE m.id = $1
     UNION ALL
@@ -37,80 +29,11 @@ linked AS MATERIALIZED (
 )
 SELECT
     linked.is_cause, linked.distance, m.id, m.topic, m.key, m.causation_id, m.published_at,
-    coalesce(
-        (SELECT 'dead' FROM mainspring.dead AS d WHERE d.message_id = m.id LIMIT 1),
-        (
-            SELECT
-                CASE
-                    WHEN d.held_by IS NOT NULL AND d.due_at > coalesce($3::timestamptz, statement_timestamp()) THEN 'running'
-                    WHEN d.held_by IS NOT NULL THEN 'lapsed'
-                    WHEN d.due_at <= coalesce($3::timestamptz, statement_timestamp()) THEN 'ready'
-                    ELSE 'scheduled'
-                END
-            FROM mainspring.delivery AS d
-            WHERE d.message_id = m.id
-            ORDER BY d.held_by IS NULL, d.due_at
-            LIMIT 1
-        ),
-        (SELECT 'parked' FROM mainspring.parked AS p WHERE p.message_id = m.id),
-        (
-            SELECT r.status
-            FROM mainspring.run AS r
-            WHERE r.message_id = m.id AND r.status IN ('done', 'cancelled')
-            ORDER BY r.status
-            LIMIT 1
-        )
-    )
+    MESSAGE_STATE(NOW($3))
 FROM linked
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = linked.id OFFSET 0) AS m
 WHERE linked.distance > 0
 ORDER BY linked.is_cause, linked.distance, m.published_at, m.id
-
--- name: find_deliveries
--- $1 message id, $2 now. Columns in the order of model.views.DeliveryView: live and dead by seq, then parked.
-SELECT
-    d.seq, d.message_id, d.group_name, m.topic, d.key,
-    CASE
-        WHEN d.held_by IS NOT NULL AND d.due_at <= coalesce($2::timestamptz, statement_timestamp()) THEN 'lapsed'
-        WHEN d.held_by IS NOT NULL THEN 'running'
-        WHEN d.due_at <= coalesce($2::timestamptz, statement_timestamp()) THEN 'ready'
-        ELSE 'scheduled'
-    END,
-    d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
-    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
-FROM mainspring.delivery AS d
-CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = d.message_id OFFSET 0) AS m
-LEFT JOIN LATERAL (
-    SELECT said, at FROM mainspring.progress WHERE seq = d.seq AND epoch = d.epoch AND d.held_by IS NOT NULL OFFSET 0
-) AS p ON true
-WHERE d.message_id = $1
-UNION ALL
-SELECT
-    d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL
-FROM mainspring.dead AS d
-WHERE d.message_id = $1
-UNION ALL
-SELECT
-    p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL, false, NULL, NULL, NULL, NULL
-FROM mainspring.parked AS p
-WHERE p.message_id = $1
-
--- name: find_message
--- $1 message id. Columns in the order of model.views.MessageView, up to expires_at.
-SELECT id, topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at
-FROM mainspring.message
-WHERE id = $1
-
--- name: find_runs
--- $1 message id. Columns in the order of model.views.RunView, oldest first.
-SELECT
-    id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-    coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring.run
-WHERE message_id = $1
-ORDER BY id
 
 -- name: own
 -- $1 message ids. Those that this transaction has inserted, in one of its savepoints or in none: what can be seen of a
@@ -132,67 +55,22 @@ SELECT
     clock.now, g.name, g.app,
     ARRAY(SELECT s.pattern FROM mainspring.subscription AS s WHERE s.group_name = g.name ORDER BY s.pattern),
     g.handler, g.options, g.declared_at, g.served_at, g.paused_at, g.paused_by, g.pause_reason
-FROM (SELECT coalesce($1::timestamptz, statement_timestamp()) AS now) AS clock
+FROM (SELECT NOW($1) AS now) AS clock
 LEFT JOIN mainspring.groups AS g ON true
 ORDER BY g.name
-
--- name: roster_workers
--- Columns in the order of model.views.WorkerView.
-SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, draining_at, drained_by, drains
-FROM mainspring.worker
-ORDER BY name
-
--- name: runs
--- $1 group, $2 before: each may be null; $3 limit. Columns in the order of model.views.RunView, newest first.
-SELECT
-    id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-    coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring.run
-WHERE ($1::text IS NULL OR group_name = $1)
-  AND ($2::bigint IS NULL OR id < $2)
-ORDER BY id DESC
-LIMIT $3
-
--- name: runs_failed
--- $1 limit. Columns in the order of model.views.RunView, the last to end first.
-SELECT
-    id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-    coalesce(source, 'message'), schedule, scheduled_for
-FROM (
-    (SELECT * FROM mainspring.run WHERE status = 'failed' ORDER BY finished_at DESC LIMIT $1)
-    UNION ALL
-    (SELECT * FROM mainspring.run WHERE status = 'dead' ORDER BY finished_at DESC LIMIT $1)
-) AS r
-ORDER BY r.finished_at DESC, r.id DESC
-LIMIT $1
 
 -- name: runs_recent
 -- $1 schedules, $2 limit. Columns in the order of model.views.RunView: the latest runs of each, newest first.
 SELECT r.*
 FROM unnest($1::text[]) AS s (name)
 CROSS JOIN LATERAL (
-    SELECT
-        id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback,
-        output, coalesce(source, 'message'), schedule, scheduled_for
+    SELECT RUN_COLUMNS()
     FROM mainspring.run
     WHERE schedule = s.name
     ORDER BY id DESC
     LIMIT $2
 ) AS r
 ORDER BY r.id DESC
-
--- name: runs_schedule
--- $1 schedule, $2 group, $3 before: the last two may be null; $4 limit. Columns in the order of model.views.RunView, newest first.
-SELECT
-    id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-    coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring.run
-WHERE schedule = $1
-  AND ($2::text IS NULL OR group_name = $2)
-  -- Not written with OR: the index is to begin at the right place.
-  AND id < coalesce($3::bigint, 9223372036854775807)
-ORDER BY id DESC
-LIMIT $4
 
 -- name: tally
 -- $1 cap, $2 now. A row per group (name null when there is none): (now, parked, expired parked, name, scheduled, ready,
@@ -201,7 +79,7 @@ LIMIT $4
 -- Names are found by hopping from one to the next in an index; every count stops at the cap. So the price is that of
 -- groups times cap, however many rows there are.
 WITH RECURSIVE clock AS MATERIALIZED (
-    SELECT coalesce($2::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($2) AS now
 ),
 unheld (name) AS (
     (SELECT d.group_name FROM mainspring.delivery AS d WHERE d.held_by IS NULL ORDER BY d.group_name LIMIT 1)

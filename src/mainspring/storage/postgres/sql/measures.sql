@@ -10,12 +10,12 @@ WITH over AS MATERIALIZED (
         SELECT span, at, slot, group_name, what, bin
         FROM mainspring.measure_slot
         WHERE span = s.span
-          AND at < coalesce($3::timestamptz, statement_timestamp()) - s.span * interval '1 second'
+          AND at < NOW($3) - s.span * interval '1 second'
         ORDER BY at
         LIMIT $2
         FOR UPDATE SKIP LOCKED
     ) AS m
-    -- Who has locked a count that they are added to is waited for no longer.
+    -- A locked count is waited for no longer.
     WHERE set_config('lock_timeout', '1000', true) IS NOT NULL
     LIMIT $2
 ),
@@ -45,7 +45,7 @@ SELECT count(*) FROM moved
 -- $1 span in seconds, $2 how far back from the present span, $3 now. Rows as in measure_read.sql, with a group
 -- instead of a time.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($3::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($3) AS now
 ),
 since AS MATERIALIZED (
     SELECT to_timestamp(floor(extract(epoch FROM clock.now) / $1::integer) * $1::integer) - $2::interval AS at FROM clock
@@ -73,7 +73,7 @@ LEFT JOIN counted ON true
 -- $1 span in seconds, $2 how far back from the present span, $3 the group, empty for all together; $4 now.
 -- Every row begins with the time it was read at; where nothing was counted there is one row, with nothing else.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($4::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($4) AS now
 ),
 since AS MATERIALIZED (
     SELECT to_timestamp(floor(extract(epoch FROM clock.now) / $1::integer) * $1::integer) - $2::interval AS at FROM clock
@@ -101,7 +101,7 @@ WITH over AS MATERIALIZED (
         SELECT span, at, group_name, what, bin
         FROM mainspring.measure
         WHERE span = kept.span
-          AND at < coalesce($4::timestamptz, statement_timestamp()) - kept.seconds * interval '1 second'
+          AND at < NOW($4) - kept.seconds * interval '1 second'
         ORDER BY at, group_name, what, bin
         LIMIT $3
         FOR UPDATE SKIP LOCKED

@@ -1,11 +1,29 @@
--- Retention: what is deleted, in small steps.
+-- Retention.
+
+-- part: OLDEST(table, column, at)
+SELECT known.topic, {at} - oldest.{column}
+FROM known
+LEFT JOIN LATERAL (
+    SELECT r.{column} FROM mainspring.{table} AS r WHERE r.topic = known.topic ORDER BY r.{column} LIMIT 1
+) AS oldest ON true
+WHERE known.topic IS NOT NULL
+ORDER BY known.topic
+
+-- part: TOPICS(table, after, many)
+known (topic, place) AS (
+    (SELECT r.topic, 1 FROM mainspring.{table} AS r WHERE r.topic > {after} ORDER BY r.topic LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.topic FROM mainspring.{table} AS r WHERE r.topic > known.topic ORDER BY r.topic LIMIT 1), known.place + 1
+    FROM known
+    WHERE known.topic IS NOT NULL AND known.place < {many}
+)
 
 -- name: prune_audit
 -- $1 how long they are kept, $2 limit, $3 now. One row: how many entries were removed.
 WITH over AS MATERIALIZED (
     SELECT a.id
     FROM mainspring.audit AS a
-    WHERE a.at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    WHERE a.at < NOW($3) - $1::interval
     ORDER BY a.at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -21,18 +39,18 @@ DELETE FROM mainspring.bell
 WHERE (group_name, ear) IN (
     SELECT b.group_name, b.ear
     FROM mainspring.bell AS b
-    WHERE b.armed_until < coalesce($1::timestamptz, statement_timestamp()) - interval '1 hour'
+    WHERE b.armed_until < NOW($1) - interval '1 hour'
     ORDER BY b.group_name, b.ear
     FOR UPDATE SKIP LOCKED
 )
 
 -- name: prune_cursors
--- $1 how long they are kept, $2 limit, $3 now. One row: how many cursors were removed whose shard nobody has named for so
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many cursors were removed whose shard was not named for so
 -- long.
 WITH over AS MATERIALIZED (
     SELECT c.topic, c.work, c.shard
     FROM mainspring.fanout_cursor AS c
-    WHERE c.seen_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    WHERE c.seen_at < NOW($3) - $1::interval
     ORDER BY c.seen_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -50,7 +68,7 @@ SELECT count(*) FROM removed
 WITH everywhere AS MATERIALIZED (
     SELECT d.seq
     FROM mainspring.dead AS d
-    WHERE $4::text IS NULL AND d.buried_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    WHERE $4::text IS NULL AND d.buried_at < NOW($3) - $1::interval
     ORDER BY d.buried_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -59,7 +77,7 @@ WITH everywhere AS MATERIALIZED (
 there AS MATERIALIZED (
     SELECT d.seq
     FROM mainspring.dead AS d
-    WHERE d.topic = $4 AND d.buried_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    WHERE d.topic = $4 AND d.buried_at < NOW($3) - $1::interval
     ORDER BY d.buried_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -70,7 +88,7 @@ removed AS (
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
     SELECT
-        coalesce($3::timestamptz, statement_timestamp()), count(DISTINCT removed.message_id), false,
+        NOW($3), count(DISTINCT removed.message_id), false,
         array_agg(DISTINCT removed.message_id)
     FROM removed
     HAVING count(*) > 0
@@ -78,12 +96,12 @@ ended AS (
 SELECT count(*) FROM removed
 
 -- name: prune_inbox
--- $1 how long they are kept, $2 limit, $3 now. One row: how many messages were removed. What somebody is at stays.
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many messages were removed. What is processing stays.
 WITH over AS MATERIALIZED (
     SELECT i.message_id, i.source, i.group_name
     FROM mainspring.inbox AS i
     WHERE i.status <> 'processing'
-      AND i.changed_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+      AND i.changed_at < NOW($3) - $1::interval
     ORDER BY i.changed_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -97,11 +115,11 @@ removed AS (
 SELECT count(*) FROM removed
 
 -- name: prune_leases
--- $1 how long they are kept, $2 limit, $3 now. One row: how many leases were removed that nobody has held for so long.
+-- $1 how long they are kept, $2 limit, $3 now. One row: how many leases were removed that were not held for so long.
 WITH over AS MATERIALIZED (
     SELECT l.name
     FROM mainspring.lease AS l
-    WHERE l.expires_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    WHERE l.expires_at < NOW($3) - $1::interval
     ORDER BY l.expires_at, l.name
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -115,7 +133,7 @@ SELECT count(*) FROM removed
 -- $1 how long ids are guarded, $2 limit, $3 now. One row: how many messages were removed, and whether
 -- batches are left over.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($3::timestamptz, statement_timestamp()) AS now
+    SELECT NOW($3) AS now
 ),
 -- Oldest first, as many batches as hold the limit, one at the least.
 oldest AS MATERIALIZED (
@@ -147,7 +165,7 @@ listed AS MATERIALIZED (
     FROM batch, unnest(batch.message_ids) AS each (id)
     GROUP BY each.id
 ),
--- Whoever still refers to it enlists it again at its own end.
+-- A row that still refers to it enlists it again at its own end.
 needed AS MATERIALIZED (
     SELECT message_id FROM mainspring.delivery WHERE message_id = ANY (ARRAY(SELECT listed.id FROM listed))
     UNION ALL
@@ -189,6 +207,59 @@ SELECT
     (SELECT count(*) FROM removed),
     EXISTS (SELECT FROM oldest WHERE NOT oldest.fits) AND EXISTS (SELECT FROM batch)
 
+-- name: prune_parked
+-- $1 how long they are kept, $2 limit, $3 now, $4 topic or null. One row: how many parked messages were given up.
+WITH everywhere AS MATERIALIZED (
+    SELECT p.seq
+    FROM mainspring.parked AS p
+    WHERE $4::text IS NULL AND p.parked_at < NOW($3) - $1::interval
+    ORDER BY p.parked_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+-- Written twice, since one condition for both would be answered by one index for both.
+there AS MATERIALIZED (
+    SELECT p.seq
+    FROM mainspring.parked AS p
+    WHERE p.topic = $4 AND p.parked_at < NOW($3) - $1::interval
+    ORDER BY p.parked_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+removed AS (
+    DELETE FROM mainspring.parked
+    WHERE seq = ANY (ARRAY(TABLE everywhere UNION ALL TABLE there))
+    RETURNING seq, message_id, topic, scheduled_for, published_at, schedule, manual
+),
+remembered AS (
+    INSERT INTO mainspring.run (
+        message_id, group_name, topic, attempt, status, started_at, finished_at, error, schedule, source, scheduled_for
+    )
+    SELECT
+        removed.message_id, '', removed.topic, 0, 'cancelled', NOW($3),
+        NOW($3), 'no group subscribed to its topic in time',
+        removed.schedule,
+        RUN_SOURCE(removed),
+        removed.scheduled_for
+    FROM removed
+    ORDER BY removed.seq
+),
+ended AS (
+    INSERT INTO mainspring.ended (at, size, second, message_ids)
+    SELECT
+        NOW($3), count(*), false, array_agg(removed.message_id)
+    FROM removed
+    HAVING count(*) > 0
+),
+counted AS (
+    INSERT INTO mainspring.counter AS c (name, value)
+    SELECT 'expired_parked', count(*)
+    FROM removed
+    HAVING count(*) > 0
+    ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value
+)
+SELECT count(*) FROM removed
+
 -- name: prune_progress
 -- $1 limit. One row: how many rows were removed of runs that are over.
 WITH over AS MATERIALIZED (
@@ -205,7 +276,7 @@ WITH over AS MATERIALIZED (
     ORDER BY p.seq
     LIMIT $1
 ),
--- By epoch too: whoever holds it next may have said something meanwhile, and that stays.
+-- By epoch too: progress of the next holder stays.
 locked AS MATERIALIZED (
     SELECT p.seq
     FROM over
@@ -220,7 +291,7 @@ SELECT count(*) FROM removed
 -- name: prune_runs
 -- $1 statuses, $2 how long they are kept, $3 limit, $4 now, $5 topic or null. One row: how many runs were removed.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($4::timestamptz, statement_timestamp()) - $2::interval AS cutoff
+    SELECT NOW($4) - $2::interval AS cutoff
 ),
 -- From the oldest on, and from wherever a run picked by chance was: a million dead letters keep the oldest runs
 -- for ever, and must not keep us from those behind them.
@@ -271,7 +342,7 @@ old AS MATERIALIZED (
         )
     ) AS r
 ),
--- Who is not through yet keeps every error it met. (Asked row by row: as a join it may read it all.)
+-- A delivery that has not ended keeps all of its errors. (Asked row by row: as a join it may read it all.)
 over AS MATERIALIZED (
     SELECT old.id
     FROM old
@@ -299,7 +370,7 @@ removed AS (
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
     SELECT
-        coalesce($4::timestamptz, statement_timestamp()), count(DISTINCT removed.message_id), false,
+        NOW($4), count(DISTINCT removed.message_id), false,
         array_agg(DISTINCT removed.message_id)
     FROM removed
     HAVING count(*) > 0
@@ -314,7 +385,7 @@ WITH over AS MATERIALIZED (
     WHERE s.origin = 'api'
       AND s.next_at IS NULL
       AND s.paused_at IS NULL
-      AND s.base_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+      AND s.base_at < NOW($3) - $1::interval
     ORDER BY s.name
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -323,3 +394,32 @@ removed AS (
     DELETE FROM mainspring.schedule WHERE name = ANY (ARRAY(SELECT over.name FROM over)) RETURNING name
 )
 SELECT count(*) FROM removed
+
+-- name: topics_dead
+-- $1 now, $2 after which topic, $3 how many. The topics that have dead letters, and the age of the oldest: from one topic to
+-- the next by the index, here and below, so that it costs what there are topics, not what there are rows.
+WITH RECURSIVE TOPICS(dead, $2, $3)
+OLDEST(dead, buried_at, NOW($1))
+
+-- name: topics_parked
+-- $1 now, $2 after which topic, $3 how many. The topics that have parked messages, and the age of the oldest.
+WITH RECURSIVE TOPICS(parked, $2, $3)
+OLDEST(parked, parked_at, NOW($1))
+
+-- name: topics_ran
+-- $1 statuses, $2 now, $3 after which topic, $4 how many. The topics that have runs, and the age of the oldest of these
+-- statuses, null where there is none.
+WITH RECURSIVE TOPICS(run, $3, $4)
+SELECT known.topic, NOW($2) - min(oldest.finished_at)
+FROM known
+CROSS JOIN unnest($1::text[]) AS s (status)
+LEFT JOIN LATERAL (
+    SELECT r.finished_at
+    FROM mainspring.run AS r
+    WHERE r.topic = known.topic AND r.status = s.status
+    ORDER BY r.finished_at
+    LIMIT 1
+) AS oldest ON true
+WHERE known.topic IS NOT NULL
+GROUP BY known.topic
+ORDER BY known.topic

@@ -1,7 +1,7 @@
--- Publishing, parking and routing.
+-- Publishing, with unique keys and without.
 
 -- name: pending
--- $1 groups, $2 how far each is counted. A row per group: (name, how many of its deliveries nobody holds, due or not).
+-- $1 groups, $2 how far each is counted. A row per group: (name, how many of its deliveries are unheld, due or not).
 --
 -- The scan stops at that number, so a backlog of millions costs no more than one of so many. It goes backwards: what
 -- was settled and is not vacuumed yet lies at the other end, and would be passed over row by row.
@@ -21,7 +21,7 @@ FROM unnest($1::text[], $2::bigint[]) AS asked (name, most)
 -- $1 topics, $2 content types, $3 groups, $4 priorities: the kinds of drafts in this batch, each once;
 -- $5 places in $1, $6 ids, $7 payloads, $8 headers, $9 keys, $10 delays, $11 instants, $12 times to live,
 -- $13 expiries, $14 correlations, $15 causations, $16 schedules, $17 whether by hand, $18 joins: the drafts, one per
--- place; an array nobody filled may be empty; $19 channel, $20 now. Answers the ids that are stored now.
+-- place; an unused array may be empty; $19 channel, $20 now. Answers the ids that are stored now.
 WITH kind AS MATERIALIZED (
     SELECT
         k.place, k.topic, k.content_type, k.priority,
@@ -52,9 +52,9 @@ draft AS MATERIALIZED (
             manual, join_id, position
         )
         JOIN kind ON kind.place = d.kind,
-        (SELECT coalesce($20::timestamptz, statement_timestamp()) AS now) AS clock
+        (SELECT NOW($20) AS now) AS clock
 ),
--- In the order of ids, so that two callers who retry the same batch never wait for each other in a circle.
+-- In the order of ids, so that two callers that retry the same batch do not deadlock.
 fresh AS (
     INSERT INTO mainspring.message (
         id, topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at, copies
@@ -94,11 +94,11 @@ parked AS (
       AND (id IN (SELECT fresh.id FROM fresh)) IS TRUE
     ORDER BY position
 ),
--- A notification takes a lock that every committing transaction wants: only who sleeps is woken.
+-- A notification takes a lock that every committing transaction wants: only sleeping workers are woken.
 rung AS MATERIALIZED (
     SELECT count(mainspring.ring($19, bell.group_name))
     FROM mainspring.bell
-    WHERE bell.armed_until > coalesce($20::timestamptz, statement_timestamp())
+    WHERE bell.armed_until > NOW($20)
       AND bell.group_name IN (SELECT delivered.group_name FROM delivered)
 )
 -- rung is named here because nothing else would have it run.
@@ -194,7 +194,7 @@ delivered AS (
     )
     SELECT
         taken.message_id, receiver.name, taken.priority,
-        greatest(taken.due_at, coalesce($3::timestamptz, statement_timestamp())), taken.scheduled_for,
+        greatest(taken.due_at, NOW($3)), taken.scheduled_for,
         taken.published_at, taken.key, taken.schedule, taken.manual
     FROM taken JOIN oldest ON oldest.seq = taken.seq, unnest(oldest.groups) WITH ORDINALITY AS receiver (name, position)
     ORDER BY taken.seq, receiver.position
@@ -204,7 +204,7 @@ delivered AS (
 rung AS MATERIALIZED (
     SELECT count(mainspring.ring($2, bell.group_name))
     FROM mainspring.bell
-    WHERE bell.armed_until > coalesce($3::timestamptz, statement_timestamp())
+    WHERE bell.armed_until > NOW($3)
       AND bell.group_name IN (SELECT delivered.group_name FROM delivered)
 )
 -- rung is named here because nothing else would have it run.
@@ -212,4 +212,44 @@ SELECT
     (SELECT count(*) FROM taken),
     (SELECT count(walked.name) FROM walked),
     (SELECT max(walked.name) FROM walked)
+FROM rung
+
+-- name: unique_enter
+-- $1 hash, $2 id of the new message, $3 scope, $4 window, $5 keep, $6 how long it is remembered, $7 now. One row: what is to
+-- be done, and the earlier message. Lengths of time go by their seconds: a day has 24 hours, also where the caller's zone
+-- changes its clocks.
+SELECT fate, earlier
+FROM mainspring.likeness_enter(
+    $1::bytea, $2::uuid, $3::text, make_interval(secs => extract(epoch FROM $4::interval)::float8), $5::text,
+    make_interval(secs => extract(epoch FROM $6::interval)::float8), $7::timestamptz
+)
+
+-- name: unique_prune
+-- $1 limit, $2 after how long what is still needed is looked at again, $3 now. One row: how many were removed.
+SELECT mainspring.likeness_prune($1::bigint, $2::interval, $3::timestamptz)
+
+-- name: unique_replace
+-- $1 message id, $2 reason, $3 channel, $4 now. Cancels its copies that have not begun. One row: how many, and whether a
+-- parked message got away to its groups while we waited for it, so that only a fresh look finds it.
+WITH seen AS MATERIALIZED (
+    SELECT d.seq
+    FROM mainspring.delivery AS d
+    WHERE d.message_id = $1::uuid AND d.epoch = 0
+    ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
+),
+-- Under the lock it is asked once more: what a worker has taken by then has begun.
+live AS MATERIALIZED (
+    SELECT d.*
+    FROM seen
+    CROSS JOIN LATERAL (
+        SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq AND epoch = 0 FOR UPDATE
+    ) AS d
+),
+unrouted AS MATERIALIZED (
+    SELECT p.seq FROM mainspring.parked AS p WHERE p.message_id = $1::uuid
+),
+CANCELLED($2, $3, NOW($4))
+SELECT
+    (SELECT count(*) FROM over),
+    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting)
 FROM rung

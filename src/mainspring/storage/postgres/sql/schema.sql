@@ -6,7 +6,7 @@ FROM pg_stat_activity
 WHERE datname = current_database() AND query = '<insufficient privilege>'
 
 -- name: examine_horizon
--- $1 how many transactions back. Who keeps rows for queries on another server: a slot, or a standby without one that
+-- $1 how many transactions back. What keeps rows for queries on another server: a slot, or a standby without one that
 -- says what its queries still see. Of a slot for logical replication only the system's own catalogs are kept.
 SELECT found.what, found.name, found.pid, found.behind
 FROM (
@@ -54,7 +54,7 @@ SELECT
     quote_ident(current_database())
 
 -- name: examine_sessions
--- Who keeps what is settled from being removed: those in this database that have a snapshot, or a number of their own.
+-- What keeps settled rows from being removed: sessions in this database that have a snapshot, or a number of their own.
 -- What others have asked is theirs, so it is not read. Of the sessions of other roles one may see nothing but that
 -- they are there.
 SELECT
@@ -97,9 +97,6 @@ CROSS JOIN LATERAL (
 WHERE tables.relnamespace = to_regnamespace($1) AND tables.relkind = 'r'
 ORDER BY tables.relname
 
--- name: ping
-SELECT 1
-
 -- name: rights_lacking
 -- $1 schema, $2 functions that our statements call. Answers what the role lacks, as a right and what it is on; all of it
 -- is read from the catalogs, which every role may read. The sequences of identity columns need no right of their own.
@@ -110,7 +107,7 @@ UNION ALL
 SELECT string_agg(needed.privilege, ', ' ORDER BY needed.place), c.oid::regclass::text, quote_ident(current_user)
 FROM pg_namespace AS n
 INNER JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p')
--- Migrations are only read by who may not migrate, and settings are the owner's.
+-- A role that may not migrate only reads migrations, and settings are the owner's.
 CROSS JOIN LATERAL (
     VALUES (1, 'SELECT', true), (2, 'INSERT', false), (3, 'UPDATE', false), (4, 'DELETE', false)
 ) AS needed (place, privilege, always)
@@ -133,14 +130,8 @@ INNER JOIN pg_proc AS p ON p.pronamespace = n.oid AND p.proname = ANY ($2::text[
 WHERE n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE')
 ORDER BY 2
 
--- name: schema_applied
--- Answers (number, checksum, breaking) of every migration that was applied.
-SELECT number, checksum, breaking
-FROM mainspring.migration
-ORDER BY number
-
 -- name: schema_blockers
--- $1 schema. The sessions that hold locks on its tables, the oldest transaction first: who has had one for long blocks
+-- $1 schema. The sessions that hold locks on its tables, the oldest transaction first: an old one blocks
 -- a migration of the tables. Of sessions of other roles only the number and the name may be known.
 SELECT
     a.pid, a.application_name, a.usename, a.state, extract(epoch FROM clock_timestamp() - min(a.xact_start))::float8,

@@ -1,116 +1,83 @@
--- Searching deliveries by index.
+-- Searches of deliveries and causes of death.
 
--- name: browse_dead
--- $1 seqs, $2 limit; $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 fingerprint, $10 text as
--- searchable() has it: each may be null. Columns in the order of model.views.DeliveryView, newest first.
-SELECT
-    d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL::text, false, d.buried_at, d.error
-FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
-CROSS JOIN LATERAL (SELECT * FROM mainspring.dead WHERE seq = s.seq OFFSET 0) AS d
-WHERE ($3::text IS NULL OR d.group_name = $3)
-  AND ($4::text IS NULL OR d.topic = $4)
-  AND ($5::text IS NULL OR d.key = $5)
-  AND ($6::text IS NULL OR position(lower($6) IN lower(d.error)) > 0)
-  AND ($7::timestamptz IS NULL OR d.published_at >= $7)
-  AND ($8::timestamptz IS NULL OR d.published_at < $8)
-  AND ($9::text IS NULL OR d.fingerprint = $9)
-  AND (
-      $10::text IS NULL
-      OR (SELECT position($10 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = d.message_id)
-  )
-ORDER BY s.seq DESC
-LIMIT $2
-
--- name: browse_ended
--- $1 ids, $2 limit; $3 status, $4 group, $5 topic, $6 text of the error, $7 key, $8 since, $9 until, $10 text as
--- searchable() has it: each but the status may be null. Columns in the order of model.views.DeliveryView, newest first.
--- A run does not remember its delivery's priority: normal.
-SELECT
-    r.id, r.message_id, r.group_name, r.topic, m.key, r.status, 2, r.attempt, 0, m.published_at, m.published_at,
-    m.published_at, NULL::text, false, NULL::timestamptz, r.error
-FROM (SELECT u.id FROM unnest($1::bigint[]) AS u (id) ORDER BY u.id DESC OFFSET 0) AS s
-CROSS JOIN LATERAL (SELECT * FROM mainspring.run WHERE id = s.id OFFSET 0) AS r
+-- name: causes_count
+-- $1 groups, $2 fingerprints, $3 how many of each at most. The place of each cause, how many it has, and when the first and
+-- the last of those was buried. Bounds are written as rows, so that only the index in this order will do.
+SELECT c.place - 1, counted.many, counted.first_at, counted.last_at
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (group_name, fingerprint, place)
 CROSS JOIN LATERAL (
-    SELECT key, published_at, $10::text IS NULL OR position($10 IN mainspring.searchable(payload)) > 0 AS hit
-    FROM mainspring.message
-    WHERE id = r.message_id
-    OFFSET 0
-) AS m
-WHERE r.status = $3
-  AND ($4::text IS NULL OR r.group_name = $4)
-  AND ($5::text IS NULL OR r.topic = $5)
-  AND ($6::text IS NULL OR position(lower($6) IN lower(r.error)) > 0)
-  AND ($7::text IS NULL OR m.key = $7)
-  AND ($8::timestamptz IS NULL OR m.published_at >= $8)
-  AND ($9::timestamptz IS NULL OR m.published_at < $9)
-  AND m.hit
-ORDER BY s.id DESC
-LIMIT $2
+    SELECT count(*) AS many, min(n.buried_at) AS first_at, max(n.buried_at) AS last_at
+    FROM (
+        SELECT d.buried_at
+        FROM mainspring.dead AS d
+        WHERE (d.group_name, d.fingerprint) >= (c.group_name, c.fingerprint)
+          AND (d.group_name, d.fingerprint) <= (c.group_name, c.fingerprint)
+        ORDER BY d.group_name DESC, d.fingerprint DESC, d.seq DESC
+        LIMIT $3
+    ) AS n
+) AS counted
 
--- name: browse_live
--- $1 seqs, $2 limit; $3 state (live, scheduled, ready, running, lapsed, retrying), $4 group, $5 key, $6 held by, $7
--- since, $8 until, $9 topic, $10 text as searchable() has it: each but the state may be null; $11 now. Columns in the
--- order of model.views.DeliveryView, newest first.
-SELECT
-    d.seq, d.message_id, d.group_name, m.topic, d.key,
-    CASE
-        WHEN d.held_by IS NOT NULL AND d.due_at <= coalesce($11::timestamptz, statement_timestamp()) THEN 'lapsed'
-        WHEN d.held_by IS NOT NULL THEN 'running'
-        WHEN d.due_at <= coalesce($11::timestamptz, statement_timestamp()) THEN 'ready'
-        ELSE 'scheduled'
-    END,
-    d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
-    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
-FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
-CROSS JOIN LATERAL (SELECT * FROM mainspring.delivery WHERE seq = s.seq OFFSET 0) AS d
+-- name: causes_known
+-- $1 group, may be null; $2 how many steps. Groups and fingerprints, from one to the next by the index.
+--
+-- Bounds are written as rows, so that only that index will do, also for a plan that was made while the table was small. A
+-- row is found before it is asked whose it is, so that nothing is read of a group that has no more.
+WITH RECURSIVE cause (group_name, fingerprint, step) AS (
+    SELECT d.group_name, d.fingerprint, 1
+    FROM (
+        SELECT d.group_name, d.fingerprint
+        FROM mainspring.dead AS d
+        WHERE (d.group_name, d.fingerprint) >= (coalesce($1::text, ''), '')
+        ORDER BY d.group_name, d.fingerprint
+        LIMIT 1
+    ) AS d
+    WHERE $1 IS NULL OR d.group_name = $1
+    UNION ALL
+    SELECT d.group_name, d.fingerprint, cause.step + 1
+    FROM cause
+    CROSS JOIN LATERAL (
+        SELECT d.group_name, d.fingerprint
+        FROM mainspring.dead AS d
+        WHERE (d.group_name, d.fingerprint) > (cause.group_name, cause.fingerprint)
+        ORDER BY d.group_name, d.fingerprint
+        LIMIT 1
+    ) AS d
+    WHERE cause.step < $2
+      AND ($1 IS NULL OR d.group_name = $1)
+)
+SELECT cause.group_name, cause.fingerprint FROM cause
+
+-- name: causes_latest
+-- $1 groups, $2 fingerprints. The place of each cause, and kind and error of the newest of its dead letters.
+SELECT c.place - 1, latest.kind, latest.error
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (group_name, fingerprint, place)
 CROSS JOIN LATERAL (
-    SELECT topic, $10::text IS NULL OR position($10 IN mainspring.searchable(payload)) > 0 AS hit
-    FROM mainspring.message
-    WHERE id = d.message_id
-    OFFSET 0
-) AS m
-LEFT JOIN LATERAL (
-    SELECT said, at FROM mainspring.progress WHERE seq = d.seq AND epoch = d.epoch AND d.held_by IS NOT NULL OFFSET 0
-) AS p ON true
-WHERE CASE $3::text
-        WHEN 'running' THEN d.held_by IS NOT NULL AND d.due_at > coalesce($11::timestamptz, statement_timestamp())
-        WHEN 'lapsed' THEN d.held_by IS NOT NULL AND d.due_at <= coalesce($11::timestamptz, statement_timestamp())
-        WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
-        WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= coalesce($11::timestamptz, statement_timestamp())
-        WHEN 'scheduled' THEN d.held_by IS NULL AND d.due_at > coalesce($11::timestamptz, statement_timestamp())
-        ELSE true
-    END
-  AND ($4::text IS NULL OR d.group_name = $4)
-  AND ($5::text IS NULL OR d.key = $5)
-  AND ($6::text IS NULL OR d.held_by = $6 OR left(d.held_by, -16) = $6 || '~')
-  AND ($7::timestamptz IS NULL OR d.published_at >= $7)
-  AND ($8::timestamptz IS NULL OR d.published_at < $8)
-  AND ($9::text IS NULL OR m.topic = $9)
-  AND m.hit
-ORDER BY s.seq DESC
-LIMIT $2
+    SELECT d.kind, d.error
+    FROM mainspring.dead AS d
+    WHERE (d.group_name, d.fingerprint) >= (c.group_name, c.fingerprint)
+      AND (d.group_name, d.fingerprint) <= (c.group_name, c.fingerprint)
+    ORDER BY d.group_name DESC, d.fingerprint DESC, d.seq DESC
+    LIMIT 1
+) AS latest
 
--- name: browse_parked
--- $1 seqs, $2 limit; $3 topic, $4 key, $5 since, $6 until, $7 text as searchable() has it: each may be null. Columns in
--- the order of model.views.DeliveryView, newest first.
-SELECT
-    p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL::text, false, NULL::timestamptz, NULL::text
+-- name: payload_sizes
+-- $1 seqs, $2 of what (live, dead, parked, run). How many bytes the payload of each has, newest first: that is known without
+-- reading it.
+SELECT s.seq, octet_length(m.payload)
 FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
-CROSS JOIN LATERAL (SELECT * FROM mainspring.parked WHERE seq = s.seq OFFSET 0) AS p
-WHERE ($3::text IS NULL OR p.topic = $3)
-  AND ($4::text IS NULL OR p.key = $4)
-  AND ($5::timestamptz IS NULL OR p.published_at >= $5)
-  AND ($6::timestamptz IS NULL OR p.published_at < $6)
-  AND (
-      $7::text IS NULL
-      OR (SELECT position($7 IN mainspring.searchable(m.payload)) > 0 FROM mainspring.message AS m WHERE m.id = p.message_id)
-  )
+CROSS JOIN LATERAL (
+    SELECT d.message_id FROM mainspring.delivery AS d WHERE $2::text = 'live' AND d.seq = s.seq
+    UNION ALL
+    SELECT d.message_id FROM mainspring.dead AS d WHERE $2::text = 'dead' AND d.seq = s.seq
+    UNION ALL
+    SELECT p.message_id FROM mainspring.parked AS p WHERE $2::text = 'parked' AND p.seq = s.seq
+    UNION ALL
+    SELECT r.message_id FROM mainspring.run AS r WHERE $2::text = 'run' AND r.id = s.seq
+) AS c
+CROSS JOIN LATERAL (SELECT payload FROM mainspring.message WHERE id = c.message_id OFFSET 0) AS m
 ORDER BY s.seq DESC
-LIMIT $2
 
--- name: few_dead
+-- name: via_index_dead
 -- $1 at most, $2 before, $3 topic, or $4 fingerprint. One row: how many there are, counted to one more than that, and their
 -- seqs. A fingerprint is looked for in each group, from one to the next by the index; more than a thousand groups are as
 -- good as too many.
@@ -140,7 +107,7 @@ SELECT
     CASE WHEN (SELECT count(*) FROM named) > 1000 THEN $1 + 1 ELSE (SELECT count(*) FROM few) END,
     ARRAY(SELECT few.seq FROM few WHERE few.seq < $2)
 
--- name: few_ended
+-- name: via_index_ended
 -- $1 at most, $2 before, $3 status, $4 topic: may be null. One row: how many there are, counted to one more than that, and
 -- their ids.
 WITH few AS MATERIALIZED (
@@ -150,7 +117,7 @@ WITH few AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM few), ARRAY(SELECT few.id FROM few WHERE few.id < $2)
 
--- name: few_keyed
+-- name: via_index_keyed
 -- $1 at most, $2 before, $3 of what (live, dead, parked, run), $4 topic: may be null; $5 key. One row: how many there are,
 -- counted to one more than that, and their seqs. Without a topic each is asked, from one to the next by the index.
 WITH RECURSIVE topics (topic) AS (
@@ -202,7 +169,7 @@ SELECT
     END,
     ARRAY(SELECT few.seq FROM few WHERE few.seq < $2)
 
--- name: few_live
+-- name: via_index_live
 -- $1 at most, $2 before, $3 state (live, held, scheduled, ready, running, lapsed, retrying), $4 group: may be null; $5 now. One row: how
 -- many there are, counted to one more than that, and their seqs: found by the indexes of what is to be had and of what is
 -- held. More than a thousand groups are not asked one by one: as good as too many.
@@ -248,7 +215,7 @@ few AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT d.seq FROM mainspring.delivery AS d
             WHERE d.group_name = named.name AND d.priority = level AND d.held_by IS NULL
-              AND d.due_at <= coalesce($5::timestamptz, statement_timestamp())
+              AND d.due_at <= NOW($5)
               AND $3 IN ('ready', 'retrying', 'live')
             LIMIT $1 + 1
         ) AS ready
@@ -258,7 +225,7 @@ few AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT d.seq FROM mainspring.delivery AS d
             WHERE d.group_name = named.name AND d.priority = level AND d.held_by IS NULL
-              AND d.due_at > coalesce($5::timestamptz, statement_timestamp())
+              AND d.due_at > NOW($5)
               AND $3 IN ('scheduled', 'retrying', 'live')
             LIMIT $1 + 1
         ) AS scheduled
@@ -266,7 +233,7 @@ few AS MATERIALIZED (
         (
             SELECT d.seq FROM mainspring.delivery AS d
             WHERE d.group_name = named.name AND d.held_by IS NOT NULL
-              AND d.due_at > coalesce($5::timestamptz, statement_timestamp())
+              AND d.due_at > NOW($5)
               AND $3 IN ('held', 'running', 'live')
             LIMIT $1 + 1
         )
@@ -274,7 +241,7 @@ few AS MATERIALIZED (
         (
             SELECT d.seq FROM mainspring.delivery AS d
             WHERE d.group_name = named.name AND d.held_by IS NOT NULL
-              AND d.due_at <= coalesce($5::timestamptz, statement_timestamp())
+              AND d.due_at <= NOW($5)
               AND $3 IN ('held', 'lapsed', 'live')
             LIMIT $1 + 1
         )

@@ -1,7 +1,7 @@
 -- Schedules.
 
 -- name: timetable_cancel
--- $1 schedules, $2 reason, $3 whether what has begun too, $4 whether what somebody asked for by hand too, $5 whether what is
+-- $1 schedules, $2 reason, $3 whether what has begun too, $4 whether what was asked for by hand too, $5 whether what is
 -- parked too, $6 channel, $7 now. However many there are. One row: how many runs were asked to stop, whether a parked message
 -- got away to its groups while we waited for it, so that only a fresh look finds it, and the schedules that were left alone.
 WITH seen AS MATERIALIZED (
@@ -12,18 +12,13 @@ WITH seen AS MATERIALIZED (
       AND ($4::boolean OR NOT d.manual)
     ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
 ),
--- In the order of their seq, as everybody locks who locks several. Under the lock it is asked once more: what a worker has
--- taken by then has begun. Who pauses or deletes waits for what others have locked.
+-- Under the lock it is asked once more: what a worker has taken by then has begun. A pause or a deletion waits for what
+-- others have locked.
 waited_for AS MATERIALIZED (
     SELECT d.*
     FROM seen
     CROSS JOIN LATERAL (
-        SELECT
-            seq, message_id, group_name, attempt, held_by, cancel_asked, scheduled_for, published_at, schedule, manual,
-            join_id
-        FROM mainspring.delivery
-        WHERE seq = seen.seq AND NOT $3::boolean AND epoch = 0
-        FOR UPDATE
+        SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq AND NOT $3::boolean AND epoch = 0 FOR UPDATE
     ) AS d
 ),
 -- Where an occurrence replaces another it is not waited for: all schedules of the app would (invariant 28).
@@ -31,12 +26,7 @@ at_once AS MATERIALIZED (
     SELECT d.*
     FROM seen
     CROSS JOIN LATERAL (
-        SELECT
-            seq, message_id, group_name, attempt, held_by, cancel_asked, scheduled_for, published_at, schedule, manual,
-            join_id
-        FROM mainspring.delivery
-        WHERE seq = seen.seq AND $3::boolean
-        FOR UPDATE SKIP LOCKED
+        SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq AND $3::boolean FOR UPDATE SKIP LOCKED
     ) AS d
 ),
 -- All of a schedule or nothing: it goes on when the row is free again.
@@ -59,88 +49,25 @@ unrouted AS MATERIALIZED (
       AND ($4::boolean OR NOT p.manual)
     ORDER BY p.seq + 0
 ),
-parked AS MATERIALIZED (
-    SELECT p.*
-    FROM unrouted
-    CROSS JOIN LATERAL (
-        SELECT seq, message_id, scheduled_for, published_at, schedule, manual
-        FROM mainspring.parked
-        WHERE seq = unrouted.seq
-        FOR UPDATE
-    ) AS p
-),
-removed AS (
-    DELETE FROM mainspring.delivery
-    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NULL))
-),
-unparked AS (
-    DELETE FROM mainspring.parked
-    WHERE seq = ANY (ARRAY(SELECT parked.seq FROM parked))
-),
-asked AS (
-    UPDATE mainspring.delivery
-    SET cancel_asked = true
-    WHERE seq = ANY (ARRAY(SELECT live.seq FROM live WHERE live.held_by IS NOT NULL AND NOT live.cancel_asked))
-),
-over AS MATERIALIZED (
-    SELECT seq, message_id, group_name, attempt, scheduled_for, schedule, manual
-    FROM live
-    WHERE held_by IS NULL
-    UNION ALL
-    SELECT seq, message_id, '', 0, scheduled_for, schedule, manual
-    FROM parked
-),
-remembered AS (
-    INSERT INTO mainspring.run (
-        message_id, group_name, topic, attempt, status, started_at, finished_at, error, schedule, source, scheduled_for
-    )
-    SELECT
-        over.message_id, over.group_name, m.topic, over.attempt, 'cancelled',
-        coalesce($7::timestamptz, statement_timestamp()), coalesce($7::timestamptz, statement_timestamp()), $2,
-        over.schedule, CASE WHEN over.manual THEN 'manual' ELSE 'schedule' END, over.scheduled_for
-    FROM over
-    JOIN mainspring.message AS m ON m.id = over.message_id
-    ORDER BY over.seq
-),
-joined AS (
-    INSERT INTO mainspring.joint_end (join_id, done, failed)
-    SELECT live.join_id, 0, count(*)
-    FROM live
-    WHERE live.held_by IS NULL AND live.join_id IS NOT NULL
-    GROUP BY live.join_id
-    RETURNING join_id
-),
--- No worker has ended them, so none would look by itself before its next poll.
-rung AS MATERIALIZED (
-    SELECT count(mainspring.ring($6, '')) FROM (SELECT FROM joined LIMIT 1) AS one
-),
-ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT
-        coalesce($7::timestamptz, statement_timestamp()), count(DISTINCT over.message_id), false,
-        array_agg(DISTINCT over.message_id)
-    FROM over
-    HAVING count(*) > 0
-)
+CANCELLED($2, $6, NOW($7))
 SELECT
     (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL),
-    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM parked),
+    (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting),
     ARRAY(SELECT busy.schedule FROM busy)
--- rung is named here because nothing else would have it run.
 FROM rung
 
 -- name: timetable_declared
--- $1 app, $2 names, $3 how often it needs to be said, $4 now. Who has one of them locked keeps the others from nothing: it is
--- said of it the next time.
+-- $1 app, $2 names, $3 how often it needs to be said, $4 now. A locked one is skipped until the
+-- next time.
 UPDATE mainspring.schedule
-SET declared_at = coalesce($4::timestamptz, statement_timestamp())
+SET declared_at = NOW($4)
 WHERE name = ANY (
     ARRAY(
         SELECT s.name
         FROM mainspring.schedule AS s
         WHERE s.app = $1
           AND s.name = ANY ($2::text[])
-          AND s.declared_at <= coalesce($4::timestamptz, statement_timestamp()) - $3::interval
+          AND s.declared_at <= NOW($4) - $3::interval
         ORDER BY s.name
         FOR UPDATE SKIP LOCKED
     )
@@ -151,14 +78,14 @@ WHERE name = ANY (
 DELETE FROM mainspring.schedule WHERE name = ANY ($1::text[])
 
 -- name: timetable_due
--- $1 app, $2 names to leave, $3 limit, $4 for how long a group that nobody serves is waited for, $5 now. The columns of a
+-- $1 app, $2 names to leave, $3 limit, $4 for how long an unserved group is waited for, $5 now. The columns of a
 -- schedule, its deliveries that are unfinished and that wait, and what time it is. Locked until they have gone on, and
--- passed over by everybody else meanwhile (invariant 5).
+-- skipped by other sessions until then (invariant 5).
 WITH due AS MATERIALIZED (
     SELECT s.*
     FROM mainspring.schedule AS s
     WHERE s.app = $1
-      AND s.next_at <= coalesce($5::timestamptz, statement_timestamp())
+      AND s.next_at <= NOW($5)
       AND s.paused_at IS NULL AND s.retired_at IS NULL
       AND s.name <> ALL ($2::text[])
       AND NOT EXISTS (SELECT FROM mainspring.freeze AS f WHERE f.app IN ('', $1))
@@ -172,38 +99,18 @@ SELECT
     due.fired, due.missed, due.skipped,
     (
         SELECT count(*)
-        -- The newest, here and below: that there are any is of interest, and whether there are too many. Where these are all
-        -- left behind by a group that nobody serves, an older one that counts is not seen; it would have kept them from
-        -- starting, unless overlaps were allowed then or they were asked for by hand.
-        FROM (
-            SELECT d.message_id, d.group_name, d.epoch
-            FROM mainspring.delivery AS d
-            WHERE d.schedule = due.name AND d.due_at <> '9999-12-31 00:00:00+00'
-            ORDER BY d.seq DESC
-            LIMIT 100
-        ) AS e
-        -- What nobody has begun, of a group that nobody serves, counts as long as no other group has begun it either.
-        WHERE e.epoch > 0
-           OR EXISTS (
-                SELECT
-                FROM mainspring.groups AS g
-                WHERE g.name = e.group_name
-                  AND coalesce(g.served_at, g.declared_at)
-                      > coalesce($5::timestamptz, statement_timestamp()) - $4::interval
-            )
-           OR (SELECT m.copies FROM mainspring.message AS m WHERE m.id = e.message_id)
-              = (SELECT count(*) FROM mainspring.delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
+        UNFINISHED(due.name, NOW($5) - $4::interval)
     ),
     (
         SELECT count(*)
         FROM (
             SELECT
             FROM mainspring.delivery AS d
-            WHERE d.schedule = due.name AND d.due_at = '9999-12-31 00:00:00+00'
+            WHERE d.schedule = due.name AND d.due_at = NEVER()
             LIMIT 1000
         ) AS w
     ),
-    coalesce($5::timestamptz, statement_timestamp())
+    NOW($5)
 FROM due
 ORDER BY due.next_at, due.name
 
@@ -229,7 +136,7 @@ WITH v AS MATERIALIZED (
 ),
 parked AS (
     UPDATE mainspring.parked AS p SET due_at = greatest(p.due_at, v.due_at) FROM v
-    WHERE p.message_id = v.id AND v.due_at < '9999-12-31 00:00:00+00'
+    WHERE p.message_id = v.id AND v.due_at < NEVER()
 )
 UPDATE mainspring.delivery AS d SET due_at = greatest(d.due_at, v.due_at) FROM v WHERE d.message_id = v.id
 
@@ -260,13 +167,13 @@ SELECT
     ),
     s.name, s.app, s.origin, s.definition, s.created_at, s.declared_at, s.base_at, s.next_at, s.overrides, s.edits,
     s.version, s.revision, s.paused_at, s.paused_by, s.pause_reason, s.retired_at, s.fired, s.missed, s.skipped
-FROM (SELECT coalesce($3::timestamptz, statement_timestamp()) AS now) AS clock
+FROM (SELECT NOW($3) AS now) AS clock
 LEFT JOIN locked AS s ON true
 ORDER BY s.name
 
 -- name: timetable_move
 -- $1 names, $2 their next time so far, $3 revisions, $4 next times, $5 bases, $6 fired, $7 missed, $8 skipped.
--- Guarded by the old time and the revision, though the rows are locked: whoever lost the lock moves nothing (invariant 5).
+-- Guarded by the old time and the revision, though the rows are locked: after a lost lock nothing is moved (invariant 5).
 UPDATE mainspring.schedule AS s
 SET next_at = v.next_at,
     base_at = v.base_at,
@@ -283,16 +190,16 @@ RETURNING s.name
 -- name: timetable_note
 -- $1 names, $2 by whom, $3 action, $4 detail, $5 now. Tells the ids of the lines.
 INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-SELECT coalesce($5::timestamptz, statement_timestamp()), $2, $3, s.name, $4
+SELECT NOW($5), $2, $3, s.name, $4
 FROM unnest($1::text[]) AS s (name)
 RETURNING id
 
 -- name: timetable_peek
 -- $1 app, $2 names to leave, $3 now. One row: how long until the next occurrence, whether anything of this app waits, whether
--- it is frozen, whether members of joins have ended that nobody has counted.
+-- it is frozen, whether there are uncounted ends of members of joins.
 SELECT
     (
-        SELECT s.next_at - coalesce($3::timestamptz, statement_timestamp())
+        SELECT s.next_at - NOW($3)
         FROM mainspring.schedule AS s
         WHERE s.app = $1
           AND s.next_at IS NOT NULL AND s.paused_at IS NULL AND s.retired_at IS NULL
@@ -303,8 +210,8 @@ SELECT
     EXISTS (
         SELECT
         FROM mainspring.delivery AS d
-        WHERE d.due_at = '9999-12-31 00:00:00+00' AND d.schedule IS NOT NULL
-          -- What is left of a schedule that is gone, is for everybody.
+        WHERE d.due_at = NEVER() AND d.schedule IS NOT NULL
+          -- What is left of a deleted schedule is for every app.
           AND coalesce((SELECT s.app FROM mainspring.schedule AS s WHERE s.name = d.schedule), $1) = $1
     ),
     EXISTS (SELECT FROM mainspring.freeze AS f WHERE f.app IN ('', $1)),
@@ -317,23 +224,23 @@ SELECT
     clock.now,
     s.name, s.app, s.origin, s.definition, s.created_at, s.declared_at, s.base_at, s.next_at, s.overrides, s.edits,
     s.version, s.revision, s.paused_at, s.paused_by, s.pause_reason, s.retired_at, s.fired, s.missed, s.skipped
-FROM (SELECT coalesce($3::timestamptz, statement_timestamp()) AS now) AS clock
+FROM (SELECT NOW($3) AS now) AS clock
 LEFT JOIN mainspring.schedule AS s
     ON ($1::text[] IS NULL OR s.name = ANY ($1)) AND ($2::text IS NULL OR s.app = $2)
 ORDER BY s.name
 
 -- name: timetable_release
 -- $1 channel, $2 app whose schedules are meant, or $3 schedules; $4 schedules of which none need wait, $5 for how long a
--- group that nobody serves is waited for, $6 now. One row: how many deliveries wait no longer, those of $4 and the ones of
+-- unserved group is waited for, $6 now. One row: how many deliveries wait no longer, those of $4 and the ones of
 -- the oldest waiting message of every schedule that has nothing unfinished. Under the lock a row is asked once more whether
--- it waits: somebody may have released it meanwhile.
+-- it waits: another session may have released it.
 WITH oldest AS MATERIALIZED (
     SELECT DISTINCT ON (d.schedule) d.schedule, d.message_id
     FROM mainspring.delivery AS d
-    WHERE d.due_at = '9999-12-31 00:00:00+00' AND d.schedule IS NOT NULL
+    WHERE d.due_at = NEVER() AND d.schedule IS NOT NULL
       AND (
         d.schedule = ANY ($3::text[])
-        -- What is left of a schedule that is gone, is for everybody.
+        -- What is left of a deleted schedule is for every app.
         OR coalesce((SELECT s.app FROM mainspring.schedule AS s WHERE s.name = d.schedule), $2::text) = $2::text
       )
     ORDER BY d.schedule, d.seq
@@ -344,59 +251,42 @@ freed AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT seq
         FROM mainspring.delivery
-        WHERE message_id = oldest.message_id AND due_at = '9999-12-31 00:00:00+00'
+        WHERE message_id = oldest.message_id AND due_at = NEVER()
         ORDER BY seq
         FOR UPDATE SKIP LOCKED
     ) AS d
     WHERE NOT EXISTS (
         SELECT
-        FROM (
-            SELECT f.message_id, f.group_name, f.epoch
-            FROM mainspring.delivery AS f
-            WHERE f.schedule = oldest.schedule AND f.due_at <> '9999-12-31 00:00:00+00'
-            ORDER BY f.seq DESC
-            LIMIT 100
-        ) AS e
-        -- As in timetable_due.sql.
-        WHERE e.epoch > 0
-           OR EXISTS (
-                SELECT
-                FROM mainspring.groups AS g
-                WHERE g.name = e.group_name
-                  AND coalesce(g.served_at, g.declared_at)
-                      > coalesce($6::timestamptz, statement_timestamp()) - $5::interval
-            )
-           OR (SELECT m.copies FROM mainspring.message AS m WHERE m.id = e.message_id)
-              = (SELECT count(*) FROM mainspring.delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
+        UNFINISHED(oldest.schedule, NOW($6) - $5::interval)
     )
 ),
 free AS MATERIALIZED (
     SELECT d.seq
     FROM mainspring.delivery AS d
-    WHERE d.schedule = ANY ($4::text[]) AND d.due_at = '9999-12-31 00:00:00+00'
+    WHERE d.schedule = ANY ($4::text[]) AND d.due_at = NEVER()
     ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
     FOR UPDATE SKIP LOCKED
 ),
 released AS (
     UPDATE mainspring.delivery
-    SET due_at = coalesce($6::timestamptz, statement_timestamp())
+    SET due_at = NOW($6)
     WHERE seq = ANY (ARRAY(SELECT freed.seq FROM freed UNION SELECT free.seq FROM free))
     RETURNING group_name
 ),
 rung AS MATERIALIZED (
     SELECT count(mainspring.ring($1, bell.group_name))
     FROM mainspring.bell
-    WHERE bell.armed_until > coalesce($6::timestamptz, statement_timestamp())
+    WHERE bell.armed_until > NOW($6)
       AND bell.group_name IN (SELECT released.group_name FROM released)
 )
 SELECT (SELECT count(*) FROM released)
 FROM rung
 
 -- name: timetable_retire
--- $1 app, $2 how long nobody may have declared it, $3 now. Answers the names.
+-- $1 app, $2 for how long it was not declared, $3 now. Answers the names.
 -- What an API call has made is not the code's to take away (invariant 13). What is locked is left to the next time.
 UPDATE mainspring.schedule
-SET retired_at = coalesce($3::timestamptz, statement_timestamp()),
+SET retired_at = NOW($3),
     revision = revision + 1
 WHERE name = ANY (
     ARRAY(
@@ -405,7 +295,7 @@ WHERE name = ANY (
         WHERE s.app = $1
           AND s.origin = 'code'
           AND s.retired_at IS NULL
-          AND s.declared_at <= coalesce($3::timestamptz, statement_timestamp()) - $2::interval
+          AND s.declared_at <= NOW($3) - $2::interval
         ORDER BY s.name
         FOR UPDATE SKIP LOCKED
     )
@@ -413,7 +303,7 @@ WHERE name = ANY (
 RETURNING name
 
 -- name: timetable_ring
--- $1 channel. To everybody who listens, once this is committed: the next occurrence may be another.
+-- $1 channel. To all listeners, once this is committed: the next occurrence may be another.
 SELECT mainspring.ring($1, '')
 
 -- name: timetable_update

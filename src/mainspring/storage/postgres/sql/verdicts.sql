@@ -14,7 +14,7 @@ WITH verdict AS MATERIALIZED (
         seq, asked_epoch, asked_message, name, keep, took, delay, kind, error, traceback, output, position, fingerprint
     )
 ),
--- Locked in the order of $1, as everybody locks who locks several, so that nobody waits in a circle. The lock also
+-- Locked in the order of $1, as every statement locks several, so that there is no deadlock. The lock also
 -- shows the row as it is now, not as it was when the statement began.
 found AS MATERIALIZED (
     SELECT
@@ -28,8 +28,8 @@ ours AS MATERIALIZED (
     SELECT
         found.*,
         m.topic,
-        coalesce($16::timestamptz, statement_timestamp()) AS now,
-        -- Who was asked to stop never runs again, whatever its handler wished.
+        NOW($16) AS now,
+        -- A delivery that was asked to stop never runs again, whatever its handler returned.
         CASE WHEN found.cancel_asked AND found.name IN ('retry', 'snooze', 'release')
             THEN 'cancel' ELSE found.name END AS becomes
     FROM found
@@ -46,7 +46,7 @@ retried AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = coalesce($16::timestamptz, statement_timestamp())
+        due_at = NOW($16)
             + make_interval(secs => extract(epoch FROM ($7::interval[])[width_bucket(seq, $1::bigint[])])::float8)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes = 'retry'))
 ),
@@ -54,7 +54,7 @@ forgiven AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
         suspect = false,
-        due_at = coalesce($16::timestamptz, statement_timestamp())
+        due_at = NOW($16)
             + make_interval(secs => extract(epoch FROM ($7::interval[])[width_bucket(seq, $1::bigint[])])::float8),
         -- epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
         attempt = greatest(attempt - 1, 0)
@@ -105,12 +105,7 @@ remembered AS (
         CASE WHEN entry.status <> 'cancelled' THEN ours.traceback END,
         CASE WHEN entry.status <> 'cancelled' THEN ours.output END,
         ours.schedule,
-        CASE
-            WHEN ours.manual THEN 'manual'
-            WHEN ours.schedule IS NOT NULL THEN 'schedule'
-            WHEN ours.scheduled_for > ours.published_at THEN 'deferred'
-            ELSE 'message'
-        END,
+        RUN_SOURCE(ours),
         ours.scheduled_for
     FROM ours JOIN (
         VALUES (1, 'failed'), (2, 'dead'), (3, 'cancelled'), (4, 'done'), (5, 'snoozed')
@@ -123,7 +118,7 @@ remembered AS (
     END
     ORDER BY ours.position, entry.place
 ),
--- The ends of members are only noted, which waits for nobody: they are counted later, by whoever looks.
+-- The ends of members are only noted, which waits for nothing: they are counted later, by the next look.
 joined AS (
     INSERT INTO mainspring.joint_end (join_id, done, failed)
     SELECT join_id, count(*) FILTER (WHERE becomes = 'done'), count(*) FILTER (WHERE becomes <> 'done')
@@ -193,7 +188,7 @@ done AS (
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT coalesce($5::timestamptz, statement_timestamp()), count(*), false, array_agg(done.message_id)
+    SELECT NOW($5), count(*), false, array_agg(done.message_id)
     FROM done
     HAVING count(*) > 0
 )

@@ -1,12 +1,12 @@
--- What workers report of themselves.
+-- Workers: declarations, heartbeats, the doorbell.
 
 -- name: beat
 -- $1 worker, $2 app, $3 host, $4 pid, $5 groups, $6 in hand, $7 bell; $8 groups, $9 handled, $10 failed; $11 tripped; $12 now;
 -- $13 groups, $14 what was counted, $15 bins, $16 counts, $17 the spans in which they are added up, $18 the worker's slot;
 -- $19 which start it is of, $20 its number, $21 whether it drains. One row: whether it is to drain.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($12::timestamptz, statement_timestamp()) AS now
-    -- Who has locked the worker's row, or what it counts by, is waited for no longer: the same beat is sent again.
+    SELECT NOW($12) AS now
+    -- A locked row of the worker, or of its counts, is waited for no longer: the same beat is sent again.
     WHERE set_config('lock_timeout', '1000', true) IS NOT NULL
 ),
 -- No row where this very beat was taken already, so that nothing is counted twice (invariant 23): also not while the first one of them
@@ -32,7 +32,7 @@ seen AS (
         start_id = excluded.start_id,
         beats = excluded.beats,
         drains = excluded.drains,
-        -- Only the first beat of another start is of one that has begun anew: two may be at work under one name.
+        -- Only the first beat of another start is a restart: two workers may run under one name.
         started_at = CASE WHEN w.start_id <> $19::text AND $20::bigint = 1 THEN excluded.started_at ELSE w.started_at END,
         draining_at = CASE WHEN w.start_id <> $19::text AND $20::bigint = 1 THEN NULL ELSE w.draining_at END,
         drained_by = CASE WHEN w.start_id <> $19::text AND $20::bigint = 1 THEN NULL ELSE w.drained_by END
@@ -68,7 +68,7 @@ measured AS (
     ORDER BY s.span, r.group_name, r.what, r.bin
     ON CONFLICT (span, group_name, at, slot, what, bin) DO UPDATE SET count = m.count + excluded.count
 ),
--- Once a minute is enough, and whoever is at it already says the same.
+-- Once a minute is enough, and a concurrent beat writes the same.
 stale AS MATERIALIZED (
     SELECT g.name
     FROM mainspring.groups AS g
@@ -88,6 +88,147 @@ SELECT coalesce(
     (SELECT w.draining_at IS NOT NULL FROM mainspring.worker AS w WHERE w.name = $1),
     false
 )
+
+-- name: bell_arm
+-- $1 groups, $2 whose ear, $3 for how long, $4 now. A row per ear: one worker that wakes must not silence the bell
+-- of another that sleeps on. One that another session has locked is left as it is: without it the worker looks by itself.
+WITH free AS MATERIALIZED (
+    SELECT b.group_name
+    FROM mainspring.bell AS b
+    WHERE b.group_name = ANY ($1::text[]) AND b.ear = $2
+    ORDER BY b.group_name
+    FOR UPDATE SKIP LOCKED
+)
+INSERT INTO mainspring.bell (group_name, ear, armed_until)
+SELECT g.name, $2, NOW($4) + $3::interval
+FROM unnest($1::text[]) AS g (name)
+WHERE g.name IN (SELECT free.group_name FROM free)
+   OR NOT EXISTS (SELECT FROM mainspring.bell AS b WHERE b.group_name = g.name AND b.ear = $2)
+ORDER BY g.name
+ON CONFLICT (group_name, ear) DO UPDATE SET armed_until = excluded.armed_until
+
+-- name: bell_disarm
+-- $1 groups, $2 whose ear, $3 now. Rows stay: the next arming rewrites them in place. One that another session has locked rings on.
+WITH armed AS MATERIALIZED (
+    SELECT b.group_name
+    FROM mainspring.bell AS b
+    WHERE b.group_name = ANY ($1::text[]) AND b.ear = $2 AND b.armed_until > NOW($3)
+    ORDER BY b.group_name
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE mainspring.bell
+SET armed_until = NOW($3)
+WHERE group_name = ANY (ARRAY(SELECT armed.group_name FROM armed)) AND ear = $2
+
+-- name: bell_ring
+-- $1 channel, $2 what is said.
+SELECT pg_notify($1, $2)
+
+-- name: bell_rouse
+-- $1 channel, $2 now. Only for workers that sleep on something due: each level is a look into the claim's own index, so that a
+-- million rows of later do not make it slow.
+SELECT count(pg_notify($1, asleep.group_name))
+FROM (
+    SELECT DISTINCT bell.group_name
+    FROM mainspring.bell
+    WHERE bell.armed_until > NOW($2)
+) AS asleep
+WHERE EXISTS (
+    SELECT
+    FROM unnest('{0,1,2,3}'::smallint[]) AS level (priority)
+    WHERE EXISTS (
+        SELECT
+        FROM mainspring.delivery AS d
+        WHERE d.group_name = asleep.group_name
+          AND d.priority = level.priority
+          AND d.held_by IS NULL
+          AND d.due_at <= NOW($2)
+    )
+)
+
+-- name: declare_groups
+-- $1 groups, $2 apps, $3 handlers, $4 options, $5 versions, $6 now.
+-- What an operator set, as a pause, is not touched (invariant 13). A group of another app is left alone; a later read shows that it
+-- is. What a newer version has written stays (invariant 26).
+INSERT INTO mainspring.groups (name, app, handler, options, version, declared_at)
+SELECT d.name, d.app, d.handler, d.options, d.version, NOW($6)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS d (name, app, handler, options, version)
+ORDER BY d.name
+ON CONFLICT (name) DO UPDATE
+SET handler = excluded.handler, options = excluded.options, version = excluded.version
+WHERE groups.app = excluded.app AND groups.version <= excluded.version
+
+-- name: declare_kept
+-- $1 groups; $2 worker, $3 its start; $4 after how long a silent one counts no more, $5 now. Answers (group, pattern): what
+-- others have declared.
+WITH clock AS MATERIALIZED (
+    SELECT NOW($5) - $4::interval AS cutoff
+),
+-- Only a process that was there all the time can tell that another was silent: after an outage all were.
+judge AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT FROM mainspring.declaration AS d, clock
+        WHERE d.worker = $2 AND d.start_id = $3 AND $3 <> '' AND d.since <= clock.cutoff
+    ) AS stands
+)
+SELECT DISTINCT declared.group_name, declared.pattern
+FROM clock
+CROSS JOIN judge
+CROSS JOIN mainspring.declaration AS d
+CROSS JOIN LATERAL unnest(d.groups, d.patterns) AS declared (group_name, pattern)
+WHERE declared.group_name = ANY ($1::text[])
+  AND (d.worker <> $2 OR d.start_id <> $3)
+  AND (NOT judge.stands OR d.start_id = '' OR d.seen_at >= clock.cutoff)
+
+-- name: declare_lock
+-- $1 groups. Keeps out every process that declares the same groups until the transaction ends.
+SELECT FROM mainspring.groups AS g WHERE g.name = ANY ($1::text[]) ORDER BY g.name FOR UPDATE
+
+-- name: declare_seen
+-- $1 worker, $2 its start; $3 groups, $4 patterns: what it declares; $5 after how long it was away in between, $6 now.
+INSERT INTO mainspring.declaration AS d (since, seen_at, worker, start_id, groups, patterns)
+SELECT clock.now, clock.now, $1, $2, $3::text[], $4::text[]
+FROM (SELECT NOW($6) AS now) AS clock
+ON CONFLICT (worker, start_id) DO UPDATE
+SET since = CASE WHEN d.seen_at < excluded.seen_at - $5::interval THEN excluded.since ELSE d.since END,
+    seen_at = excluded.seen_at,
+    groups = excluded.groups,
+    patterns = excluded.patterns
+
+-- name: declare_subscribe
+-- $1 patterns, $2 groups, $3 wild, $4 matchers.
+INSERT INTO mainspring.subscription (pattern, group_name, wild, matcher)
+SELECT w.pattern, w.group_name, w.wild, w.matcher
+FROM unnest($1::text[], $2::text[], $3::boolean[], $4::text[]) AS w (pattern, group_name, wild, matcher)
+ORDER BY w.pattern, w.group_name
+ON CONFLICT (pattern, group_name) DO NOTHING
+
+-- name: declare_unsubscribe
+-- $1 groups, $2 patterns.
+DELETE FROM mainspring.subscription AS s
+USING unnest($1::text[], $2::text[]) AS w (group_name, pattern)
+WHERE s.group_name = w.group_name AND s.pattern = w.pattern
+
+-- name: declared
+-- $1 groups; $2 worker, $3 its start; $4 groups, $5 patterns: what it declares; $6 how often that is written down, $7 now.
+-- Answers (name, app, handler, options, version, patterns, whether it was written down lately) of the groups that are known.
+WITH seen AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT FROM mainspring.declaration AS d
+        WHERE d.worker = $2
+          AND d.start_id = $3
+          AND d.groups = $4::text[]
+          AND d.patterns = $5::text[]
+          AND d.seen_at > NOW($7) - $6::interval
+    ) AS lately
+)
+SELECT
+    g.name, g.app, g.handler, g.options, g.version,
+    ARRAY(SELECT s.pattern FROM mainspring.subscription AS s WHERE s.group_name = g.name ORDER BY s.pattern),
+    seen.lately
+FROM mainspring.groups AS g
+CROSS JOIN seen
+WHERE g.name = ANY ($1::text[])
 
 -- name: farewell
 -- $1 workers, $2 their start, where it is known. What they have done stays counted, under no worker's name; what they have
@@ -128,7 +269,7 @@ DELETE FROM mainspring.declaration
 WHERE (worker, start_id) IN (
     SELECT d.worker, d.start_id
     FROM mainspring.declaration AS d
-    WHERE d.seen_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+    WHERE d.seen_at < NOW($3) - $1::interval
     ORDER BY d.worker, d.start_id
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -138,7 +279,7 @@ WHERE (worker, start_id) IN (
 -- $1 how long a silent worker is kept, $2 limit, $3 now. Answers their names; farewell.sql removes them.
 SELECT name
 FROM mainspring.worker
-WHERE beat_at < coalesce($3::timestamptz, statement_timestamp()) - $1::interval
+WHERE beat_at < NOW($3) - $1::interval
 ORDER BY beat_at
 LIMIT $2
 
@@ -163,7 +304,7 @@ ORDER BY r.position
 
 -- name: report
 -- $1 seqs in rising order, $2 epochs, $3 message ids, $4 what is said, $5 owner, $6 now.
--- No delivery is locked: it may be settled at this very moment, and then the row is shown to nobody.
+-- No delivery is locked: it may be settled at this very moment, and then the row is not shown.
 -- What another session has locked is left as it is, until more is said of that run.
 WITH free AS MATERIALIZED (
     SELECT f.seq
@@ -173,7 +314,7 @@ WITH free AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 INSERT INTO mainspring.progress AS p (seq, epoch, said, at)
-SELECT told.seq, told.epoch, told.said, coalesce($6::timestamptz, statement_timestamp())
+SELECT told.seq, told.epoch, told.said, NOW($6)
 FROM unnest($1::bigint[], $2::integer[], $3::uuid[], $4::text[]) AS told (seq, epoch, message_id, said)
 CROSS JOIN LATERAL (
     SELECT message_id, held_by FROM mainspring.delivery WHERE seq = told.seq AND epoch = told.epoch OFFSET 0

@@ -22,40 +22,27 @@ CROSS JOIN mainspring_message AS m ON m.id = r.message_id
 WHERE r.status IN ('dead', 'cancelled') AND r.finished_at >= ?1 AND m.headers LIKE '%"mainspring-join-member"%'
 GROUP BY 1
 
--- name: joint_members
-SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
-       d.scheduled_for, d.published_at, d.held_by, d.cancel_asked, p.said, p.at
-FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_join
-CROSS JOIN mainspring_message AS m ON m.id = d.message_id
-LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
-WHERE d.join_id = ?1 AND d.seq > ?2
-ORDER BY d.seq
-LIMIT ?3
-
--- name: joint_open
-INSERT INTO mainspring_joint (id, opened_at, pending, on_done, on_failed) VALUES (?1, ?2, ?3, ?4, ?5)
-
 -- name: joint_read
--- Open joins by id, ?1 to ?2: what storage.continuations.view takes, then the oldest member that has not ended, or nulls.
+-- ?1 first id, ?2 last id, ?3 limit, ?4 now. Open joins by id: what portable.joins.join_view takes, then the oldest member
+-- that has not ended, with columns in the order of model.views.DeliveryView, or nulls.
 SELECT
     j.id, j.opened_at, j.pending + j.done + j.failed, j.done + j.failed, j.failed,
     json_extract(j.on_done, '$.topic'), json_extract(j.on_done, '$.group'),
     json_extract(j.on_failed, '$.topic'), json_extract(j.on_failed, '$.group'),
     json_extract(coalesce(j.on_done, j.on_failed), '$.key'),
     json_extract(coalesce(j.on_done, j.on_failed), '$.correlation_id'),
-    d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
-    d.scheduled_for, d.published_at, d.held_by, d.cancel_asked, p.said, p.at
+    DELIVERY_COLUMNS(?4)
 FROM (SELECT * FROM mainspring_joint WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3) AS j
 LEFT JOIN mainspring_delivery AS d ON d.seq = (
     SELECT e.seq FROM mainspring_delivery AS e INDEXED BY mainspring_delivery_join
     WHERE e.join_id = j.id ORDER BY e.seq LIMIT 1
 )
 LEFT JOIN mainspring_message AS m ON m.id = d.message_id
-LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
+PROGRESS()
 ORDER BY j.id
 
 -- name: joint_recount
--- What is pending has a delivery: what is pending beyond that has gone, and nobody has counted it.
+-- What is pending has a delivery: what is pending beyond that has ended uncounted.
 SELECT
     j.id, j.opened_at, j.failed,
     j.pending - (

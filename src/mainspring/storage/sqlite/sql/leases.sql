@@ -1,33 +1,14 @@
 -- Leases.
 
--- name: lease_browse
--- ?1 the only name, ?2 after which name: each may be null; ?3 limit, ?4 now. Columns in the order of model.lease.LeaseView.
-SELECT
-    name,
-    CASE WHEN holder IS NULL THEN 'free' WHEN expires_at > ?4 THEN 'held' ELSE 'expired' END,
-    holder, epoch, acquired_at, renewed_at, expires_at
-FROM mainspring_lease
--- No text is greater than a blob.
-WHERE name BETWEEN coalesce(?1, ?2, '') AND coalesce(?1, x'') AND (?2 IS NULL OR name > ?2)
-ORDER BY name
-LIMIT ?3
-
 -- name: lease_count
 -- The epoch never goes back: it is the fence (invariant 16).
 UPDATE mainspring_lease_epoch SET last = last + 1 RETURNING last
 
 -- name: lease_held
--- ?1 name, ?2 now. Answers (epoch, holder, acquired_at) when somebody holds it.
+-- ?1 name, ?2 now. Answers (epoch, holder, acquired_at) when it is held.
 SELECT epoch, holder, acquired_at
 FROM mainspring_lease
 WHERE name = ?1 AND holder IS NOT NULL AND expires_at > ?2
-
--- name: lease_release
--- ?1 name, ?2 epoch, ?3 holder, ?4 now. Answers one row when it was held by this holder under this epoch.
-UPDATE mainspring_lease
-SET holder = NULL, expires_at = ?4
-WHERE name = ?1 AND epoch = ?2 AND holder = ?3 AND expires_at > ?4
-RETURNING 1
 
 -- name: lease_renew
 -- ?1 name, ?2 epoch, ?3 holder, ?4 now, ?5 expires_at. Answers one row when it was held by this holder under this epoch.

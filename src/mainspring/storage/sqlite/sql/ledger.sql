@@ -1,15 +1,8 @@
 -- Reading one message, its runs, the roster and the audit.
 
--- name: audit_read
-SELECT id, at, by_whom, action, subject, detail
-FROM mainspring_audit
-WHERE ?1 IS NULL OR id < ?1
-ORDER BY id DESC
-LIMIT ?2
-
 -- name: chain
 -- ?1 message id, ?2 limit, ?3 now. Rows of (whether it is a cause, how far away, and the columns of model.browsing.Link), on
--- either side up to one more than the limit. Who names itself as a cause, by whatever detour, is met once.
+-- either side up to one more than the limit. A message that is its own cause, directly or not, is listed once.
 WITH RECURSIVE
 cause(id, causation_id, distance, path) AS (
     SELECT id, causation_id, 0, hex(id) FROM mainspring_message WHERE id = ?1
@@ -26,7 +19,7 @@ caused(id, distance, path) AS (
     UNION ALL
     SELECT m.id, caused.distance + 1, caused.path || ' ' || hex(m.id)
     FROM caused
-    -- IN, lest who has run ANALYZE has the whole index read, to make a filter of it.
+    -- IN: after ANALYZE the planner would read the whole index otherwise, to make a filter of it.
     CROSS JOIN mainspring_message AS m INDEXED BY mainspring_message_causation ON m.causation_id IN (caused.id, x'')
     WHERE m.causation_id IS NOT NULL AND instr(caused.path, hex(m.id)) = 0
     LIMIT ?2 + 2
@@ -37,29 +30,7 @@ linked(is_cause, id, distance) AS (
     SELECT 0, id, distance FROM caused WHERE distance > 0
 )
 SELECT linked.is_cause, linked.distance, m.id, m.topic, m.key, m.causation_id, m.published_at,
-       coalesce(
-           (SELECT 'dead' FROM mainspring_dead AS d WHERE d.message_id = m.id LIMIT 1),
-           (
-               SELECT CASE
-                          WHEN d.held_by IS NOT NULL AND d.due_at > ?3 THEN 'running'
-                          WHEN d.held_by IS NOT NULL THEN 'lapsed'
-                          WHEN d.due_at <= ?3 THEN 'ready'
-                          ELSE 'scheduled'
-                      END
-               FROM mainspring_delivery AS d
-               WHERE d.message_id = m.id
-               ORDER BY d.held_by IS NULL, d.due_at
-               LIMIT 1
-           ),
-           (SELECT 'parked' FROM mainspring_parked AS p WHERE p.message_id = m.id),
-           (
-               SELECT r.status
-               FROM mainspring_run AS r INDEXED BY mainspring_run_message
-               WHERE r.message_id = m.id AND r.status IN ('done', 'cancelled')
-               ORDER BY r.status
-               LIMIT 1
-           )
-       )
+       MESSAGE_STATE(?3)
 FROM linked
 CROSS JOIN mainspring_message AS m ON m.id = linked.id
 ORDER BY linked.is_cause, linked.distance, m.published_at, m.id
@@ -72,37 +43,6 @@ SELECT message_id FROM mainspring_parked
 UNION
 SELECT message_id FROM mainspring_dead
 
--- name: find_dead
-SELECT d.seq, d.message_id, d.group_name, d.topic, d.key, d.priority, d.attempt, d.deaths, d.scheduled_for,
-       d.published_at, d.buried_at, d.error
-FROM mainspring_dead AS d
-WHERE d.message_id = ?1
-
--- name: find_live
-SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
-       d.scheduled_for, d.published_at, d.held_by, d.cancel_asked, p.said, p.at
-FROM mainspring_delivery AS d
-CROSS JOIN mainspring_message AS m ON m.id = d.message_id
-LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
-WHERE d.message_id = ?1
-
--- name: find_message
-SELECT topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at
-FROM mainspring_message
-WHERE id = ?1
-
--- name: find_parked
-SELECT p.seq, p.message_id, p.topic, p.key, p.priority, p.due_at, p.scheduled_for, p.published_at
-FROM mainspring_parked AS p
-WHERE p.message_id = ?1
-
--- name: find_runs
-SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-       coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring_run
-WHERE message_id = ?1
-ORDER BY id
-
 -- name: roster_groups
 SELECT name, app, handler, options, declared_at, served_at, paused_at, paused_by, pause_reason
 FROM mainspring_groups
@@ -110,46 +50,6 @@ ORDER BY name
 
 -- name: roster_patterns
 SELECT group_name, pattern FROM mainspring_subscription ORDER BY group_name, pattern
-
--- name: roster_workers
-SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, draining_at, drained_by, drains
-FROM mainspring_worker ORDER BY name
-
--- name: runs_all
-SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-       coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring_run
-WHERE ?1 IS NULL OR id < ?1
-ORDER BY id DESC
-LIMIT ?2
-
--- name: runs_failed
--- ?1 limit. The last to end first.
-SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-       coalesce(source, 'message'), schedule, scheduled_for
-FROM (
-    SELECT * FROM (SELECT * FROM mainspring_run WHERE status = 'failed' ORDER BY finished_at DESC LIMIT ?1)
-    UNION ALL
-    SELECT * FROM (SELECT * FROM mainspring_run WHERE status = 'dead' ORDER BY finished_at DESC LIMIT ?1)
-)
-ORDER BY finished_at DESC, id DESC
-LIMIT ?1
-
--- name: runs_group
-SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-       coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring_run
-WHERE group_name = ?1 AND (?2 IS NULL OR id < ?2)
-ORDER BY id DESC
-LIMIT ?3
-
--- name: runs_schedule
-SELECT id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-       coalesce(source, 'message'), schedule, scheduled_for
-FROM mainspring_run INDEXED BY mainspring_run_schedule
-WHERE schedule = ?1 AND (?2 IS NULL OR group_name = ?2) AND id < coalesce(?3, 9223372036854775807)
-ORDER BY id DESC
-LIMIT ?4
 
 -- name: tally_done
 SELECT group_name, sum(handled), sum(failed) FROM mainspring_tally GROUP BY group_name

@@ -9,7 +9,7 @@ LIMIT ?5
 
 -- name: limited_heads
 -- ?1 group, ?2 key, ?3 ordered, ?4 whether those that wait for another attempt are skipped, ?5 how deep to look, ?6 how many,
--- ?7 now. Of those that nobody holds, the first that are due; under an order the very first, if it is due.
+-- ?7 now. Of the unheld, the first that are due; under an order the very first, if it is due.
 SELECT seq
 FROM (
     SELECT seq, due_at
@@ -49,6 +49,29 @@ WHERE held_by IS NOT NULL AND group_name = ?1 AND due_at <= ?2 AND (?4 OR (death
 ORDER BY due_at, seq
 LIMIT ?3
 
+-- name: limited_next_keys
+-- From key to key: each is one look into the index.
+WITH RECURSIVE walk (key, place) AS (
+    SELECT (
+        SELECT first.key
+        FROM mainspring_delivery AS first INDEXED BY mainspring_delivery_keyed
+        WHERE first.held_by IS NULL AND first.group_name = ?1 AND first.key > ?2
+        ORDER BY first.key
+        LIMIT 1
+    ), 1
+    UNION ALL
+    SELECT (
+        SELECT next.key
+        FROM mainspring_delivery AS next INDEXED BY mainspring_delivery_keyed
+        WHERE next.held_by IS NULL AND next.group_name = ?1 AND next.key > walk.key
+        ORDER BY next.key
+        LIMIT 1
+    ), walk.place + 1
+    FROM walk
+    WHERE walk.key IS NOT NULL AND walk.place < ?3
+)
+SELECT key FROM walk WHERE key IS NOT NULL ORDER BY place
+
 -- name: limited_read
 -- ?1 seqs, in whose order the deliveries are read.
 SELECT d.seq, d.epoch, d.message_id, d.group_name, m.topic, m.payload, m.content_type, m.headers, d.key,
@@ -71,29 +94,6 @@ ON CONFLICT (group_name, key, until) DO UPDATE SET claims = claims + excluded.cl
 SELECT key, until, claims
 FROM mainspring_spent
 WHERE group_name = ?1 AND key IN (SELECT value FROM json_each(?2)) AND until > ?3
-
--- name: limited_walk
--- From key to key: each is one look into the index.
-WITH RECURSIVE walk (key, place) AS (
-    SELECT (
-        SELECT first.key
-        FROM mainspring_delivery AS first INDEXED BY mainspring_delivery_keyed
-        WHERE first.held_by IS NULL AND first.group_name = ?1 AND first.key > ?2
-        ORDER BY first.key
-        LIMIT 1
-    ), 1
-    UNION ALL
-    SELECT (
-        SELECT next.key
-        FROM mainspring_delivery AS next INDEXED BY mainspring_delivery_keyed
-        WHERE next.held_by IS NULL AND next.group_name = ?1 AND next.key > walk.key
-        ORDER BY next.key
-        LIMIT 1
-    ), walk.place + 1
-    FROM walk
-    WHERE walk.key IS NOT NULL AND walk.place < ?3
-)
-SELECT key FROM walk WHERE key IS NOT NULL ORDER BY place
 
 -- name: prune_spent
 DELETE FROM mainspring_spent

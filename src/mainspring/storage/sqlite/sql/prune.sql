@@ -1,4 +1,13 @@
--- Retention: what is deleted, in small steps.
+-- Retention.
+
+-- part: TOPICS(table, after, many)
+known(topic, place) AS (
+    SELECT (SELECT min(r.topic) FROM mainspring_{table} AS r WHERE r.topic > {after}), 1
+    UNION ALL
+    SELECT (SELECT min(r.topic) FROM mainspring_{table} AS r WHERE r.topic > known.topic), place + 1
+    FROM known
+    WHERE topic IS NOT NULL AND place < {many}
+)
 
 -- name: prune_audit
 DELETE FROM mainspring_audit
@@ -70,6 +79,15 @@ WHERE m.id IN (SELECT substr(?1, n * 16 + 1, 16) FROM place)
   AND NOT EXISTS (SELECT 1 FROM mainspring_parked AS r WHERE r.message_id = m.id)
   AND NOT EXISTS (SELECT 1 FROM mainspring_run AS r WHERE r.message_id = m.id)
 
+-- name: prune_parked_count
+UPDATE mainspring_counter SET value = value + ?1 WHERE name = 'expired_parked'
+
+-- name: prune_parked_of
+SELECT seq, message_id FROM mainspring_parked WHERE topic = ?3 AND parked_at < ?1 ORDER BY parked_at, seq LIMIT ?2
+
+-- name: prune_parked_read
+SELECT seq, message_id FROM mainspring_parked WHERE parked_at < ?1 ORDER BY parked_at, seq LIMIT ?2
+
 -- name: prune_progress
 DELETE FROM mainspring_progress
 WHERE seq IN (
@@ -124,3 +142,28 @@ WHERE name IN (
     ORDER BY s.name
     LIMIT ?2
 )
+
+-- name: topics_dead
+-- ?1 after which topic, ?2 how many. From one topic to the next by the index, here and below.
+WITH RECURSIVE TOPICS(dead, ?1, ?2)
+SELECT topic, (SELECT min(r.buried_at) FROM mainspring_dead AS r WHERE r.topic = known.topic)
+FROM known
+WHERE topic IS NOT NULL
+
+-- name: topics_parked
+-- ?1 after which topic, ?2 how many.
+WITH RECURSIVE TOPICS(parked, ?1, ?2)
+SELECT topic, (SELECT min(r.parked_at) FROM mainspring_parked AS r WHERE r.topic = known.topic)
+FROM known
+WHERE topic IS NOT NULL
+
+-- name: topics_ran
+-- ?1 statuses, ?2 after which topic, ?3 how many.
+WITH RECURSIVE TOPICS(run, ?2, ?3)
+SELECT
+    known.topic,
+    min((SELECT min(r.finished_at) FROM mainspring_run AS r WHERE r.topic = known.topic AND r.status = s.value))
+FROM known, json_each(?1) AS s
+WHERE known.topic IS NOT NULL
+GROUP BY known.topic
+ORDER BY known.topic

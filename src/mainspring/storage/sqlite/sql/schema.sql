@@ -17,12 +17,6 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 -- name: examine_indexes
 SELECT name FROM sqlite_schema WHERE type = 'index'
 
--- name: ping
-SELECT 1
-
--- name: schema_applied
-SELECT number, checksum, breaking FROM mainspring_migration ORDER BY number
-
 -- name: schema_record
 INSERT INTO mainspring_migration (number, name, checksum, breaking, applied_at) VALUES (?1, ?2, ?3, ?4, ?5)
 

@@ -1,85 +1,83 @@
--- Searching deliveries by index.
+-- Searches of deliveries and causes of death.
 
--- name: browse_dead
--- ?1 seqs, ?2 limit; ?3 group, ?4 topic, ?5 key, ?6 text of the error, ?7 since, ?8 until, ?9 fingerprint, ?10 text in
--- small letters, as bytes: each may be null.
-SELECT d.seq, d.message_id, d.group_name, d.topic, d.key, d.priority, d.attempt, d.deaths, d.scheduled_for,
-       d.published_at, d.buried_at, d.error
-FROM (SELECT value AS seq FROM json_each(?1) ORDER BY value DESC) AS s
-CROSS JOIN mainspring_dead AS d ON d.seq = s.seq
-CROSS JOIN mainspring_message AS m ON m.id = d.message_id
-WHERE (?3 IS NULL OR d.group_name = ?3)
-  AND (?4 IS NULL OR d.topic = ?4)
-  AND (?5 IS NULL OR d.key = ?5)
-  AND (?6 IS NULL OR instr(lower(d.error), lower(?6)))
-  AND (?7 IS NULL OR d.published_at >= ?7)
-  AND (?8 IS NULL OR d.published_at < ?8)
-  AND (?9 IS NULL OR d.fingerprint = ?9)
-  AND (?10 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?10))
-ORDER BY s.seq DESC
-LIMIT ?2
+-- name: causes_count
+-- ?1 pairs of group and fingerprint, ?2 how many of each at most. The place of each cause, how many it has, and when the
+-- first and the last of those was buried. A subquery has one column, and is to be run once.
+WITH counted(place, told) AS MATERIALIZED (
+    SELECT c.key, (
+        SELECT json_array(count(*), min(buried_at), max(buried_at))
+        FROM (
+            SELECT d.buried_at
+            FROM mainspring_dead AS d INDEXED BY mainspring_dead_cause
+            WHERE d.group_name = json_extract(c.value, '$[0]') AND d.fingerprint = json_extract(c.value, '$[1]')
+            ORDER BY d.seq DESC
+            LIMIT ?2
+        )
+    )
+    FROM json_each(?1) AS c
+)
+SELECT place, json_extract(told, '$[0]'), json_extract(told, '$[1]'), json_extract(told, '$[2]') FROM counted
 
--- name: browse_ended
--- ?1 ids, ?2 limit; ?3 status, ?4 group, ?5 topic, ?6 text of the error, ?7 key, ?8 since, ?9 until, ?10 text in small
--- letters, as bytes: each but the status may be null. A run does not remember its delivery's times: the message's own
--- stands in for them.
-SELECT r.id, r.message_id, r.group_name, r.topic, m.key, r.attempt, m.published_at, r.error
-FROM (SELECT value AS id FROM json_each(?1) ORDER BY value DESC) AS s
-CROSS JOIN mainspring_run AS r ON r.id = s.id
-CROSS JOIN mainspring_message AS m ON m.id = r.message_id
-WHERE r.status = ?3
-  AND (?4 IS NULL OR r.group_name = ?4)
-  AND (?5 IS NULL OR r.topic = ?5)
-  AND (?6 IS NULL OR instr(lower(coalesce(r.error, '')), lower(?6)))
-  AND (?7 IS NULL OR m.key = ?7)
-  AND (?8 IS NULL OR m.published_at >= ?8)
-  AND (?9 IS NULL OR m.published_at < ?9)
-  AND (?10 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?10))
-ORDER BY s.id DESC
-LIMIT ?2
+-- name: causes_known
+-- ?1 group, may be null; ?2 how many steps. Groups and fingerprints, from one to the next by the index.
+WITH RECURSIVE
+first(group_name) AS (SELECT min(group_name) FROM mainspring_dead WHERE group_name >= coalesce(?1, '')),
+cause(group_name, fingerprint, step) AS (
+    SELECT group_name, (SELECT min(fingerprint) FROM mainspring_dead AS d WHERE d.group_name = first.group_name), 1
+    FROM first
+    UNION ALL
+    SELECT (
+               SELECT d.group_name
+               FROM mainspring_dead AS d INDEXED BY mainspring_dead_cause
+               WHERE (d.group_name, d.fingerprint) > (cause.group_name, cause.fingerprint)
+               ORDER BY d.group_name, d.fingerprint
+               LIMIT 1
+           ),
+           (
+               SELECT d.fingerprint
+               FROM mainspring_dead AS d INDEXED BY mainspring_dead_cause
+               WHERE (d.group_name, d.fingerprint) > (cause.group_name, cause.fingerprint)
+               ORDER BY d.group_name, d.fingerprint
+               LIMIT 1
+           ),
+           cause.step + 1
+    FROM cause
+    WHERE cause.step < ?2
+      AND cause.group_name IS NOT NULL
+      AND (?1 IS NULL OR cause.group_name = ?1)
+)
+SELECT group_name, fingerprint
+FROM cause
+WHERE group_name IS NOT NULL
+  AND (?1 IS NULL OR group_name = ?1)
 
--- name: browse_live
--- ?1 seqs, ?2 limit; ?3 state, ?4 group, ?5 key, ?6 held by, ?7 since, ?8 until, ?9 topic, ?10 text in small letters,
--- as bytes: each but the state may be null; ?11 now.
-SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.attempt, d.deaths, d.due_at,
-       d.scheduled_for, d.published_at, d.held_by, d.cancel_asked, p.said, p.at
-FROM (SELECT value AS seq FROM json_each(?1) ORDER BY value DESC) AS s
-CROSS JOIN mainspring_delivery AS d ON d.seq = s.seq
-CROSS JOIN mainspring_message AS m ON m.id = d.message_id
-LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
-WHERE CASE ?3
-        WHEN 'live' THEN 1
-        WHEN 'running' THEN d.held_by IS NOT NULL AND d.due_at > ?11
-        WHEN 'lapsed' THEN d.held_by IS NOT NULL AND d.due_at <= ?11
-        WHEN 'retrying' THEN d.held_by IS NULL AND d.attempt > 0
-        WHEN 'ready' THEN d.held_by IS NULL AND d.due_at <= ?11
-        ELSE d.held_by IS NULL AND d.due_at > ?11
-      END
-  AND (?4 IS NULL OR d.group_name = ?4)
-  AND (?5 IS NULL OR d.key = ?5)
-  AND (?6 IS NULL OR d.held_by = ?6 OR substr(d.held_by, 1, length(d.held_by) - 16) = ?6 || '~')
-  AND (?7 IS NULL OR d.published_at >= ?7)
-  AND (?8 IS NULL OR d.published_at < ?8)
-  AND (?9 IS NULL OR m.topic = ?9)
-  AND (?10 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?10))
-ORDER BY s.seq DESC
-LIMIT ?2
+-- name: causes_latest
+-- ?1 pairs of group and fingerprint. The place of each cause, and kind and error of the newest of its dead letters.
+SELECT c.key, d.kind, d.error
+FROM json_each(?1) AS c
+CROSS JOIN mainspring_dead AS d
+WHERE d.seq = (
+    SELECT max(n.seq)
+    FROM mainspring_dead AS n INDEXED BY mainspring_dead_cause
+    WHERE n.group_name = json_extract(c.value, '$[0]') AND n.fingerprint = json_extract(c.value, '$[1]')
+)
 
--- name: browse_parked
--- ?1 seqs, ?2 limit; ?3 topic, ?4 key, ?5 since, ?6 until, ?7 text in small letters, as bytes: each may be null.
-SELECT p.seq, p.message_id, p.topic, p.key, p.priority, p.due_at, p.scheduled_for, p.published_at
-FROM (SELECT value AS seq FROM json_each(?1) ORDER BY value DESC) AS s
-CROSS JOIN mainspring_parked AS p ON p.seq = s.seq
-CROSS JOIN mainspring_message AS m ON m.id = p.message_id
-WHERE (?3 IS NULL OR p.topic = ?3)
-  AND (?4 IS NULL OR p.key = ?4)
-  AND (?5 IS NULL OR p.published_at >= ?5)
-  AND (?6 IS NULL OR p.published_at < ?6)
-  AND (?7 IS NULL OR instr(CAST(lower(CAST(m.payload AS text)) AS blob), ?7))
-ORDER BY s.seq DESC
-LIMIT ?2
+-- name: payload_sizes
+-- ?1 seqs, ?2 of what (live, dead, parked, run). How many bytes the payload of each has, newest first: that is known without
+-- reading it.
+WITH s(seq) AS MATERIALIZED (SELECT value FROM json_each(?1)),
+c(seq, message_id) AS (
+    SELECT s.seq, d.message_id FROM s CROSS JOIN mainspring_delivery AS d ON d.seq = s.seq WHERE ?2 = 'live'
+    UNION ALL
+    SELECT s.seq, d.message_id FROM s CROSS JOIN mainspring_dead AS d ON d.seq = s.seq WHERE ?2 = 'dead'
+    UNION ALL
+    SELECT s.seq, p.message_id FROM s CROSS JOIN mainspring_parked AS p ON p.seq = s.seq WHERE ?2 = 'parked'
+    UNION ALL
+    SELECT s.seq, r.message_id FROM s CROSS JOIN mainspring_run AS r ON r.id = s.seq WHERE ?2 = 'run'
+)
+SELECT c.seq, length(m.payload) FROM c CROSS JOIN mainspring_message AS m ON m.id = c.message_id ORDER BY c.seq DESC
 
--- name: few_dead
+-- name: via_index_dead
 -- ?1 at most, ?2 before, ?3 topic, or ?4 fingerprint. One row: how many there are, counted to one more than that, and their
 -- seqs. A fingerprint is looked for in each group, from one to the next by the index.
 WITH RECURSIVE groups(name) AS (
@@ -104,7 +102,7 @@ FROM (
     LIMIT ?1 + 1
 )
 
--- name: few_ended
+-- name: via_index_ended
 -- ?1 at most, ?2 before, ?3 status, ?4 topic: may be null. One row: how many there are, counted to one more than that, and
 -- their ids.
 SELECT count(*), json_group_array(id) FILTER (WHERE id < ?2)
@@ -115,7 +113,7 @@ FROM (
     LIMIT ?1 + 1
 )
 
--- name: few_keyed
+-- name: via_index_keyed
 -- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run), ?4 topic: may be null; ?5 key. One row: how many there are,
 -- counted to one more than that, and their seqs. Without a topic each is asked, from one to the next by the index.
 WITH RECURSIVE
@@ -156,10 +154,10 @@ SELECT CASE
        END,
        (SELECT json_group_array(seq) FROM few WHERE seq < ?2)
 
--- name: few_live
+-- name: via_index_live
 -- ?1 at most, ?2 before, ?3 state or held, ?4 group: may be null; ?5 now. One row: how many there are, counted to one more than
 -- that, and their seqs: found by the indexes of what is to be had and of what is held. The LIMIT that is written out tells
--- the planner that names are few: who has run ANALYZE would have it read the whole index otherwise, to make a filter of it.
+-- the planner that names are few: after ANALYZE it would read the whole index otherwise, to make a filter of it.
 WITH RECURSIVE
 unheld(name) AS (
     SELECT min(group_name) FROM mainspring_delivery WHERE held_by IS NULL AND ?4 IS NULL AND ?3 NOT IN ('held', 'running', 'lapsed')

@@ -13,36 +13,21 @@ DELETE FROM mainspring_schedule WHERE name = ?1
 -- name: timetable_due
 -- ?1 app, ?2 names to leave, ?3 now, ?4 limit, ?5 since when a group must have been served. The columns of a schedule, and
 -- its deliveries that are unfinished and that wait, the newest of them: that there are any is of interest, and whether there
--- are too many. Where these are all left behind by a group that nobody serves, an older one that counts is not seen; it
+-- are too many. Where these are all left behind by an unserved group, an older one that counts is not seen; it
 -- would have kept them from starting, unless overlaps were allowed then or they were asked for by hand.
 SELECT
     s.name, s.app, s.origin, s.definition, s.created_at, s.declared_at, s.base_at, s.next_at, s.overrides, s.edits,
     s.version, s.revision, s.paused_at, s.paused_by, s.pause_reason, s.retired_at, s.fired, s.missed, s.skipped,
     (
         SELECT count(*)
-        FROM (
-            SELECT d.message_id, d.group_name, d.epoch
-            FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_schedule
-            WHERE d.schedule = s.name AND d.due_at <> 253402214400000000
-            ORDER BY d.seq DESC
-            LIMIT 100
-        ) AS e
-        -- What nobody has begun, of a group that nobody serves, counts as long as no other group has begun it either.
-        WHERE e.epoch > 0
-           OR EXISTS (
-                SELECT 1
-                FROM mainspring_groups AS g
-                WHERE g.name = e.group_name AND coalesce(g.served_at, g.declared_at) > ?5
-            )
-           OR (SELECT m.copies FROM mainspring_message AS m WHERE m.id = e.message_id)
-              = (SELECT count(*) FROM mainspring_delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
+        UNFINISHED(s.name, ?5)
     ),
     (
         SELECT count(*)
         FROM (
             SELECT 1
             FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
-            WHERE d.schedule = s.name AND d.due_at = 253402214400000000
+            WHERE d.schedule = s.name AND d.due_at = NEVER()
             LIMIT 1000
         )
     )
@@ -65,8 +50,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 UPDATE mainspring_delivery SET due_at = max(due_at, ?2) WHERE message_id = ?1
 
 -- name: timetable_later_parked
--- ?1 message id, ?2 when it is to start at the earliest. What is nobody's waits for no earlier run.
-UPDATE mainspring_parked SET due_at = max(due_at, ?2) WHERE message_id = ?1 AND ?2 < 253402214400000000
+-- ?1 message id, ?2 when it is to start at the earliest. A parked message waits for no earlier run.
+UPDATE mainspring_parked SET due_at = max(due_at, ?2) WHERE message_id = ?1 AND ?2 < NEVER()
 
 -- name: timetable_move
 -- ?1 name, ?2 its next time so far, ?3 revision, ?4 next time, ?5 base, ?6 fired, ?7 missed, ?8 skipped.
@@ -77,7 +62,7 @@ WHERE name = ?1 AND next_at = ?2 AND revision = ?3
 RETURNING 1
 
 -- name: timetable_parked
--- ?1 schedules, ?2 whether those that somebody asked for by hand too. Read from end to end: parked messages are few, and
+-- ?1 schedules, ?2 whether manual ones too. Read from end to end: parked messages are few, and
 -- schedules are not often paused.
 SELECT seq, message_id
 FROM mainspring_parked
@@ -100,8 +85,8 @@ SELECT
     EXISTS (
         SELECT 1
         FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
-        WHERE d.schedule IS NOT NULL AND d.due_at = 253402214400000000
-          -- What is left of a schedule that is gone, is for everybody.
+        WHERE d.schedule IS NOT NULL AND d.due_at = NEVER()
+          -- What is left of a deleted schedule is for every app.
           AND coalesce((SELECT s.app FROM mainspring_schedule AS s WHERE s.name = d.schedule), ?1) = ?1
     ),
     EXISTS (SELECT 1 FROM mainspring_freeze WHERE app IN ('', ?1)),
@@ -120,7 +105,7 @@ ORDER BY name
 UPDATE mainspring_delivery SET due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))
 
 -- name: timetable_retire
--- ?1 app, ?2 since when nobody may have declared it, ?3 now. Answers the names.
+-- ?1 app, ?2 since when it was not declared, ?3 now. Answers the names.
 -- What an API call has made is not the code's to take away (invariant 13).
 UPDATE mainspring_schedule
 SET retired_at = ?3, revision = revision + 1
@@ -128,7 +113,7 @@ WHERE app = ?1 AND origin = 'code' AND retired_at IS NULL AND declared_at <= ?2
 RETURNING name
 
 -- name: timetable_unfinished
--- ?1 schedules, ?2 whether those that have begun too, ?3 whether those that somebody asked for by hand too. Their deliveries,
+-- ?1 schedules, ?2 whether those that have begun too, ?3 whether manual ones too. Their deliveries,
 -- as cancel_find_id.sql answers those of a message.
 SELECT d.seq, d.message_id, d.held_by IS NOT NULL, d.join_id
 FROM json_each(?1) AS stopped
@@ -151,10 +136,10 @@ WHERE name = ?1
 WITH oldest AS MATERIALIZED (
     SELECT d.schedule, min(d.seq) AS seq
     FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting
-    WHERE d.schedule IS NOT NULL AND d.due_at = 253402214400000000
+    WHERE d.schedule IS NOT NULL AND d.due_at = NEVER()
       AND (
         d.schedule IN (SELECT value FROM json_each(?2))
-        -- What is left of a schedule that is gone, is for everybody.
+        -- What is left of a deleted schedule is for every app.
         OR coalesce((SELECT s.app FROM mainspring_schedule AS s WHERE s.name = d.schedule), ?1) = ?1
       )
     GROUP BY d.schedule
@@ -162,29 +147,14 @@ WITH oldest AS MATERIALIZED (
 SELECT d.seq
 FROM oldest
 CROSS JOIN mainspring_delivery AS first ON first.seq = oldest.seq
-CROSS JOIN mainspring_delivery AS d ON d.message_id = first.message_id AND d.due_at = 253402214400000000
+CROSS JOIN mainspring_delivery AS d ON d.message_id = first.message_id AND d.due_at = NEVER()
 WHERE NOT EXISTS (
         SELECT 1
-        FROM (
-            SELECT f.message_id, f.group_name, f.epoch
-            FROM mainspring_delivery AS f INDEXED BY mainspring_delivery_schedule
-            WHERE f.schedule = oldest.schedule AND f.due_at <> 253402214400000000
-            ORDER BY f.seq DESC
-            LIMIT 100
-        ) AS e
-        -- As in timetable_due.sql.
-        WHERE e.epoch > 0
-           OR EXISTS (
-                SELECT 1
-                FROM mainspring_groups AS g
-                WHERE g.name = e.group_name AND coalesce(g.served_at, g.declared_at) > ?4
-            )
-           OR (SELECT m.copies FROM mainspring_message AS m WHERE m.id = e.message_id)
-              = (SELECT count(*) FROM mainspring_delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
+        UNFINISHED(oldest.schedule, ?4)
     )
 UNION
 SELECT d.seq
 FROM json_each(?3) AS free
 CROSS JOIN mainspring_delivery AS d INDEXED BY mainspring_delivery_waiting ON d.schedule = free.value
-WHERE d.due_at = 253402214400000000 AND d.schedule IS NOT NULL
+WHERE d.due_at = NEVER() AND d.schedule IS NOT NULL
 ORDER BY 1

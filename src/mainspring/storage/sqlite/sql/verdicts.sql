@@ -1,9 +1,5 @@
 -- Settling.
 
--- name: conclude_lock
--- ?1 seq, ?2 epoch. Changes nothing, and takes the write lock.
-UPDATE mainspring_delivery SET epoch = epoch WHERE seq = ?1 AND epoch = ?2
-
 -- name: delivery_delete
 DELETE FROM mainspring_delivery WHERE seq IN (SELECT value FROM json_each(?1))
 
@@ -32,6 +28,10 @@ DELETE FROM mainspring_run
 WHERE status IN ('failed', 'snoozed')
   AND message_id = ?1
   AND group_name = (SELECT group_name FROM mainspring_delivery WHERE seq = ?2)
+
+-- name: settle_lock
+-- ?1 seq, ?2 epoch. Changes nothing, and takes the write lock.
+UPDATE mainspring_delivery SET epoch = epoch WHERE seq = ?1 AND epoch = ?2
 
 -- name: settle_read
 SELECT d.seq, d.epoch, d.held_by, d.message_id, d.attempt, d.cancel_asked, d.join_id

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from mainspring.app import runner
-from mainspring.app.announcing import again, announced, log_to_stderr, refused_count
-from mainspring.app.parent import MISTAKE
+from mainspring.app.process import runner
+from mainspring.app.process.service import again, announced, log_to_stderr, refused_count
+from mainspring.app.process.supervisor import MISTAKE
 from mainspring.integrations.django.project import project_app
 from mainspring.model.errors import MainspringError
 

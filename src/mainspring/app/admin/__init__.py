@@ -1,0 +1,1 @@
+"""What operators do: find, inspect, cancel, pause, replay."""

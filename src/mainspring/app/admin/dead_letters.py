@@ -1,0 +1,209 @@
+"""The dead letters as an operator sees them, with names as the user wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import ClassVar, Final
+from uuid import UUID
+
+from mainspring.app.admin.bulk import BATCH, Progress
+from mainspring.app.admin.pages import Deliveries, check_pages, check_texts, checked, listed
+from mainspring.app.blocking import Face, Renamed, blocking
+from mainspring.app.connection import Connection
+from mainspring.app.message.envelope import MISSING, Envelope, read_identity
+from mainspring.app.options import whole
+from mainspring.model.errors import BadOption
+from mainspring.model.message import REPLACES_HEADER, Draft, Priority, public, reserved
+from mainspring.model.schedule import SCHEDULE_HEADER
+from mainspring.model.search import Causes, DeadSelection, Filter
+from mainspring.model.views import MessageView
+from mainspring.storage.contract import Storage
+
+# Named here, since inside the class ``list`` is its own verb.
+Selections = list[DeadSelection]
+
+_CAP = 100_000
+
+
+class DeadLetters(Renamed):
+    """``app.dead``: what was given up, to look at, revive or discard. Every change is audited with ``by``."""
+
+    _former: ClassVar[Mapping[str, str]] = {"show": "get(message_id)"}
+
+    def __init__(self, connection: Connection, envelope: Envelope) -> None:
+        self._connection = connection
+        self._envelope = envelope
+
+    async def list(
+        self,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> Deliveries:
+        """Dead letters, newest first; ``error`` is text that the error must contain, ``fingerprint`` the cause."""
+        wanted = checked(Filter("dead", group, topic, None, error, before, limit, fingerprint=fingerprint))
+        storage = await self._connection.storage("app.dead.list()")
+        return await listed(storage.ledger, wanted)
+
+    async def causes(self, *, group: str | None = None, cap: int = 10_000, limit: int = 100) -> Causes:
+        """What dead letters died of, in each group, the most frequent first; each is counted up to ``cap``.
+
+        Errors that differ only in ids, values and the like have one cause, known by its ``fingerprint``. However many
+        there are it takes a small part of a second: where ``more`` is true of a cause it was not counted to its
+        end, and where it is true of the answer there are other causes.
+        """
+        check_texts(group=group)
+        whole(cap, "cap", least=1, most=_CAP)
+        check_pages(None, limit)
+        storage = await self._connection.storage("app.dead.causes()")
+        return await storage.ledger.causes(group, cap, limit)
+
+    async def get(self, message_id: UUID | str) -> MessageView | None:
+        """The message with every error that was recorded; None when it has no dead letter."""
+        storage = await self._connection.storage("app.dead.get()")
+        found = await storage.ledger.find(read_identity(message_id))
+        if found is None or not any(each.state == "dead" for each in found.deliveries):
+            return None
+        return replace(found, headers=public(found.headers))
+
+    async def revive(
+        self,
+        message_id: UUID | str | None = None,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        everything: bool = False,
+        payload: object = MISSING,
+        by: str = "app",
+        progress: Progress | None = None,
+    ) -> int:
+        """Give the dead letters meant a fresh life, and return how many. ``payload`` replaces that of one of them."""
+        storage = await self._connection.storage("app.dead.revive()")
+        if payload is not MISSING:
+            return await self._replace(storage, message_id, group, payload, by)
+        which = self._meant(message_id, group, topic, error, fingerprint)
+        selections = await self._selections(storage, "revive", which, everything=everything)
+        # A revived message may die again while this goes on: no more than were there at the start.
+        dead = [each.dead for each in (await storage.ledger.tally(_CAP)).groups]
+        ceiling = None if any(count >= _CAP for count in dead) else sum(dead)
+        return await _in_batches(
+            lambda which, limit: storage.controls.revive(which, by, limit), selections, progress, ceiling
+        )
+
+    async def discard(
+        self,
+        message_id: UUID | str | None = None,
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        everything: bool = False,
+        by: str = "app",
+        progress: Progress | None = None,
+    ) -> int:
+        """Remove the dead letters meant for good, and return how many."""
+        storage = await self._connection.storage("app.dead.discard()")
+        which = self._meant(message_id, group, topic, error, fingerprint)
+        selections = await self._selections(storage, "discard", which, everything=everything)
+        return await _in_batches(
+            lambda which, limit: storage.controls.discard(which, by, limit), selections, progress, None
+        )
+
+    def _meant(
+        self,
+        message_id: UUID | str | None,
+        group: str | None,
+        topic: str | None,
+        error: str | None,
+        fingerprint: str | None,
+    ) -> DeadSelection:
+        check_texts(group=group, topic=topic, error=error, fingerprint=fingerprint)
+        identity = None if message_id is None else read_identity(message_id)
+        return DeadSelection(identity, group, topic, error, fingerprint)
+
+    async def _selections(self, storage: Storage, call: str, which: DeadSelection, *, everything: bool) -> Selections:
+        if which == DeadSelection() and not everything:
+            raise BadOption(
+                f"dead.{call}() names nothing: give message_id, group, topic, error or fingerprint, or everything=True"
+            )
+        if which.group is not None or which.topic is not None:
+            return [which]
+        # Group by group, as the index has them.
+        tally = await storage.ledger.tally(_CAP)
+        groups = [each.group for each in tally.groups if each.dead]
+        return [replace(which, group=each) for each in groups]
+
+    async def _replace(
+        self, storage: Storage, message_id: UUID | str | None, group: str | None, payload: object, by: str
+    ) -> int:
+        if message_id is None:
+            raise BadOption("dead.revive(payload=…) replaces the payload of one dead letter: give its message_id")
+        identity = read_identity(message_id)
+        found = await storage.ledger.find(identity)
+        dead = {each.group: each for each in found.deliveries if each.state == "dead"} if found is not None else {}
+        if found is None or (group is not None and group not in dead) or not dead:
+            return 0
+        if group is None and len(dead) > 1:
+            names = ", ".join(dead)
+            raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
+        to = group or next(iter(dead))
+        topic = found.topic
+        fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
+        draft = Draft(
+            fresh.id,
+            found.topic,
+            fresh.payload,
+            fresh.content_type,
+            _replacing(found),
+            found.key,
+            to,
+            priority=Priority(dead[to].priority),
+            correlation_id=found.correlation_id or str(identity),
+            causation_id=identity,
+            schedule=found.headers.get(SCHEDULE_HEADER),
+        )
+        return int(await storage.controls.replace(identity, to, by, draft))
+
+
+def _replacing(found: MessageView) -> dict[str, str] | None:
+    """Its headers, and where some of them are the library's own, the message that these were written for."""
+    headers = dict(found.headers)
+    if reserved(headers):
+        headers.setdefault(REPLACES_HEADER, str(found.id))
+    return headers or None
+
+
+async def _in_batches(
+    call: Callable[[DeadSelection, int], Awaitable[int]],
+    selections: list[DeadSelection],
+    progress: Progress | None,
+    ceiling: int | None,
+) -> int:
+    total = 0
+    for which in selections:
+        while limit := BATCH if ceiling is None else min(BATCH, ceiling - total):
+            done = await call(which, limit)
+            total += done
+            if progress is not None and done:
+                progress(total)
+            if done < limit:
+                break
+    return total
+
+
+class SyncDeadLetters(Face[DeadLetters]):
+    """``app.sync.dead``: as ``app.dead``, without await."""
+
+    list: Final = blocking(DeadLetters.list)
+    causes: Final = blocking(DeadLetters.causes)
+    get: Final = blocking(DeadLetters.get)
+    revive: Final = blocking(DeadLetters.revive)
+    discard: Final = blocking(DeadLetters.discard)

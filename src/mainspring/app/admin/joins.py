@@ -1,0 +1,94 @@
+"""``app.joins``: the joins that are open, to look at and to cancel."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from mainspring.app.admin.bulk import BATCH
+from mainspring.app.admin.pages import Deliveries
+from mainspring.app.blocking import Face, blocking
+from mainspring.app.connection import Connection
+from mainspring.app.message.envelope import read_identity
+from mainspring.app.publish.publisher import REASON
+from mainspring.model.errors import BadOption
+from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, JoinReceipt, JoinView, follower_id
+from mainspring.model.message import Cancelled
+from mainspring.storage.contract import Storage
+
+Which = UUID | str | JoinReceipt
+"""A join: its id, or the receipt it was opened with."""
+
+# Named here, since inside the class ``list`` is its own verb.
+JoinViews = list[JoinView]
+
+
+class Joins:
+    """A join is open until all of its members have ended and what follows is published; then it is no more."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(self, *, after: UUID | str | None = None, limit: int = 50) -> JoinViews:
+        """The open joins, oldest first; ``after`` is the id of the last row of the page before."""
+        ledger = (await self._connection.storage("app.joins.list()")).ledger
+        return await ledger.joins(None if after is None else read_identity(after, "after"), limit)
+
+    async def get(self, join: Which) -> JoinView | None:
+        """One open join; None when there is no such join, or no more."""
+        return await self._find(await self._connection.storage("app.joins.get()"), _identity(join))
+
+    async def members(self, join: Which, *, after: int | None = None, limit: int = 50) -> Deliveries:
+        """Its members that have not ended; ``after`` is the ``seq`` of the last row of the page before."""
+        storage, id = await self._connection.storage("app.joins.members()"), _identity(join)
+        if await self._find(storage, id) is None:
+            raise await self._unknown(storage, id)
+        return await storage.ledger.members(id, after, limit)
+
+    async def cancel(self, join: Which, *, reason: str = REASON) -> Cancelled:
+        """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always."""
+        storage, id = await self._connection.storage("app.joins.cancel()"), _identity(join)
+        if await self._find(storage, id) is None:
+            raise await self._unknown(storage, id)
+        cancelled = asked = 0
+        after: int | None = None
+        while page := await storage.ledger.members(id, after, BATCH):
+            for each in page:
+                done = await storage.mailbox.cancel(each.message_id, reason)
+                cancelled, asked = cancelled + done.cancelled, asked + done.asked
+            after = page[-1].seq
+        return Cancelled(cancelled, asked)
+
+    async def _find(self, storage: Storage, id: UUID) -> JoinView | None:
+        return await storage.ledger.find_join(id)
+
+    async def _unknown(self, storage: Storage, id: UUID) -> BadOption:
+        follows = follower_id(id)
+        if await storage.ledger.find(follows) is not None:
+            return BadOption(f"the join {id} is over: what followed is the message {follows}")
+        message = await storage.ledger.find(id)
+        if message is None:
+            return BadOption(f"there is no open join {id}: it never was, or is over")
+        if (over := message.headers.get(JOIN_HEADER)) is not None:
+            return BadOption(f"the join {over} is over: what followed is the message {id}")
+        if (whose := message.headers.get(MEMBER_HEADER)) is not None:
+            return BadOption(f"{id} is no join, but a member of the join {whose}: give that id")
+        return BadOption(f"{id} is no join, but a message on the topic {message.topic}")
+
+
+def _identity(join: Which) -> UUID:
+    if isinstance(join, JoinReceipt):
+        return join.id
+    try:
+        return read_identity(join)
+    except BadOption:
+        raise BadOption(f"{join!r} is no id of a join: pass what app.join(…) answered, or its id") from None
+
+
+class SyncJoins(Face[Joins]):
+    """``app.sync.joins``: as ``app.joins``, without await."""
+
+    list: Final = blocking(Joins.list)
+    get: Final = blocking(Joins.get)
+    members: Final = blocking(Joins.members)
+    cancel: Final = blocking(Joins.cancel)

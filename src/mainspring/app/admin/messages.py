@@ -1,0 +1,290 @@
+"""``app.messages``: stored messages, to find, inspect, cancel and publish again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, ClassVar, Final, TypedDict, cast
+from uuid import UUID
+
+from mainspring.app.admin import bulk
+from mainspring.app.admin.bulk import Action, BulkRun, Progress
+from mainspring.app.admin.pages import Deliveries, Standing, check_pages, check_texts, checked, listed, page
+from mainspring.app.blocking import Face, Renamed, blocking
+from mainspring.app.connection import Connection
+from mainspring.app.message.envelope import MISSING, PriorityName, PublishOptions, read_identity
+from mainspring.app.names import check_group
+from mainspring.app.options import closest
+from mainspring.app.publish.publisher import REASON, Publisher
+from mainspring.model.errors import BadOption
+from mainspring.model.message import Cancelled, Priority, Receipt, public
+from mainspring.model.search import Chain, Filter, Page, Picked
+from mainspring.model.views import MessageView, RunView
+from mainspring.storage.codec import with_version_of
+from mainspring.storage.contract import Storage
+from mainspring.timing.duration import Duration
+
+# Named here, since inside the classes ``list`` is their own verb.
+Runs = list[RunView]
+Identities = list[UUID]
+Identity = UUID | str
+Pick = tuple[Identity, str]
+"""A delivery, by its message's id and its group; the group of a parked message is empty."""
+
+
+class Messages(Renamed):
+    """``app.messages``: what is stored, under way and kept."""
+
+    _former: ClassVar[Mapping[str, str]] = {
+        "show": "get(message_id)",
+        "withdraw": "cancel([(message_id, group)])",
+        "hasten": "run_now([(message_id, group)])",
+        "issue": "publish(topic, payload)",
+    }
+
+    def __init__(self, connection: Connection, publisher: Publisher) -> None:
+        self._connection = connection
+        self._publisher = publisher
+
+    async def list(
+        self,
+        state: Standing = "live",
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> Deliveries:
+        """Deliveries, newest first; ``before`` is the ``seq`` of the last row of the page before."""
+        wanted = checked(Filter(state, group, topic, key, None, before, limit))
+        storage = await self._connection.storage("app.messages.list()")
+        return await listed(storage.ledger, wanted)
+
+    async def search(
+        self,
+        state: Standing = "live",
+        *,
+        group: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        text: str | None = None,
+        error: str | None = None,
+        fingerprint: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        held_by: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Deliveries that match, newest first, in a small part of a second however many there are.
+
+        So a page may be short, or empty: the next one begins at its ``before``, until that is None. ``text`` is looked
+        for in payloads, ``error`` in errors, ``since`` and ``until`` mean when it was published, ``held_by`` is a
+        worker's name, ``fingerprint`` one of ``app.dead.causes()``.
+        """
+        narrowed = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
+        wanted = checked(Filter(state, *narrowed))
+        storage = await self._connection.storage("app.messages.search()")
+        return await page(storage.ledger, wanted)
+
+    async def apply(
+        self,
+        action: Action,
+        filter: Filter,
+        *,
+        by: str = "app",
+        reason: str = REASON,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> int:
+        """Do this to everything that a search would find, in batches, and return to how many it was done.
+
+        What is dead is revived or discarded; what is alive or parked is cancelled, with the ``reason``; what is
+        scheduled is due now by ``run_now``. What comes while it goes on is left alone, also if it is revived and dies
+        again. It ends early when ``stop`` says so, or after the batch in hand when the caller is cancelled. All of it
+        together is one line of the audit, which tells after every batch how many it was done to.
+        """
+        checked(filter)
+        storage = await self._connection.storage("app.messages.apply()")
+        errand = BulkRun(storage, action, filter, reason, self._connection.rouse)
+        return await errand.run(by, progress, stop or _never)
+
+    async def get(self, message_id: UUID | str) -> MessageView | None:
+        """One message with its deliveries and kept runs; None when there is no such message."""
+        storage = await self._connection.storage("app.messages.get()")
+        found = await storage.ledger.find(read_identity(message_id))
+        return None if found is None else replace(found, headers=public(found.headers))
+
+    async def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
+        """What a message came of, and what came of it; empty where it is unknown."""
+        check_pages(None, limit)
+        storage = await self._connection.storage("app.messages.chain()")
+        return await storage.ledger.chain(read_identity(message_id), limit)
+
+    async def runs(self, group: str | None = None, *, before: int | None = None, limit: int = 50) -> Runs:
+        """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
+        check_texts(group=group)
+        check_pages(before, limit)
+        storage = await self._connection.storage("app.messages.runs()")
+        return await storage.ledger.runs(group, before, limit)
+
+    async def failures(self, *, limit: int = 50) -> Runs:
+        """The latest kept runs that failed, for good or not, the last to end first."""
+        check_pages(None, limit)
+        storage = await self._connection.storage("app.messages.failures()")
+        return await storage.ledger.failures(limit)
+
+    async def cancel(
+        self, which: Identity | Pick | Iterable[Identity | Pick], *, by: str = "app", reason: str = REASON
+    ) -> Cancelled:
+        """Cancel every delivery of a message, or one delivery, ``(message_id, group)``, or a list of these.
+
+        Audited with ``by``.
+        """
+        storage = await self._connection.storage("app.messages.cancel()")
+        messages, deliveries = _apart(which)
+        done = [await self._cancel_message(storage, each, by, reason) for each in messages]
+        if deliveries:
+            done.append(await bulk.cancel(storage, deliveries, by, reason, self._connection.rouse))
+        return Cancelled(sum(each.cancelled for each in done), sum(each.asked for each in done))
+
+    async def _cancel_message(self, storage: Storage, id: UUID, by: str, reason: str) -> Cancelled:
+        # Before it is cancelled: a line may be written for an action that then fails, but no action without a line.
+        await storage.controls.noted("cancel", f"message {id}", by, reason)
+        return await self._publisher.cancel(id, None, reason, None)
+
+    async def run_now(self, which: Pick | Iterable[Pick], *, by: str = "app") -> int:
+        """Make those of these deliveries that are scheduled due now, and return how many. Audited with ``by``."""
+        storage = await self._connection.storage("app.messages.run_now()")
+        messages, deliveries = _apart(which)
+        if messages:
+            raise BadOption(f"run_now(…) takes deliveries, each (message_id, group), not {messages[0]}")
+        due = await storage.controls.run_now(deliveries, by)
+        if due:
+            self._connection.rouse()
+        return due
+
+    async def publish(
+        self,
+        topic: str,
+        payload: object = MISSING,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        priority: Priority | PriorityName | int | None = None,
+        delay: Duration | None = None,
+        group: str | None = None,
+        copy_of: UUID | str | None = None,
+        by: str = "app",
+    ) -> Receipt:
+        """Publish as an operator, to all subscribed groups or to one. Audited with ``by``.
+
+        With ``copy_of`` it has the payload, key and headers of that message, but for what is given here.
+        """
+        storage = await self._connection.storage("app.messages.publish()")
+        options: OperatorOptions = {"key": key, "headers": headers, "priority": priority, "delay": delay}
+        return await publish(storage, self._publisher, topic, payload, options, group, copy_of, by)
+
+
+def _never() -> bool:
+    return False
+
+
+class SyncMessages(Face[Messages]):
+    """``app.sync.messages``: as ``app.messages``, without await."""
+
+    list: Final = blocking(Messages.list)
+    search: Final = blocking(Messages.search)
+    apply: Final = blocking(Messages.apply)
+    get: Final = blocking(Messages.get)
+    chain: Final = blocking(Messages.chain)
+    runs: Final = blocking(Messages.runs)
+    failures: Final = blocking(Messages.failures)
+    cancel: Final = blocking(Messages.cancel)
+    run_now: Final = blocking(Messages.run_now)
+    publish: Final = blocking(Messages.publish)
+
+
+_CALL = "messages.publish(…)"
+_TRACE = ("traceparent", "tracestate")
+"""Headers that tell which trace a message is part of. A copy is part of none."""
+
+
+class OperatorOptions(TypedDict):
+    """What may be said of such a message beside its payload."""
+
+    key: str | None
+    headers: Mapping[str, str] | None
+    priority: Priority | PriorityName | int | None
+    delay: Duration | None
+
+
+async def publish(
+    storage: Storage,
+    publisher: Publisher,
+    topic: str,
+    payload: object,
+    said: OperatorOptions,
+    group: str | None,
+    copy_of: UUID | str | None,
+    by: str,
+) -> Receipt:
+    """See ``Messages.issue``."""
+    original = None if copy_of is None else await _original(storage, copy_of)
+    if group is not None:
+        await _check_group(storage, group)
+    cause = None if original is None else original.id
+    draft = publisher.draft(topic, None if payload is MISSING else payload, _options(said, original), _CALL, cause)
+    if original is not None and payload is MISSING:
+        draft = replace(draft, payload=original.payload, content_type=original.content_type)
+    elif original is not None and draft.topic == original.topic:
+        draft = replace(draft, content_type=with_version_of(draft.content_type, original.content_type))
+    if group is not None:
+        draft = replace(draft, group=group)
+    detail = [f"message {draft.id}", *([f"copy of {cause}"] if cause else []), *([f"for {group}"] if group else [])]
+    # Before it is stored: an action may be audited and then fail, and never runs unaudited.
+    await storage.controls.noted("publish", draft.topic, by, ", ".join(detail))
+    return await publisher.store(draft, {}, "app.messages.publish()")
+
+
+def _options(said: OperatorOptions, original: MessageView | None) -> PublishOptions:
+    if original is None:
+        return cast("PublishOptions", said)
+    headers = public(original.headers) if said["headers"] is None else said["headers"]
+    return {
+        "key": original.key if said["key"] is None else said["key"],
+        "headers": {name: value for name, value in headers.items() if name not in _TRACE},
+        "priority": said["priority"],
+        "delay": said["delay"],
+        "correlation_id": original.correlation_id or str(original.id),
+    }
+
+
+async def _original(storage: Storage, copy_of: UUID | str) -> MessageView:
+    found = await storage.ledger.find(read_identity(copy_of))
+    if found is None:
+        raise BadOption(f"there is no message {copy_of} to copy: it never was, or is over and gone")
+    return found
+
+
+async def _check_group(storage: Storage, group: str) -> None:
+    check_group(group)
+    known = [each.name for each in (await storage.ledger.roster()).groups]
+    if group not in known:
+        raise BadOption(f"there is no group {group!r}.{closest(group, known)} There are: {', '.join(known) or 'none'}")
+
+
+def _apart(which: Any) -> tuple[Identities, Picked]:
+    """The messages among these, and the deliveries. A tuple is one delivery, any other iterable is several of them."""
+    several = isinstance(which, Iterable) and not isinstance(which, str | tuple)
+    messages: Identities = []
+    deliveries: dict[tuple[UUID, str], None] = {}
+    for each in which if several else (which,):
+        match each:
+            case (id, str(group)):
+                deliveries[read_identity(id), group] = None
+            case _:
+                messages.append(read_identity(each))
+    return messages, tuple(deliveries)

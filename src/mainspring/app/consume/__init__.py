@@ -1,0 +1,1 @@
+"""Consumers: registration, signatures, injection, contexts, middleware."""

@@ -1,0 +1,184 @@
+"""A decorated handler: the same callable, with a typed way to send it messages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from mainspring.app.blocking import Face, blocking
+from mainspring.app.consume.batch import lone
+from mainspring.app.consume.context import Context
+from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.signature import Consumer
+from mainspring.app.message.envelope import SendOptions
+from mainspring.model.message import Receipt
+
+if TYPE_CHECKING:
+    from mainspring.app.blocking import Background
+    from mainspring.app.publish.publisher import Publisher
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+C = TypeVar("C", bound=Consumer[Any])
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Taking(Protocol[T_contra]):
+    """A callable that takes a payload first: it gives ``send`` the payload's type."""
+
+    def __call__(self, payload: T_contra, /, *args: Any, **kwargs: Any) -> object:
+        """Call it."""
+        ...
+
+
+class TakingMany(Protocol[T]):
+    """A callable that takes a list of payloads first: a batch consumer, which is sent one."""
+
+    def __call__(self, payload: list[T], /, *args: Any, **kwargs: Any) -> object:
+        """Call it."""
+        ...
+
+
+class Consumed(Generic[P, R_co]):
+    """A registered handler. Calling it calls the function; ``send`` goes through the database."""
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Publisher) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._registration = registration
+        self._app = app
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function itself, here and now."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Show its name and group."""
+        return f"<consumer {self._registration.name}, group {self.group!r}>"
+
+    @property
+    def function(self) -> Callable[P, R_co]:
+        """The function as it was written."""
+        return self._function
+
+    @property
+    def group(self) -> str:
+        """The consumer's name in the database."""
+        return self._registration.group
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics and patterns it subscribes to."""
+        return self._registration.topics
+
+    @property
+    def sync(self) -> SyncConsumed[P, R_co]:
+        """``.sync.send(…)``, for blocking code."""
+        publisher, background = self._app.blocking
+        return SyncConsumed(Consumed(self._function, self._registration, publisher), background)
+
+    @overload
+    async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
+
+    @overload
+    async def send(
+        self: Consumed[[Context], R_co], payload: None = None, **options: Unpack[SendOptions]
+    ) -> Receipt: ...
+
+    @overload
+    async def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
+    @overload
+    async def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
+    async def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
+        """Send a message to this consumer only, whatever others subscribe to; options as ``app.publish``.
+
+        With ``then`` and ``failed`` another consumer follows when this one is done, or when it has failed for good.
+        """
+        return await self._app.send(self._registration, lone(self._registration, payload), options)
+
+
+class SyncConsumed(Face[Consumed[P, R_co]], Generic[P, R_co]):
+    """A registered handler for blocking code. Calling it calls the function."""
+
+    def __init__(self, consumed: Consumed[P, R_co], background: Background) -> None:
+        super().__init__(consumed, background, f"{consumed.group}.sync", consumed.group)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function itself, here and now."""
+        return self._target(*args, **kwargs)
+
+    if TYPE_CHECKING:  # a twin carries one signature over, and this one has four
+
+        @overload
+        def send(self: SyncConsumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
+
+        @overload
+        def send(
+            self: SyncConsumed[[Context], R_co], payload: None = None, **options: Unpack[SendOptions]
+        ) -> Receipt: ...
+
+        @overload
+        def send(self: Taking[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
+        @overload
+        def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
+
+        def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
+            """See ``Consumed.send``."""
+            ...
+
+    else:
+        send = blocking(Consumed.send)
+
+
+class ClassSender:
+    """Sender to a consumer that is a class."""
+
+    def __init__(self, registration: Registration, app: Publisher) -> None:
+        self._registration = registration
+        self._app = app
+
+    @property
+    def sync(self) -> SyncClassSender:
+        """``.sync.send(…)``, for blocking code."""
+        publisher, background = self._app.blocking
+        name = self._registration.group
+        return SyncClassSender(ClassSender(self._registration, publisher), background, name, name)
+
+    async def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
+        """Publish to this consumer only."""
+        return await self._app.send(self._registration, lone(self._registration, payload), options)
+
+
+class SyncClassSender(Face[ClassSender]):
+    """Sender to a consumer that is a class, for blocking code."""
+
+    send: Final = blocking(ClassSender.send)
+
+
+def registration_of(registered: Any) -> Registration | None:
+    """Return the registration of this consumer, function or class; None for anything else."""
+    if isinstance(registered, type):
+        registered = registered.__dict__.get("mainspring")
+    return registered._registration if isinstance(registered, Consumed | ClassSender) else None  # noqa: SLF001
+
+
+class Registrar(Protocol):
+    """The decorator of ``@app.consumer(…)``: it returns the function's registered twin; a class stays."""
+
+    @overload
+    def __call__(self, function: type[C], /) -> type[C]: ...  # type: ignore[overload-overlap]  # a class is a callable
+
+    @overload
+    def __call__(self, function: Callable[P, R_co], /) -> Consumed[P, R_co]: ...
+
+    def __call__(self, function: Any, /) -> Any:
+        """Register the function or class."""
+        ...

@@ -1,0 +1,287 @@
+"""The registry of consumers: their options, their names, and all checks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypedDict, cast
+
+from mainspring.app.config import KEEPS, Options
+from mainspring.app.consume import signature
+from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
+from mainspring.app.consume.cpu import check_place, check_program, cores
+from mainspring.app.consume.cursor import CursorAdvance
+from mainspring.app.consume.limits import Backlogs, WhenFull, read_limits, read_pending_limit
+from mainspring.app.consume.middleware import Middleware, check_middleware
+from mainspring.app.consume.queue_registry import QueueRegistry
+from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.resolvers import Resolver
+from mainspring.app.functions import is_reloaded
+from mainspring.app.message.catalogue import Catalogue
+from mainspring.app.message.envelope import OrderedGroups
+from mainspring.app.names import check_group, check_pattern
+from mainspring.app.options import choice, closest, flag, given, length, refuse_unknown, whole
+from mainspring.app.transaction.sources import Source, read_source
+from mainspring.model.errors import BadOption, BadSignature, Conflict
+from mainspring.model.limits import OnFailure
+from mainspring.model.message import Keep
+from mainspring.storage.patterns import is_wild
+from mainspring.timing.backoff import MESSAGES, PRESETS, RECURRING, RetryPolicy
+from mainspring.timing.breaker import Breaker
+from mainspring.timing.duration import Duration
+
+# A worker never fetches more than its free slots, so this is also how much one process takes at a time. Coroutines
+# mostly wait and cost kilobytes; a thread costs a stack, and a hundred of them share one interpreter.
+ASYNC_CONCURRENCY = 100
+THREAD_CONCURRENCY = 10
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """Options of ``@app.consumer(*topics, …)``; None is the same as leaving an option out."""
+
+    group: str | None
+    """The consumer's name in the database [the function's name]; it keeps the work of a renamed function."""
+    retry: RetryPolicy | str | None
+    """When to retry after a failure: a policy or a preset's name ["messages"; "recurring" for schedules]."""
+    timeout: Duration | None
+    """The time limit of one attempt [the app's; none for schedules, unless the app sets one]."""
+    concurrency: int | None
+    """How many run at once in one process [100 for ``async def``, 10 for plain functions, one per core for cpu]."""
+    keep: Keep | None
+    """How much history its deliveries leave [the app's]."""
+    breaker: Breaker | None
+    """When it pauses itself because too much fails, as in ``breaker(failures=10, within="1m")`` [never]."""
+    middleware: Sequence[Middleware] | None
+    """Middleware around its attempts, inside the app's own [none]."""
+    ordered: bool | None
+    """Handle messages of one key one at a time, in publish order, over all workers [False]."""
+    on_failure: OnFailure | None
+    """What a failed message of an ordered consumer does to those behind it: "block" or "skip" ["block"]."""
+    key_concurrency: int | None
+    """How many of one key run at once, over all workers [any number]."""
+    global_concurrency: int | None
+    """How many run at once, over all workers [any number]."""
+    rate: str | None
+    """How many start in what time, over all workers, as in "100/1m" [any number]."""
+    key_rate: str | None
+    """How many of one key start in what time, over all workers [any number]."""
+    batch: int | None
+    """How many messages it is given at once, as a list, at most 1,000 [one, and no list]."""
+    linger: Duration | None
+    """How long the first message of a batch that is not full waits for others, at most a minute ["50ms"]."""
+    cpu: bool | None
+    """Run a plain function in processes of their own, killed when they run out of time [False]."""
+    pending_limit: int | None
+    """How many of its messages may wait before publishing to it raises or waits [any number]."""
+    when_full: WhenFull | None
+    """What a publish over the limit does: "raise" Backlogged, or "wait" for room, half a minute ["raise"]."""
+    transactional: bool | str | Callable[[], Any] | None
+    """Commit what the handler writes through ``ctx.tx``, what it publishes and its verdict as one [False]. True: on a
+    connection of the app's own; a factory of sessions or connections, or a Django alias: on yours."""
+
+
+class Consumers:
+    """The in-process registry, the only source of handlers."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        options: Options,
+        resolver: Resolver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        self._catalogue = catalogue
+        self._resolver = resolver
+        self._middleware = middleware
+        self._options = options
+        self._registered: dict[str, Registration] = {}
+        self.reserved: QueueRegistry = QueueRegistry()
+        """The groups that are queues, not consumers."""
+        self.backlogs: Backlogs = Backlogs()
+        """The groups that have a pending limit."""
+        self.orders: OrderedGroups = OrderedGroups()
+        """The groups that are ordered."""
+
+    def __iter__(self) -> Iterator[Registration]:
+        """Yield in registration order."""
+        return iter(self._registered.values())
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._registered)
+
+    def chosen(self, groups: Any) -> list[Registration]:
+        """Return the consumers of these groups; all if none are named."""
+        if groups is None:
+            return list(self)
+        for group in [groups] if isinstance(groups, str) else groups:
+            if group not in self._registered:
+                names = ", ".join(self._registered) or "none"
+                raise BadOption(
+                    f"no consumer has group {group!r}.{closest(group, self._registered)} There are: {names}"
+                )
+        wanted = {groups} if isinstance(groups, str) else set(groups)
+        return [each for each in self if each.group in wanted]
+
+    def of(self, function: Callable[..., Any]) -> Registration | None:
+        """Return the registration of this function, or None."""
+        return next((each for each in self if each.function is function), None)
+
+    def register(
+        self,
+        function: Callable[..., Any],
+        topics: tuple[Any, ...],
+        options: Mapping[str, Any],
+        *,
+        recurring: bool = False,
+    ) -> Registration:
+        """Check and register a consumer; raise if it is invalid. A recurring one needs no topic."""
+        registration = self._read(function, topics, given(options), recurring=recurring)
+        other = self._registered.get(registration.group)
+        if other is not None and other.function is not function and not is_reloaded(other.function, function):
+            raise Conflict(
+                f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
+                "group=…, since two consumers of one group would each get half of its messages"
+            )
+        if registration.group in self.reserved:
+            raise Conflict(
+                f"group {registration.group!r} already belongs to app.queue({registration.group!r}): give "
+                f"{registration.name} another group=…, since each of the two would get half of its messages"
+            )
+        self._registered[registration.group] = registration
+        self.backlogs.note(registration.group, registration.topics, registration.pending_limit)
+        self.orders.note(registration.group, registration.topics, registration.limits)
+        return registration
+
+    def _read(
+        self, function: Any, topics: tuple[Any, ...], options: dict[str, Any], *, recurring: bool
+    ) -> Registration:
+        if not callable(function):
+            raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
+        name = signature.handler_name(function)
+        shape = signature.read(function, self._resolver)
+        cpu = flag(options.get("cpu", False), "cpu")
+        if cpu:
+            check_program(function, name, is_async=not shape.threaded)
+            check_place(function, name, self._needed(shape))
+        shape, batches = read_batch(options, shape, name, cpu=cpu)
+        threaded = shape.threaded and not cpu
+        group = check_group(options.get("group") or _default_group(function, name))
+        patterns = () if recurring and not topics else tuple(dict.fromkeys(self._patterns(topics, shape, name)))
+        transactional = self._transactional(options, name, threaded=threaded, cpu=cpu)
+        most = cores() if cpu else THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY
+        if batches is not None:
+            most = BATCH_CONCURRENCY
+        if transactional is not None:
+            most = min(most, transactional.capacity() or self._options.handler_pool)
+        concurrency = whole(options.get("concurrency", most), "concurrency", least=1, most=10_000)
+        around = (*self._middleware, *check_middleware(options.get("middleware", ())))
+        # CursorAdvance is the outermost: if a middleware fails, which may be the one that commits, cursors stay.
+        middleware = tuple(sorted(around, key=lambda each: not isinstance(each, CursorAdvance)))
+        if batches is not None:
+            check_batch(batches, concurrency, middleware, name)
+        return Registration(
+            group=group,
+            name=name,
+            function=function,
+            shape=shape,
+            decode=signature.payload_decoder(shape, self._catalogue.decoder),
+            topics=patterns,
+            topic=self._catalogue.topic_of(shape.annotation)
+            or next((each for each in patterns if not is_wild(each)), group),
+            retry=retry_policy(options.get("retry"), RECURRING if recurring else MESSAGES),
+            timeout=self._timeout(options, recurring=recurring),
+            concurrency=concurrency,
+            keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
+            keep_scheduled=cast("Keep", options.get("keep", "all")),
+            threaded=threaded,
+            cpu=cpu,
+            breaker=_breaker(options.get("breaker")),
+            middleware=middleware,
+            batching=batches,
+            transactional=transactional,
+            pending_limit=read_pending_limit(options, name),
+            limits=read_limits(options, name, keyless=recurring and not topics),
+        )
+
+    def _transactional(self, options: Mapping[str, Any], name: str, *, threaded: bool, cpu: bool) -> Source | None:
+        source = read_source(options.get("transactional"), name, threaded=threaded)
+        if source is not None and cpu:
+            raise BadOption(f"{name} has transactional= and cpu=True, whose processes open no database: drop one")
+        return source
+
+    def _timeout(self, options: Mapping[str, Any], *, recurring: bool) -> timedelta | None:
+        """Return its limit, or the app's; a schedule has none by default, since it may run long."""
+        if "timeout" in options:
+            return length(options["timeout"], "timeout", least=timedelta(milliseconds=1))
+        if recurring and self._options.sources.get("timeout", "default") == "default":
+            return None
+        return self._options.timeout
+
+    def _needed(self, shape: signature.Shape) -> list[str]:
+        """Describe what this handler needs of the app."""
+        needed = [] if shape.payload is None else self._catalogue.needed(shape.annotation)
+        if shape.plan is not None and shape.plan.resolves:
+            needed.append("the resolver of the app")
+        return needed
+
+    def _patterns(self, topics: tuple[Any, ...], shape: signature.Shape, name: str) -> Iterator[str]:
+        for topic in topics:
+            if isinstance(topic, str):
+                yield check_pattern(topic)
+            else:
+                yield self._topic_of(topic)
+        if not topics:
+            own = self._catalogue.topic_of(shape.annotation)
+            if own is None:
+                raise BadOption(
+                    f"{name} has no topic: name one, @app.consumer('orders.placed'), or annotate its payload with a "
+                    "type that has @app.message(topic)"
+                )
+            yield own
+
+    def _topic_of(self, kind: Any) -> str:
+        topic = self._catalogue.topic_of(kind)
+        if topic is not None:
+            return topic
+        if isinstance(kind, type):
+            raise BadOption(f"{kind.__qualname__} has no topic: put @app.message('your.topic') above it")
+        raise BadOption(
+            f"a consumer takes topics and message types, not {kind!r}: write @app.consumer('orders.placed')"
+        )
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise BadOption for an option that ``@app.consumer`` does not know."""
+    refuse_unknown(options, ConsumerOptions.__annotations__, "@app.consumer(…)")
+
+
+def _default_group(function: Any, name: str) -> str:
+    own = getattr(function, "__name__", None)
+    if not isinstance(own, str) or not own.isidentifier():
+        raise BadOption(f"{name} has no name of its own to be its group: give one, @app.consumer(…, group='receipts')")
+    return own
+
+
+def _breaker(given: object) -> Breaker | None:
+    if given is None or isinstance(given, Breaker):
+        return given
+    raise BadOption(f"breaker={given!r} must be made by breaker(…), as in breaker(failures=10, within='1m')")
+
+
+def retry_policy(retry: object, default: RetryPolicy) -> RetryPolicy:
+    """Read a policy, or the name of a preset."""
+    if retry is None:
+        return default
+    if isinstance(retry, RetryPolicy):
+        return retry
+    if isinstance(retry, str) and retry in PRESETS:
+        return PRESETS[retry]
+    hint = closest(retry, PRESETS) if isinstance(retry, str) else ""
+    names = ", ".join(map(repr, PRESETS))
+    if isinstance(retry, int) and not isinstance(retry, bool) and retry > 0:
+        raise BadOption(
+            f"retry={retry} is a number, not a policy: write retry=exponential(attempts={retry}), which counts the "
+            f"first attempt too, or one of {names}"
+        )
+    raise BadOption(f"retry={retry!r} is neither a policy, as exponential('1s', attempts=5), nor one of {names}.{hint}")

@@ -1,0 +1,78 @@
+"""State that all queues of one app share in this process: their groups and suspects."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mainspring.model.errors import Conflict
+from mainspring.model.views import Declaration
+from mainspring.runtime.claims_in_hand import probation
+
+if TYPE_CHECKING:
+    from mainspring.app.queue.item import ClaimState
+    from mainspring.app.queue.options import QueueSettings
+
+
+class QueueRegistry:
+    """The groups that are queues. A group belongs to exactly one consumer, and a queue is one."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, QueueSettings | None] = {}
+        self._suspects: list[ClaimState] = []
+        self._lock = threading.Lock()  # app.queue and app.sync.queue share this, from two threads
+        self._is_reaping = False
+
+    def __contains__(self, group: str) -> bool:
+        """Return whether it is a queue's."""
+        return group in self._terms
+
+    @property
+    def declarations(self) -> list[Declaration]:
+        """The declarations of queues that name their topics."""
+        return [terms.declaration for terms in self._terms.values() if terms is not None]
+
+    def take(self, terms: QueueSettings) -> None:
+        """Register a queue's group; another one of the same group must name the same topics, or none."""
+        known = self._terms.get(terms.group)
+        if known is not None and terms.topics and set(known.topics) != set(terms.topics):
+            raise Conflict(
+                f"app.queue({terms.group!r}) was made for {', '.join(known.topics)} already, and now for "
+                f"{', '.join(terms.topics)}: name the same topics, or none, since a group has one set of them"
+            )
+        self._terms[terms.group] = terms if terms.topics else known
+
+    def holds_suspects(self, now: float) -> bool:
+        """Return whether suspects are in hand. A lapsed one is not."""
+        return any(now < each.lapses for each in self._suspects)
+
+    @contextmanager
+    def reaping(self, group: str, now: float) -> Iterator[bool]:
+        """Yield whether no suspect, in hand or on its way, blocks one of this group (invariant 15).
+
+        While a block claims one, no other block may, in any thread: of two at once, each might get one that must run
+        alone.
+        """
+        with self._lock:
+            self._suspects = [each for each in self._suspects if now < each.lapses]
+            may_reap = not self._is_reaping and all(
+                probation(each.delivery, group, now - each.received) <= 0 for each in self._suspects
+            )
+            self._is_reaping = self._is_reaping or may_reap
+        try:
+            yield may_reap
+        finally:
+            if may_reap:
+                self._is_reaping = False
+
+    def suspect(self, held: ClaimState) -> None:
+        """Add a reaped claim."""
+        with self._lock:
+            self._suspects.append(held)
+
+    def let_go(self, answered: Collection[ClaimState]) -> None:
+        """Forget settled claims."""
+        with self._lock:
+            self._suspects = [each for each in self._suspects if all(each is not one for one in answered)]

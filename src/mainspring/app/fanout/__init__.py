@@ -1,0 +1,1 @@
+"""Fan-out: one rhythm over many shards."""

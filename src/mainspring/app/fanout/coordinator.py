@@ -1,0 +1,283 @@
+"""The coordinator of a fan-out: takes shards from the planner, in chunks, and publishes those that are due."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+from mainspring.app.connection import Connection
+from mainspring.app.consume.context import Context
+from mainspring.app.lease.lease import held
+from mainspring.app.lease.leases import Leases, Wait
+from mainspring.app.message.envelope import Envelope
+from mainspring.model.errors import BadOption, LeaseLost
+from mainspring.model.fanout import (
+    SLICE_HEADER,
+    Batch,
+    Candidate,
+    CursorKey,
+    Planning,
+    Slice,
+    identity,
+    share,
+    slice_id,
+    subject,
+)
+from mainspring.model.message import Draft
+from mainspring.model.schedule import Note
+from mainspring.runtime.lease_keeper import TAKEN
+
+_logger = logging.getLogger("mainspring.publisher")
+T = TypeVar("T")
+Skipped = Literal["planned", "unfinished", "early", "disabled"]
+"""Why a shard gets no slice: this window or a later one is planned already; the previous slice is unfinished; its
+policy requires more time between; its policy disables it."""
+Named = tuple[str, str]
+"""(work, shard), as yielded by a planner, checked."""
+
+CHUNK = 500
+"""How many shards are processed at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWindow:
+    """The result of one window: how many slices were published, how many shards were skipped, and why."""
+
+    topic: str
+    work: str | None
+    window: datetime
+    published: int = 0
+    skipped: dict[Skipped, int] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        """Return a summary, also for the history of runs."""
+        reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(self.skipped.items()))
+        slices = f"{self.published:,} slice{'' if self.published == 1 else 's'}"
+        return f"{slices}; skipped: {reasons}" if reasons else slices
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request to plan one window, of a fan-out or one of its shards."""
+
+    topic: str
+    work: str | None
+    lease: str
+    ttl: timedelta
+    jitter: timedelta
+    window: datetime
+    shards: Callable[[], Any]
+    """Calls the planner."""
+    read: Callable[[object], Named]
+    """Checks what it yields."""
+    threaded: bool
+    shard: str | None = None
+    """The only shard to plan."""
+    by_hand: bool = False
+    """Requested manually: no jitter applies, and a single shard is never too early."""
+    cause: UUID | None = None
+    consumers: Mapping[str, str] = field(default_factory=dict)
+    """The group that consumes a work, if this process knows it."""
+    note: Note | None = None
+    """The requester, for the audit log."""
+
+
+class Coordinator:
+    """Planning of windows, each under the lease of its fan-out, in bounded memory.
+
+    Every chunk is one transaction, fenced by the lease. If a coordinator dies or is fenced in between, its successor
+    gets the same window: it skips what was planned, and plans the rest.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        leases: Leases,
+        envelope: Envelope,
+        wake: Callable[[], None],
+        carried: Callable[[], dict[str, str]],
+    ) -> None:
+        self._carried = carried
+        self._connection = connection
+        self._leases = leases
+        self._envelope = envelope
+        self._wake = wake
+
+    async def plan(self, asking: Asking, ctx: Context | None = None, wait: Wait = None) -> PlannedWindow:
+        """Plan the window. Raises LeaseHeld if another coordinator does, LeaseLost if another took over."""
+        storage = await self._connection.storage("planning a fan-out")
+        if self._connection.stand_in is not None:
+            asking = replace(asking, threaded=False)  # in a test a planner may use objects of the test's thread
+        published, counts, met = 0, Counter[Skipped](), False
+        topic = asking.topic
+        about = subject(topic, asking.work, asking.shard)
+        async with self._leases.hold(asking.lease, asking.ttl, wait=wait) as lease:
+            hold = held(lease).hold
+            async with aclosing(_chunks(asking)) as chunks:
+                async for chunk in chunks:
+                    note = None if met else asking.note  # once, with the first
+                    met = True
+                    drafting = _Drafting(asking, self._envelope, self._carried())
+                    batch = Batch(topic, asking.window, chunk, hold, asking.consumers, note, about)
+                    answer = await storage.fanouts.plan(batch, drafting)
+                    if answer is None:
+                        raise LeaseLost(lease.name, lease.epoch, TAKEN)
+                    for each in answer.conflicting(drafting.drafts):
+                        _logger.warning("%s; it does not run: give that other message another message_id", each)
+                    published += len(answer.stored)
+                    counts.update(drafting.skipped)
+                    self._wake()
+                    if ctx is not None:
+                        ctx.progress(f"{published:,} slices, {counts.total():,} shards skipped")
+        if asking.shard is not None and not met:
+            of = asking.topic if asking.work is None else f"{asking.topic} {asking.work}"
+            raise BadOption(f"the planner of {of} yields no shard {asking.shard!r}: check its spelling, or it is gone")
+        return PlannedWindow(asking.topic, asking.work, asking.window, published, dict(counts))
+
+
+class _Drafting:
+    """``Choose`` for one chunk: the due slices, and a count of the skipped shards."""
+
+    def __init__(self, asking: Asking, envelope: Envelope, carried: dict[str, str]) -> None:
+        self._carried = carried
+        self._asking = asking
+        self._envelope = envelope
+        self.skipped: Counter[Skipped] = Counter()
+        self.drafts: list[Draft] = []
+
+    def __call__(self, candidates: Sequence[Candidate]) -> list[Planning]:
+        asking = self._asking
+        self.skipped.clear()
+        due: list[Planning] = []
+        for each in candidates:
+            why = skipped(each, asking.window, any_time=asking.by_hand and asking.shard is not None)
+            if why is None:
+                due.append(Planning(each.work, each.shard, self._draft(each)))
+            else:
+                self.skipped[why] += 1
+        self.drafts = [each.draft for each in due]
+        return due
+
+    def _draft(self, each: Candidate) -> Draft:
+        asking = self._asking
+        name = identity(CursorKey(asking.topic, each.work, each.shard), asking.window)
+        id, topic = slice_id(name), slices_topic(asking.topic, each.work)
+        jitter = asking.jitter if each.policy.jitter is None else each.policy.jitter
+        body, content_type = self._envelope.encode(
+            Slice(asking.topic, each.work, each.shard, asking.window, each.completed), topic
+        )
+        return Draft(
+            id,
+            topic,
+            body,
+            content_type,
+            headers={**self._carried, SLICE_HEADER: name},
+            key=each.shard,
+            at=asking.window if asking.by_hand else asking.window + jitter * share(id),
+            causation_id=asking.cause,
+        )
+
+
+def slices_topic(topic: str, work: str) -> str:
+    """Return the topic of a work's slices."""
+    return f"fanout:{topic}:{work}"
+
+
+def skipped(candidate: Candidate, window: datetime, *, any_time: bool = False) -> Skipped | None:
+    """Return why this shard gets no slice; None: it is due."""
+    policy, completed, planned = candidate.policy, candidate.completed, candidate.planned
+    if policy.enabled is False:
+        return "disabled"
+    if (planned is not None and planned >= window) or (completed is not None and completed >= window):
+        return "planned"
+    # A slice that has advanced its cursor is done, though its message may not be settled yet.
+    if candidate.unfinished and planned is not None and (completed is None or completed < planned):
+        return "unfinished"
+    if policy.every and completed is not None and window - completed < policy.every and not any_time:
+        return "early"
+    return None
+
+
+async def _chunks(asking: Asking) -> AsyncGenerator[list[Named], None]:
+    """Yield the planner's shards in chunks, without duplicates. One in another chunk counts as planned.
+
+    In any case the planner is closed: it may have a connection open between two chunks.
+    """
+    apart = _Apart(threaded=asking.threaded)
+    answer: Any = None
+    try:
+        answer = await _called(asking, apart)
+        if hasattr(answer, "__aiter__"):
+            async with aclosing(answer) if hasattr(answer, "aclose") else nullcontext():
+                chunk: dict[Named, None] = {}
+                async for each in answer:
+                    _take(chunk, asking, [each])
+                    if len(chunk) >= CHUNK:
+                        yield list(chunk)
+                        chunk.clear()
+                if chunk:
+                    yield list(chunk)
+            return
+        shards = iter(_iterable(answer, asking))
+        while named := await apart(lambda: list(islice(shards, CHUNK))):
+            found: dict[Named, None] = {}
+            _take(found, asking, named)
+            if found:
+                yield list(found)
+    finally:
+        apart.end(answer.close if inspect.isgenerator(answer) else None)
+
+
+async def _called(asking: Asking, apart: _Apart) -> Any:
+    answer = await apart(asking.shards)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+class _Apart:
+    """The thread of a plain planner, which may block: one for the whole call.
+
+    What it opens may belong to the thread, as connections of ``sqlite3`` do.
+    """
+
+    def __init__(self, *, threaded: bool) -> None:
+        self._thread = ThreadPoolExecutor(1, "planner") if threaded else None
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, copy_context().run, work)
+
+    def end(self, close: Callable[[], None] | None) -> None:
+        """Close the planner in its thread, without waiting: it may be blocked."""
+        if self._thread is not None:
+            if close is not None:
+                self._thread.submit(close)
+            self._thread.shutdown(wait=False)
+        elif close is not None:
+            close()
+
+
+def _take(chunk: dict[Named, None], asking: Asking, named: Iterable[object]) -> None:
+    for each in named:
+        work, shard = asking.read(each)
+        if asking.shard in (None, shard) and asking.work in (None, work):
+            chunk[work, shard] = None
+
+
+def _iterable(answer: object, asking: Asking) -> Iterator[object]:
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise BadOption(
+            f"the planner of {asking.topic} returned {answer!r}: yield its shards, or return a list of them"
+        )
+    return iter(answer)

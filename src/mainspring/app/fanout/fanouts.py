@@ -1,0 +1,296 @@
+"""``app.fanouts``: the progress of every shard, and edits at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, ClassVar, Final
+from uuid import uuid4
+
+from mainspring.app.blocking import Face, Renamed, blocking
+from mainspring.app.connection import Connection
+from mainspring.app.consume.context import Context, Publishing
+from mainspring.app.fanout.coordinator import Coordinator, PlannedWindow
+from mainspring.app.fanout.declaration import Declared, FanoutCode, schedule_name
+from mainspring.app.lease.leases import Wait
+from mainspring.app.names import check_name
+from mainspring.app.options import closest, flag, length, whole
+from mainspring.model.errors import BadOption
+from mainspring.model.fanout import EVERYTHING, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView, summed
+from mainspring.model.message import Delivery, Priority
+from mainspring.model.schedule import Note
+from mainspring.runtime.handler import Handler, Run
+from mainspring.timing.backoff import NO_RETRY
+from mainspring.timing.duration import Duration, spell
+
+if TYPE_CHECKING:
+    from mainspring.app.schedule.schedules import Schedules
+    from mainspring.app.schedule.view import ScheduleView
+
+_PAGE_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutView:
+    """A work of a fan-out: its timing, its policy, and the progress of its shards."""
+
+    topic: str
+    work: str | None
+    """None: all that its planner yields."""
+    schedule: str
+    """The name of the coordinator's schedule, for ``app.schedules``."""
+    rhythm: str | None
+    """None: no code declares it any more."""
+    paused: bool
+    next_window: datetime | None
+    enabled: bool
+    every: timedelta | None
+    """The least time between two windows of a shard; None: every window."""
+    jitter: timedelta | None
+    """None: only code knows it, and none is here."""
+    coordinator: str | None
+    """The process that plans it now."""
+    shards: int = 0
+    last_window: datetime | None = None
+    """The latest planned window."""
+    completed: int = 0
+    """Shards that have completed it."""
+    behind: int = 0
+    """Shards whose own latest window is not completed: their slices are unfinished, or have failed."""
+    oldest: datetime | None = None
+    """The earliest window of any shard."""
+
+
+# Defined here: inside the classes ``list`` is a method.
+Views = list[FanoutView]
+Cursors = list[CursorView]
+Policies = list[FanoutPolicyView]
+
+
+class Fanouts(Renamed):
+    """The fan-outs of this namespace. Every change is audited with ``by``."""
+
+    _former: ClassVar[Mapping[str, str]] = {"show": "get(topic, work), which returns None when there is none"}
+
+    def __init__(
+        self,
+        connection: Connection,
+        code: FanoutCode,
+        schedules: Schedules,
+        coordinator: Coordinator,
+        publisher: Publishing,
+    ) -> None:
+        self._connection = connection
+        self._code = code
+        self._schedules = schedules
+        self._coordinator = coordinator
+        self._publisher = publisher
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    async def list(self) -> Views:
+        """Return every work of every fan-out, in order."""
+        storage = await self._connection.storage("app.fanouts.list()")
+        views = [each for each in await self._schedules.list() if each.name.startswith("plan:")]
+        schedules = {each.name: each for each in views if each.group == each.name}
+        tallies = await storage.fanouts.tally()
+        found: dict[tuple[str, str | None], CursorTally | None] = {(each.topic, each.work): each for each in tallies}
+        counted = {topic for topic, _ in found}
+        named = [name.removeprefix("plan:").partition(":")[::2] for name in schedules]
+        for topic, work in (*named, *((each.topic, each.work) for each in self._code)):
+            if work or topic not in counted:
+                found.setdefault((topic, work or None), None)
+        keys = sorted(found, key=lambda key: (key[0], key[1] or ""))
+        return [await self._view(topic, work, found[topic, work], schedules) for topic, work in keys]
+
+    async def get(self, topic: str, work: str | None = None) -> FanoutView | None:
+        """Return one work of a fan-out, or all works of a planner; None if there is none."""
+        storage = await self._connection.storage("app.fanouts.get()")
+        tallies = await storage.fanouts.tally(topic, work)
+        names = {schedule_name(topic, work), schedule_name(topic, None)}
+        schedules = {name: view for name in names if (view := await self._schedules.get(name)) is not None}
+        if not ((work and tallies) or schedule_name(topic, work) in schedules or self._code.get(topic, work)):
+            return None
+        return await self._view(topic, work, summed(tallies), schedules)
+
+    async def cursors(
+        self, topic: str, work: str, *, behind: bool = False, after: str | None = None, limit: int = 50
+    ) -> Cursors:
+        """Return each shard's progress, by shard; with ``behind`` those whose latest window is incomplete.
+
+        ``after`` is the last shard of the previous page.
+        """
+        whole(limit, "limit", least=1, most=_PAGE_MOST)
+        storage = await self._connection.storage("app.fanouts.cursors()")
+        return [*await storage.fanouts.cursors(topic, work, after, limit, behind=flag(behind, "behind"))]
+
+    async def policies(self, topic: str, work: str, *, after: str | None = None, limit: int = 50) -> Policies:
+        """Return what is set at run time: first for the work, then by shard."""
+        whole(limit, "limit", least=1, most=_PAGE_MOST)
+        storage = await self._connection.storage("app.fanouts.policies()")
+        return [*await storage.fanouts.policies(topic, work, after, limit)]
+
+    # --- changing ------------------------------------------------------------------------------------------
+
+    async def edit(
+        self,
+        topic: str,
+        work: str,
+        shard: str | None = None,
+        *,
+        every: Duration | None = None,
+        jitter: Duration | None = None,
+        enabled: bool | None = None,
+        by: str = "app",
+    ) -> FanoutPolicy:
+        """Set how a shard, or every shard of the work, is planned from the next window on; the rest is unchanged.
+
+        A shard's own policy overrides its work's, and that the code's. ``every`` is the least time between two of its
+        windows, "0s" for every window. Returns the resulting policy.
+        """
+        policy = FanoutPolicy(
+            None if enabled is None else flag(enabled, "enabled"),
+            None if every is None else length(every, "every"),
+            None if jitter is None else length(jitter, "jitter"),
+        )
+        detail = _described(policy)
+        if not detail:
+            raise BadOption("edit(…) has nothing to set: give every=, jitter= or enabled=")
+        if await self.get(topic, work) is None:
+            raise unknown(topic, work, await self.list())
+        storage = await self._connection.storage("app.fanouts.edit()")
+        note = Note(by, "fanout edit", detail)
+        return await storage.fanouts.edit(topic, work, _shard(shard), policy, note)
+
+    async def reset(self, topic: str, work: str, shard: str | None = None, *, by: str = "app") -> bool:
+        """Remove the ``edit`` of the shard, or of the whole work. False: there was none."""
+        storage = await self._connection.storage("app.fanouts.reset()")
+        return await storage.fanouts.reset(topic, work, _shard(shard), Note(by, "fanout reset"))
+
+    async def run(
+        self, topic: str, work: str | None = None, shard: str | None = None, *, wait: Wait = None, by: str = "app"
+    ) -> PlannedWindow:
+        """Plan it now, in this process, with now as the window: shards due by policy get a slice at once.
+
+        With ``shard`` only that one, however recent its last window. Raises LeaseHeld while a coordinator plans, at
+        once or after ``wait``.
+        """
+        storage = await self._connection.storage("app.fanouts.run()")
+        declared = self._code.find(topic, work)
+        if declared is None:
+            raise _unknown(topic, work, "no planner here yields the shards of", [each.shown for each in self._code])
+        now = (await storage.timetable.read([])).now
+        here = Context(self._publisher, *_by_hand(declared, now))
+        only = None if shard is None else _shard(shard)
+        doing, note = self._code.consumers(topic), Note(by, "fanout run")
+        asking = declared.asking(now, here, work=work, shard=only, by_hand=True, consumers=doing, note=note)
+        return await self._coordinator.plan(asking, wait=wait)
+
+    async def _view(
+        self, topic: str, work: str | None, tally: CursorTally | None, schedules: dict[str, ScheduleView]
+    ) -> FanoutView:
+        storage = await self._connection.storage("app.fanouts.get()")
+        declared = self._code.find(topic, work)
+        name, of_topic = schedule_name(topic, work), schedule_name(topic, None)
+        if declared is not None:
+            name = declared.schedule
+        elif name not in schedules and of_topic in schedules:
+            name = of_topic
+        schedule = schedules.get(name)
+        rhythm = None if declared is None else declared.rhythm
+        set_now = FanoutPolicy()
+        if (
+            work is not None
+            and (rows := await storage.fanouts.policies(topic, work, None, 1))
+            and rows[0].shard is None
+        ):
+            set_now = rows[0].policy
+        lease = await storage.leases.find(name.replace("plan:", "fanout:", 1))
+        view = FanoutView(
+            topic,
+            work,
+            name,
+            rhythm if schedule is None else schedule.rhythm,
+            schedule is not None and schedule.state in ("paused", "frozen"),
+            None if schedule is None else schedule.next_at,
+            set_now.enabled is not False,
+            set_now.every or None,
+            set_now.jitter if set_now.jitter is not None or declared is None else declared.jitter,
+            lease.holder if lease is not None and lease.state == "held" else None,
+        )
+        if tally is None:
+            return view
+        return replace(
+            view,
+            shards=tally.shards,
+            last_window=tally.last_window,
+            completed=tally.completed,
+            behind=tally.behind,
+            oldest=tally.oldest,
+        )
+
+
+def unknown(topic: str, work: str | None, there: Views) -> BadOption:
+    """Return the error that names the existing fan-outs."""
+    known = [each.topic if each.work is None else f"{each.topic} {each.work}" for each in there]
+    return _unknown(topic, work, "there is no fan-out", known)
+
+
+def _unknown(topic: str, work: str | None, problem: str, known: Sequence[str]) -> BadOption:
+    name = topic if work is None else f"{topic} {work}"
+    return BadOption(f"{problem} {name!r}.{closest(name, known)} There are: {', '.join(known) or 'none'}")
+
+
+def _by_hand(declared: Declared, now: datetime) -> tuple[Delivery, Run]:
+    """Return the delivery and run of a manual plan."""
+    group = declared.schedule
+    delivery = Delivery(
+        id=0,
+        epoch=0,
+        message_id=uuid4(),
+        group=group,
+        topic=group,
+        payload=b"null",
+        content_type="application/json",
+        headers=None,
+        key=None,
+        correlation_id=None,
+        causation_id=None,
+        priority=Priority.NORMAL,
+        attempt=1,
+        deaths=0,
+        due_at=now,
+        scheduled_for=now,
+        published_at=now,
+        expired=False,
+        cancel_asked=False,
+        suspect=False,
+        claimed_at=now,
+    )
+    return delivery, Run(delivery, Handler(group, lambda _delivery, _run: None, NO_RETRY), float("inf"))
+
+
+def _shard(shard: str | None) -> str:
+    return EVERYTHING if shard is None else check_name(shard, "shard")
+
+
+def _described(policy: FanoutPolicy) -> str:
+    fields = {
+        "enabled": None if policy.enabled is None else str(policy.enabled),
+        "every": None if policy.every is None else spell(policy.every),
+        "jitter": None if policy.jitter is None else spell(policy.jitter),
+    }
+    return ", ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
+
+
+class SyncFanouts(Face[Fanouts]):
+    """``app.sync.fanouts``: as ``app.fanouts``, without await."""
+
+    list: Final = blocking(Fanouts.list)
+    get: Final = blocking(Fanouts.get)
+    cursors: Final = blocking(Fanouts.cursors)
+    policies: Final = blocking(Fanouts.policies)
+    edit: Final = blocking(Fanouts.edit)
+    reset: Final = blocking(Fanouts.reset)
+    run: Final = blocking(Fanouts.run)

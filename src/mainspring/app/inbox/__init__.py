@@ -1,0 +1,1 @@
+"""The inbox: external messages, each processed once."""

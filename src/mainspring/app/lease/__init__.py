@@ -1,0 +1,1 @@
+"""Leases: named exclusive holds."""

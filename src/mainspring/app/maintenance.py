@@ -1,0 +1,145 @@
+"""Maintenance of an app: its tables, declarations, health and counts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mainspring.app.admin.bulk import Progress
+from mainspring.app.admin.workers import shown
+from mainspring.app.config import Options, read_retention
+from mainspring.app.connection import Connection
+from mainspring.app.consume.consumers import Consumers
+from mainspring.app.names import check_pattern
+from mainspring.app.observe.health import Health, HealthLimits, examine, unopened
+from mainspring.app.storages import Address
+from mainspring.model.errors import StorageError
+from mainspring.model.retention import CHORES, COUNTED, KINDS, Pruned, Retention
+from mainspring.model.views import AuditView, Declaration, Roster, Tally
+from mainspring.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from mainspring.runtime.schedules.timekeeper import Declared
+    from mainspring.runtime.worker import Worker
+
+_logger = logging.getLogger("mainspring.schedules")
+_PRUNE_BATCH = 1000
+
+
+class Operations:
+    """Maintenance operations of one app; its methods are documented in ``Mainspring``."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        consumers: Consumers,
+        options: Options,
+        address: Address,
+        workers: list[Worker],
+        scheduled: Callable[[], Mapping[str, Declared]],
+    ) -> None:
+        self._scheduled = scheduled
+        self._connection = connection
+        self._consumers = consumers
+        self._options = options
+        self._address = address
+        self._workers: Sequence[Worker] = workers
+
+    async def migrate(self) -> list[str]:
+        """See ``Mainspring.migrate``."""
+        await self._connection.enter()
+        try:
+            opening = await self._connection.opening("app.migrate()")
+            applied, opening.applied = opening.applied, []
+            return applied + await opening.storage.schema.migrate()
+        finally:
+            await self._connection.leave()
+
+    async def declare(self) -> list[Declaration]:
+        """See ``Mainspring.declare``."""
+        name, version = self._options.name, self._options.version
+        declarations = [each.declaration(name, version) for each in self._consumers]
+        declarations += self._consumers.reserved.declarations
+        await self._connection.enter()
+        try:
+            storage = await self._connection.storage("app.declare()")
+            await storage.upkeep.declare(declarations)
+            if schedules := self._scheduled():
+                await self._reconcile(storage, schedules)
+        finally:
+            await self._connection.leave()
+        return declarations
+
+    async def _reconcile(self, storage: Storage, schedules: Mapping[str, Declared]) -> None:
+        from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
+
+        scheduling = Scheduling(self._options.name, schedules, self._options.version)
+        await Timekeeper(storage.timetable, scheduling, _complain).reconcile()
+
+    async def health(self, limits: HealthLimits | None) -> Health:
+        """See ``Mainspring.health``."""
+        if self._address.missing and self._connection.stand_in is None:
+            # Opening would create it, and an empty new database is always healthy.
+            return unopened(StorageError(f"there is no file {self._address.target}"))
+        try:
+            await self._connection.enter()
+        except StorageError as error:
+            return unopened(error)
+        try:
+            storage = await self._connection.storage("app.health()")
+            return await examine(storage, self._workers, limits or HealthLimits())
+        finally:
+            await self._connection.leave()
+
+    async def prune(self, retention: Retention | None, topic: str | None, by: str, progress: Progress | None) -> Pruned:
+        """See ``Mainspring.prune``."""
+        if topic is not None:
+            check_pattern(topic)
+        kept = self._options.retention if retention is None else read_retention(retention)
+        storage = await self._connection.storage("app.prune()")
+        total = Pruned()
+        try:
+            found = True
+            while found:  # one may free what another keeps: a dead letter its runs
+                found = False
+                for chore in CHORES if topic is None else KINDS:
+                    batch = Pruned(last="")
+                    while batch.total or batch.last is not None:
+                        batch = await storage.upkeep.prune(kept, _PRUNE_BATCH, topic, chore, batch.last)
+                        total += batch
+                        found = found or batch.total > 0
+                        if progress is not None and batch.total:
+                            progress(total.total)
+        finally:
+            # Also after an error: every removal is audited.
+            if total.total:
+                await storage.controls.noted("purge", topic or "all topics", by, _counted(total))
+        return replace(total, last=None)
+
+    async def tally(self, cap: int) -> Tally:
+        """See ``Mainspring.tally``."""
+        return await (await self._connection.storage("app.tally()")).ledger.tally(cap)
+
+    async def roster(self) -> Roster:
+        """See ``Mainspring.roster``."""
+        roster = await (await self._connection.storage("app.roster()")).ledger.roster()
+        return replace(roster, workers=tuple(map(shown, roster.workers)))
+
+    async def audit(self, before: int | None, limit: int) -> list[AuditView]:
+        """See ``Mainspring.audit``."""
+        return await (await self._connection.storage("app.audit()")).ledger.audit(before, limit)
+
+    async def note(self, action: str, subject: str, by: str, detail: str) -> None:
+        """See ``Mainspring.note``."""
+        await (await self._connection.storage("app.note()")).controls.noted(action, subject, by, detail)
+
+
+def _counted(removed: Pruned) -> str:
+    counts = ((name, getattr(removed, name)) for name in COUNTED)
+    return ", ".join(f"{name} {count}" for name, count in counts if count)
+
+
+def _complain(name: str, why: str) -> None:
+    _logger.warning("schedule %s: %s", name, why)

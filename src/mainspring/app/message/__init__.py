@@ -1,0 +1,1 @@
+"""Messages as the application sees them: types, envelopes, unique keys."""

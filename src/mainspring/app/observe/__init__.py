@@ -1,0 +1,1 @@
+"""Health, diagnosis, metrics and events."""

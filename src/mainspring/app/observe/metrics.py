@@ -1,0 +1,228 @@
+"""The metrics of an app: the counts of this process, and the database's, reported by one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
+from typing import get_args
+
+from mainspring.app.blocking import in_loop
+from mainspring.app.connection import Connection
+from mainspring.app.observe.health import HealthLimits
+from mainspring.model.errors import MainspringError, NotOpen
+from mainspring.model.schedule import Schedule, Timesheet
+from mainspring.model.views import Roster, Tally
+from mainspring.storage.contract import BellMode, Storage
+from mainspring.telemetry import metrics as catalogue
+from mainspring.telemetry.measures import Meters
+from mainspring.telemetry.metrics import Distribution, Family, Metric
+from mainspring.telemetry.prometheus import CONTENT_TYPE, exposition
+
+__all__ = ["CONTENT_TYPE", "LEASE", "Metrics"]
+
+_logger = logging.getLogger("mainspring.app")
+TTL = timedelta(seconds=60)
+_PATIENCE = 5.0
+"""Seconds that the database has to respond: a scrape does not wait for long."""
+_FAREWELL = 0.5
+"""Seconds for releasing the lease."""
+
+
+class Metrics:
+    """The metrics of one app in this process."""
+
+    def __init__(self, meters: Meters, leases_held: Callable[[], int]) -> None:
+        self._meters = meters
+        self._leases_held = leases_held
+        self._turn = Turn(LEASE)
+
+    async def text(self, connection: Connection, call: str) -> str:
+        """Return all metrics, for Prometheus; without the database's if it is down."""
+        return exposition([*self.of_process(connection), *await self.of_database(connection, call)])
+
+    def of_process(self, connection: Connection) -> list[Family]:
+        """Return this process' metrics. Thread-safe."""
+        groups = dict(sorted(self._meters.groups().items()))
+        workers, loops = self._meters.workers(), self._meters.loops()
+        tripped = {group for worker in workers for group in worker.pauses()}
+        mode = connection.bell
+        return [
+            _family(catalogue.PUBLISHED, self._meters.topics().items()),
+            Family(
+                catalogue.SETTLED,
+                [
+                    ((group, status), count)
+                    for group, counted in groups.items()
+                    for status, count in counted.statuses.items()
+                ],
+            ),
+            Family(
+                catalogue.WAIT, [((group,), Distribution(each.wait, each.waited)) for group, each in groups.items()]
+            ),
+            Family(catalogue.RUN, [((group,), Distribution(each.run, each.ran)) for group, each in groups.items()]),
+            Family(catalogue.IN_HAND, [((), sum(worker.in_hand for worker in workers))]),
+            _family(catalogue.BREAKER, ((group, 1) for group in sorted(tripped))),
+            _family(catalogue.BELL, ((each, each == mode) for each in get_args(BellMode) if mode is not None)),
+            Family(catalogue.LEASES_HELD, [((), self._leases_held())]),
+            _family(catalogue.TURNS, ((loop, each.turns) for loop, each in loops.items())),
+            _family(catalogue.FAILURES, ((loop, each.failed) for loop, each in loops.items())),
+        ]
+
+    async def of_database(self, connection: Connection, call: str) -> list[Family]:
+        """Return the database's metrics, if this process reports them; and whether it responds."""
+        storage = await connection.storage(call)
+        found: list[Family] = []
+        try:
+            async with _patience():
+                if await self._turn.ours(connection, storage):
+                    found = await look(storage)
+        except NotOpen:
+            raise
+        except (MainspringError, TimeoutError) as error:
+            up = await _answers(storage)
+            if up:
+                _logger.warning("failed to read the database's metrics: %s", error)
+            return [Family(catalogue.UP, [((), int(up))])]
+        return [Family(catalogue.UP, [((), 1)]), *found]
+
+
+class Turn:
+    """The election of the process that reports on the database: it holds the lease by scraping in time.
+
+    It does not hold the app, which a connection outlives while the database closes.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._holder = ("", 0)
+        self._epoch: int | None = None
+        self._doors: set[int] = set()
+
+    async def ours(self, connection: Connection, storage: Storage) -> bool:
+        """Return whether this process reports. Renews the lease."""
+        if id(connection) not in self._doors:
+            self._doors.add(id(connection))
+            connection.farewells.append(self._leave)
+        granted = await storage.leases.acquire(self._name, self._as(), TTL)
+        self._epoch = None if granted is None else granted.epoch
+        return granted is not None
+
+    def _as(self) -> str:
+        # Constant, so that acquiring it again renews it; another one in a forked child.
+        holder, pid = self._holder
+        if pid != os.getpid():
+            holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
+            self._holder = holder, os.getpid()
+        return holder
+
+    async def _leave(self, storage: Storage) -> None:
+        """Release it for another process."""
+        if self._epoch is None or self._holder[1] != os.getpid():
+            return
+        epoch, self._epoch = self._epoch, None
+        try:
+            # Closing waits for more than this, and a lease that is not released expires.
+            async with _patience(_FAREWELL):
+                await storage.leases.release(self._name, epoch, self._holder[0])
+        except (MainspringError, TimeoutError):
+            return
+
+
+async def _answers(storage: Storage) -> bool:
+    """Return whether the database responds, even with an error."""
+    try:
+        async with _patience(_FAREWELL):
+            await storage.ping()
+    except (MainspringError, TimeoutError):
+        return False
+    return True
+
+
+def _family(metric: Metric, samples: Iterable[tuple[str, float]]) -> Family:
+    return Family(metric, [((label,), value) for label, value in samples])
+
+
+def _patience(seconds: float = _PATIENCE) -> AbstractAsyncContextManager[object]:
+    # Without a loop, as in a blocking test, a timeout is impossible.
+    return asyncio.timeout(seconds) if in_loop() else nullcontext()
+
+
+LEASE = "mainspring.gauges"
+"""The lease of the reporting process."""
+CAP = 100_000
+"""The most deliveries that are counted in each state."""
+_PAGE = 1_000
+_PAGES = 10
+_STATES = ("scheduled", "ready", "running", "lapsed", "dead")
+_SILENT_AFTER = HealthLimits().worker_silent_after
+
+
+async def look(storage: Storage) -> list[Family]:
+    """Read all metrics. Read-only."""
+    tally = await storage.ledger.tally(CAP)
+    roster = await storage.ledger.roster()
+    sheet = await storage.timetable.read()
+    leases = await _leases(storage)
+    return [*_deliveries(tally), *_roster(roster), *_schedules(sheet), leases]
+
+
+def _deliveries(tally: Tally) -> list[Family]:
+    groups = {each.group: each for each in tally.groups}
+    ages = {
+        group: tally.now - (tally.now if each.oldest_ready_at is None else each.oldest_ready_at)
+        for group, each in groups.items()
+    }
+    return [
+        Family(
+            catalogue.DELIVERIES,
+            [((group, state), getattr(each, state)) for group, each in groups.items() for state in _STATES],
+        ),
+        Family(catalogue.OLDEST, [((group,), age.total_seconds()) for group, age in ages.items()]),
+        Family(catalogue.PARKED, [((), tally.parked)]),
+    ]
+
+
+def _roster(roster: Roster) -> list[Family]:
+    alive = sum(roster.now - each.beat_at <= _SILENT_AFTER for each in roster.workers)
+    return [
+        Family(catalogue.PAUSED, [((each.name,), each.paused_at is not None) for each in roster.groups]),
+        Family(catalogue.WORKERS, [(("alive",), alive), (("silent",), len(roster.workers) - alive)]),
+    ]
+
+
+def _schedules(sheet: Timesheet) -> list[Family]:
+    frozen = {each.app for each in sheet.freezes}
+    late = [((each.name,), _lateness(each, sheet, frozen).total_seconds()) for each in sheet.schedules]
+
+    def counted(metric: Metric, field: str) -> Family:
+        return Family(metric, [((each.name,), getattr(each, field)) for each in sheet.schedules])
+
+    counts = ((catalogue.FIRED, "fired"), (catalogue.MISSED, "missed"), (catalogue.SKIPPED, "skipped"))
+    return [Family(catalogue.LATENESS, [*late]), *(counted(*each) for each in counts)]
+
+
+def _lateness(schedule: Schedule, sheet: Timesheet, frozen: set[str]) -> timedelta:
+    stands = schedule.paused_at is not None or schedule.retired_at is not None or bool(frozen & {"", schedule.app})
+    if stands or schedule.next_at is None:
+        return timedelta()
+    return max(sheet.now - schedule.next_at, timedelta())
+
+
+async def _leases(storage: Storage) -> Family:
+    """Count the application's leases, without the one of the reporting process."""
+    states: Counter[str] = Counter({"held": 0, "expired": 0})
+    last: str | None = None
+    for _ in range(_PAGES):
+        rows = await storage.leases.browse(last, _PAGE)
+        states.update(row.state for row in rows if row.state != "free" and row.name != LEASE)
+        if len(rows) < _PAGE:
+            break
+        last = rows[-1].name
+    return Family(catalogue.LEASES, [((state,), count) for state, count in states.items()])

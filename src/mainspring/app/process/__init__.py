@@ -1,0 +1,1 @@
+"""Worker processes: run, supervise, and run CPU-bound handlers."""

@@ -1,0 +1,110 @@
+"""Workers in this process: wake-ups, and ``app.run()``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
+
+
+_logger = logging.getLogger("mainspring.app")
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SAME_SIGNAL = 0.1
+"""Seconds within which a repeated signal is the same one."""
+
+
+def wake(workers: Iterable[Worker]) -> None:
+    """Wake them to check for due work."""
+    for worker in workers:
+        worker.wake()
+
+
+@contextlib.asynccontextmanager
+async def at_work(worker: Worker, workers: list[Worker]) -> AsyncIterator[Worker]:
+    """Start a worker, list it among this process' workers, and stop it at the end of the block."""
+    workers.append(worker)
+    try:
+        await worker.start()
+        yield worker
+    finally:
+        try:
+            await worker.stop()
+        except asyncio.CancelledError:
+            # The caller stops waiting: running work is released rather than left to lapse.
+            await worker.stop_now()
+            raise
+        finally:
+            workers.remove(worker)
+
+
+def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:
+    """Work until stopped: the first SIGTERM or SIGINT lets handlers finish, the second does not.
+
+    ``line`` leads to a parent process: its end counts as a signal. False: without any signal, the worker ended by
+    itself.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(serve(worker, line))
+
+
+async def serve(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:
+    """Do the same on a running loop."""
+    async with worker as working:
+        with _stopped_by_signals(working, line) as stops:
+            await working.finished()
+            return bool(stops)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(worker: Worker, line: int | None) -> Iterator[list[asyncio.Task[None]]]:
+    loop = asyncio.get_running_loop()
+    stops: list[asyncio.Task[None]] = []
+    last = -_SAME_SIGNAL
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal last
+        # Signals to the process and then to its group count once.
+        before, last = last, loop.time()
+        if last - before < _SAME_SIGNAL:
+            return
+        again = bool(stops)
+        _logger.info("%s: %s", number.name, "stopping at once" if again else "stopping when handlers have finished")
+        stops.append(asyncio.ensure_future(worker.stop_now() if again else worker.stop()))
+
+    def left_alone(line: int) -> None:
+        loop.remove_reader(line)
+        if not stops:  # a parent that ends during the stop does not speed it up
+            _logger.info("the parent process is gone: stopping when handlers have finished")
+            stops.append(asyncio.ensure_future(worker.stop()))
+
+    installed = []
+    for number in _SIGNALS:
+        # Only the main thread of a POSIX process receives signals; otherwise the caller stops the worker.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, stop, number)
+            installed.append(number)
+    if line is not None:
+        loop.add_reader(line, left_alone, line)  # only its end is ever read
+    try:
+        yield stops
+    finally:
+        if line is not None:
+            loop.remove_reader(line)
+        for number in installed:
+            loop.remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,110 @@
+"""A worker as a service: it prints when it is ready and when it has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from mainspring.app.consume.middleware import LogContext
+from mainspring.app.process.supervisor import STARTED, Ending, Supervisor
+from mainspring.runtime.settings import owner_name
+from mainspring.telemetry.logs import Form, lines
+
+if TYPE_CHECKING:
+    from mainspring.app.mainspring import Mainspring
+
+_logger = logging.getLogger("mainspring.app")
+_LOOK = 0.05
+
+_MOST_PROCESSES = 1000
+
+
+@asynccontextmanager
+async def announced(
+    app: Mainspring,
+    what: str,
+    groups: Collection[str] | None = None,
+    line: int | None = None,
+    *,
+    migrate: bool = False,
+    name: str | None = None,
+) -> AsyncIterator[Any]:
+    """Run a worker of the app; ``what`` is its printed name, ``line`` the socket to a parent process."""
+    if migrate:
+        await app.migrate()
+    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    async with app.worker(groups=groups or None, name=name) as working:
+        reporting = asyncio.create_task(_report(working, f"{what}, {loop}", line))
+        try:
+            yield working
+        finally:
+            reporting.cancel()
+            with suppress(asyncio.CancelledError):
+                await reporting
+    say(f"mainspring worker stopped: {what}, process {os.getpid()}")
+
+
+def again(count: int) -> Ending:
+    """Keep this many processes running, each with the command line of this one.
+
+    It must accept ``--processes``, and ``--line`` with the number of the socket.
+    """
+    spec = sys.modules["__main__"].__spec__
+    # `python -m flask` must not become `python …/flask/__main__.py`, where flask/logging.py shadows logging.
+    start = [sys.argv[0]] if spec is None else ["-m", spec.name.removesuffix(".__main__")]
+    return asyncio.run(Supervisor([*start, *sys.argv[1:], "--processes", "1", "--line"], count).run())
+
+
+def new_name() -> str:
+    """Return a name for a worker that is not built yet."""
+    return owner_name()
+
+
+def say(text: str) -> None:
+    """Print a line and flush: a service's output is read while it runs, often through a pipe."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def log_to_stderr(level: str, form: Form = "text", app: Mainspring | None = None, worker: str | None = None) -> None:
+    """Log to stderr, unless the application has set up its own logging: import it first.
+
+    JSON lines name their message: ``LogContext`` runs around the attempts of the app's workers.
+    """
+    root = logging.getLogger()
+    if root.handlers:
+        if form != "text":
+            _logger.warning(
+                "--log-format %s has no effect, since the application has set up its own logging: give its handler "
+                "the formatter mainspring.JsonLines()",
+                form,
+            )
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(lines(form, worker))
+    if form == "json" and app is not None:
+        handler.addFilter(LogContext.filter)
+        app._chain.besides.append(LogContext())  # noqa: SLF001 - same package: no other app needs it
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+async def _report(working: Any, what: str, line: int | None) -> None:
+    if line is not None:
+        os.set_inheritable(line, False)  # noqa: FBT003
+        with suppress(OSError):  # the parent is gone, which the runner notices
+            os.write(line, STARTED)
+    while not working.ready:  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK)  # the database may be down for hours
+    say(f"mainspring worker ready: {what}, process {os.getpid()}")
+
+
+def refused_count(processes: int) -> str | None:
+    """Return why that many processes are rejected; None if allowed."""
+    if 1 <= processes <= _MOST_PROCESSES:
+        return None
+    return f"--processes {processes} must be between 1 and {_MOST_PROCESSES}"

@@ -1,0 +1,1 @@
+"""Publishing: a message from the call to the database."""

@@ -1,0 +1,1 @@
+"""Work queues: deliveries claimed and settled by the caller's own code, without a worker."""

@@ -1,0 +1,282 @@
+"""Items of a queue: one claimed delivery each, and the results of settling and extending several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from mainspring.model.errors import ClaimLost, StorageUnavailable
+from mainspring.model.message import Claim, Delivery, Extended, Settled, public
+from mainspring.model.verdict import Settlement
+from mainspring.model.worker import shown
+
+T = TypeVar("T")
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(slots=True, eq=False)
+class ClaimState:
+    """The local state of one claim."""
+
+    delivery: Delivery
+    owner: str
+    """Its holder in the database: unique to this process (``model.holder``)."""
+    home: object
+    """Shared by all queues of its app: identifies items of another app."""
+    received: float
+    """When the claim was received, by the monotonic clock."""
+    until: datetime
+    """No later than the claim lapses, by the database's clock."""
+    settled: str | None = None
+    """The call that settled it, once the database confirmed it; not set in a caller's transaction."""
+    unheard: bool = False
+    """Whether a settle was sent and its result lost: it may have been written."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds from due to claimed, by the database's clock."""
+        return (self.delivery.claimed_at - self.delivery.due_at).total_seconds()
+
+    @property
+    def lapses(self) -> float:
+        """When the claim has certainly lapsed, by the monotonic clock, unless it is extended."""
+        return self.received + (self.until - self.delivery.claimed_at).total_seconds()
+
+    def extended(self, sent: float, hold: timedelta) -> None:
+        """Record an extension that was sent then."""
+        # The database's clock at the claim, plus the time since: a lower bound of its clock now.
+        passed = timedelta(seconds=max(sent - self.received, 0.0))
+        self.until = self.delivery.claimed_at + passed + hold
+
+
+class Item(Generic[T]):
+    """One group's copy of a message, claimed by ``queue.claim`` or ``queue.reap``, until it is settled or lapses.
+
+    It is settled once, by a queue of the same group: ``ack``, ``abandon`` or ``fail``.
+    """
+
+    __slots__ = ("__weakref__", "_held", "_read")
+
+    def __init__(self, held: ClaimState, read: Callable[[Delivery], T]) -> None:
+        self._held = held
+        self._read = read
+
+    def __repr__(self) -> str:
+        """Return message, group and attempt."""
+        return f"<Item {self.topic} {self.message_id} for {self.group}, attempt {self.attempt}>"
+
+    @property
+    def payload(self) -> T:
+        """The payload, decoded now: as the queue's ``type``, as its topic's registered type, or as plain values.
+
+        Raises Unreadable, naming the message, for bytes that do not fit. Other items are not affected.
+        """
+        return self._read(self._held.delivery)
+
+    @property
+    def body(self) -> bytes:
+        """The payload as stored."""
+        return self._held.delivery.payload
+
+    @property
+    def content_type(self) -> str:
+        """The payload's content type: ``application/json``."""
+        return self._held.delivery.content_type
+
+    @property
+    def message_id(self) -> UUID:
+        """The message's id: the same in every attempt and for every group."""
+        return self._held.delivery.message_id
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published on."""
+        return self._held.delivery.topic
+
+    @property
+    def group(self) -> str:
+        """The group whose copy this is."""
+        return self._held.delivery.group
+
+    @property
+    def key(self) -> str | None:
+        """The key it was published under."""
+        return self._held.delivery.key
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The publisher's headers; empty if there are none."""
+        headers = self._held.delivery.headers
+        return _NO_HEADERS if headers is None else MappingProxyType(public(headers))
+
+    @property
+    def correlation_id(self) -> str | None:
+        """What it belongs to, if the publisher set it."""
+        return self._held.delivery.correlation_id
+
+    @property
+    def causation_id(self) -> UUID | None:
+        """The message whose handler published this one."""
+        return self._held.delivery.causation_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1. An abandoned one is not counted."""
+        return self._held.delivery.attempt
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it was reaped: its last holder died or froze with it, possibly because of it."""
+        return self._held.delivery.suspect
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """When its delivery was planned; a retry does not change it."""
+        return self._held.delivery.scheduled_for
+
+    @property
+    def published_at(self) -> datetime:
+        """When it was stored, by the database's clock."""
+        return self._held.delivery.published_at
+
+    @property
+    def claim(self) -> Claim:
+        """The right to settle it, ``(id, epoch, message_id)``: the epoch grows with every claim, and is the fence."""
+        return self._held.delivery.claim
+
+    @property
+    def owner(self) -> str:
+        """The holder."""
+        return shown(self._held.owner)
+
+    @property
+    def held_until(self) -> datetime:
+        """When the claim lapses, by the database's clock, unless it is extended. Never later than it does."""
+        return self._held.until
+
+
+def held(item: Item[Any]) -> ClaimState:
+    """Return the internal state of an item."""
+    return item._held  # noqa: SLF001 - same module
+
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SettledItems(Generic[T]):
+    """The result of ``ack``, ``abandon`` and ``fail``, which return only if no claim was lost."""
+
+    settled: tuple[Item[T], ...] = ()
+    """Written now."""
+    gone: tuple[Item[T], ...] = ()
+    """Nothing was left to write: an earlier call, whose result was lost, had settled them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedItems(Generic[T]):
+    """The result of ``extend``. Items settled here during the call are omitted."""
+
+    extended: tuple[Item[T], ...] = ()
+    """Extended."""
+    lost: tuple[Item[T], ...] = ()
+    """Taken over, or gone: stop, and do not settle them."""
+    busy: tuple[Item[T], ...] = ()
+    """Their rows were locked, so their state is unknown: retry."""
+    asked: tuple[Item[T], ...] = ()
+    """Those of the extended that were cancelled: stop, and abandon them."""
+
+
+def settled(items: Sequence[Item[T]], answer: Settled, call: str, *, enlisted: bool) -> SettledItems[T]:
+    """Return the result of a batch; raises ClaimLost unless the database knew every claim.
+
+    A claim that is gone was settled. Outside a transaction an earlier call of ours, whose result was lost, may have
+    done so. Within one it cannot: a lost result ends the transaction, and rolls back all its writes.
+    """
+    if answer.busy:
+        raise StorageUnavailable(
+            f"queue.{call}(…): another session has locked {len(answer.busy):,} of the items: roll this transaction "
+            "back, and retry it"
+        )
+    lost: list[Item[T]] = []
+    gone: list[Item[T]] = []
+    for item in items:
+        if item.claim in answer.lost:
+            lost.append(item)
+        elif item.claim in answer.gone:
+            ours = held(item).unheard and not enlisted
+            (gone if ours else lost).append(item)
+    refused = {item.claim for item in (*lost, *gone)}
+    written = tuple(item for item in items if item.claim not in refused)
+    if not enlisted:
+        for item in (*written, *gone):
+            held(item).settled = call
+    if lost:
+        raise ClaimLost(_lost(lost, call, enlisted=enlisted), tuple(lost), () if enlisted else (*written, *gone))
+    return SettledItems(written, tuple(gone))
+
+
+def extended(items: Sequence[Item[T]], answer: Extended, sent: float, hold: timedelta) -> ExtendedItems[T]:
+    """Return the result of a heartbeat."""
+    # An item that was settled while the heartbeat was under way is not lost, even if reported so.
+    live = [item for item in items if held(item).settled is None]
+    lost = tuple(item for item in live if item.claim in answer.lost)
+    busy = tuple(item for item in live if item.claim in answer.busy)
+    asked = tuple(item for item in live if item.claim in answer.asked)
+    kept = tuple(item for item in live if item.claim not in answer.lost and item.claim not in answer.busy)
+    for item in kept:
+        held(item).extended(sent, hold)
+    return ExtendedItems(kept, lost, busy, asked)
+
+
+def _lost(lost: Sequence[Item[T]], call: str, *, enlisted: bool) -> str:
+    named = ", ".join(str(item.message_id) for item in lost[:_MOST_NAMED])
+    if len(lost) > _MOST_NAMED:
+        named += f" and {len(lost) - _MOST_NAMED:,} more"
+    then = "roll this transaction back" if enlisted else "nothing was written for it"
+    return (
+        f"queue.{call}(…): the claim on message {named} is lost, because it lapsed and was taken over, or it was "
+        f"settled already: {then}, its holder decides. Hold it for longer, or extend it while you work"
+    )
+
+
+_claim = attrgetter("claim")
+
+
+def claims_by_owner(items: Sequence[Item[Any]]) -> Iterable[tuple[str, list[Claim]]]:
+    """Return the claims by owner, in the order of row locks."""
+    found: dict[str, list[Claim]] = {}
+    for item in sorted(items, key=_claim):
+        found.setdefault(held(item).owner, []).append(item.claim)
+    return found.items()
+
+
+def settlements_by_owner(
+    items: Sequence[Item[Any]], made: Sequence[Settlement]
+) -> Iterable[tuple[str, Sequence[Settlement]]]:
+    """Return the verdicts by owner, in their given order."""
+    owners = {item.claim: held(item).owner for item in items}
+    found: dict[str, list[Settlement]] = {}
+    for each in made:
+        found.setdefault(owners[each.claim], []).append(each)
+    return found.items()
+
+
+def all_extended(answers: Sequence[Extended]) -> Extended:
+    """Merge the results of all owners."""
+    lost, busy, asked = (
+        frozenset[Claim]().union(*map(attrgetter(name), answers)) for name in ("lost", "busy", "asked")
+    )
+    return Extended(lost, busy, asked)
+
+
+def all_settled(answers: Sequence[Settled]) -> Settled:
+    """Merge the results of all owners."""
+    lost, gone, busy = (frozenset[Claim]().union(*map(attrgetter(name), answers)) for name in ("lost", "gone", "busy"))
+    return Settled(lost, gone, busy)

@@ -1,0 +1,1 @@
+"""Schedules: declared in code, edited at run time."""

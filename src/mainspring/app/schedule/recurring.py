@@ -1,0 +1,271 @@
+"""``@app.recurring(…)``: schedules declared in code, and their overrides from configuration."""
+
+from __future__ import annotations
+
+import logging
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mainspring.app.consume.consumers import ConsumerOptions
+from mainspring.app.consume.registration import Registration
+from mainspring.app.functions import is_reloaded
+from mainspring.app.message.envelope import Envelope
+from mainspring.app.names import check_schedule, check_topic
+from mainspring.app.options import Setting, choice, closest, flag, nearest, refuse_unknown
+from mainspring.app.schedule.timing import TIMING, TimingOptions, check_has_occurrences, read_timing
+from mainspring.model.errors import BadOption, Conflict, Unreadable
+from mainspring.model.schedule import Mode
+from mainspring.runtime.schedules.plan import Code, read_plan
+from mainspring.runtime.schedules.timekeeper import Declared
+from mainspring.timing.cron import CronError
+
+_logger = logging.getLogger("mainspring.schedules")
+
+
+class RecurringOptions(ConsumerOptions, TimingOptions, total=False):
+    """Options of ``@app.recurring(rhythm, …)``; None is the same as omitting an option."""
+
+    name: str | None
+    """The schedule's name in the database [the group]."""
+    mode: Mode | None
+    """"direct": to this consumer only. "publish": to every group of ``topic`` ["direct"; "publish" with a topic]."""
+    topic: str | None
+    """The topic published to in mode "publish" [the name]."""
+    payload: object
+    """The handler's payload [None]."""
+    offline: bool | None
+    """Whether it fires by this host's clock, on every node, while the database is down [False]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurring:
+    """A schedule as code declares it, names as the user wrote them."""
+
+    name: str
+    group: str
+    mode: Mode
+    topic: str
+    function: Callable[..., Any]
+    declared: Declared
+
+
+class Recurrences:
+    """The schedules of an app's code, by name."""
+
+    def __init__(self, envelope: Envelope, overrides: Mapping[str, Setting]) -> None:
+        self._envelope = envelope
+        self.overrides: Overrides = Overrides(overrides)
+        self._known: dict[str, Recurring] = {}
+
+    def __iter__(self) -> Iterator[Recurring]:
+        """Iterate by registration."""
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        """Return the count."""
+        return len(self._known)
+
+    def check(self, rhythm: object, options: Mapping[str, Any]) -> None:
+        """Raise every error that can be found before the function is known."""
+        if callable(rhythm) and not hasattr(rhythm, "next"):
+            raise BadOption(
+                "@app.recurring has no parentheses: write @app.recurring('0 9 * * mon-fri'), or with every('90s')"
+            )
+        if rhythm is None:
+            raise BadOption("@app.recurring(rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
+        refuse_unknown(options, RecurringOptions.__annotations__, "@app.recurring(…)")
+        read_timing(rhythm, options)
+
+    def topics(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the topics to subscribe to: its own, in mode "publish"."""
+        mode = _mode(options)
+        topic = options.get("name") if options.get("topic") is None else options["topic"]
+        if mode == "direct":
+            if options.get("topic") is not None:
+                raise BadOption("topic= is for mode='publish': direct occurrences go only to this consumer")
+            return ()
+        if topic is None:
+            raise BadOption(
+                "mode='publish' needs topic=…, the topic that every occurrence is published to, or a name=… that is it"
+            )
+        return (check_topic(topic),)
+
+    def add(self, rhythm: object, options: Mapping[str, Any], registration: Registration) -> Recurring:
+        """Register the schedule of this consumer. Raises BadOption or Conflict."""
+        name = check_schedule(registration.group if options.get("name") is None else options["name"])
+        fields, code = read_timing(rhythm, options)
+        mode = _mode(options)
+        topic = self.topics(options)[0] if mode == "publish" else name
+        body, content_type = self._envelope.encode(options.get("payload"), topic)
+        self._check_payload(body, content_type, options, registration)
+        definition = {
+            **fields,
+            "mode": mode,
+            "topic": topic,
+            "group": registration.group,
+            "payload": b64encode(body).decode(),
+            "content_type": content_type,
+        }
+        plan = read_plan(definition, code)
+        check_has_occurrences(plan, f"@app.recurring {name}", datetime.now(UTC), may_be_over=True)
+        offline = flag(options.get("offline") or False, "offline")
+        if offline and (mode == "publish" or registration.cpu or registration.transactional is not None):
+            raise BadOption(
+                f"{registration.name}: offline=True runs this function itself while there is no database, so "
+                "remove mode='publish', cpu=True and transactional="
+            )
+        made = Recurring(
+            name, registration.group, mode, topic, registration.function, Declared(definition, {}, code, offline)
+        )
+        other = self._known.get(name)
+        if other is not None and not _is_again(other, made):
+            raise Conflict(f"the schedule {name!r} already exists, of {other.group}: give this one another name=…")
+        self._known[name] = made
+        return made
+
+    def _check_payload(
+        self, body: bytes, content_type: str, options: Mapping[str, Any], registration: Registration
+    ) -> None:
+        if registration.decode is None:
+            return
+        try:
+            registration.decode(body, content_type)
+        except Unreadable as error:
+            given = f"payload={options['payload']!r}" if "payload" in options else "without payload=…"
+            raise BadOption(f"@app.recurring of {registration.name}, {given}: {error}") from error
+
+    def code(self, name: str) -> Code | None:
+        """Return the functions for this schedule's days."""
+        known = self._known.get(name)
+        return None if known is None else known.declared.code
+
+    def declared(self) -> dict[str, Declared]:
+        """Return every schedule with its overrides; log ignored ones."""
+        found, ignored = self.configured()
+        for each in ignored:
+            _logger.log(each.level, "%s", each)
+        return found
+
+    def configured(self) -> tuple[dict[str, Declared], list[Ignored]]:
+        """Return every schedule by name, with its overrides; and the overrides that are ignored."""
+        return self.overrides.laid_over({name: each.declared for name, each in self._known.items()})
+
+
+def _is_again(before: Recurring, now: Recurring) -> bool:
+    """Return whether both are the same schedule: registered twice, or its module was reloaded."""
+    if before.function is now.function:
+        return before.declared.definition == now.declared.definition
+    return before.group == now.group and is_reloaded(before.function, now.function)
+
+
+def _mode(options: Mapping[str, Any]) -> Mode:
+    mode = options.get("mode") or ("publish" if options.get("topic") is not None else "direct")
+    return "publish" if choice(mode, ("direct", "publish"), "mode") == "publish" else "direct"
+
+
+OVERRIDABLE = ("rhythm", *sorted(TIMING))
+_UNFIT = re.compile(r"[^A-Z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A setting that is ignored: the code's own value is used."""
+
+    source: str
+    schedule: str | None
+    """None if the app has no schedule of that name."""
+    reason: str
+    is_variable: bool = False
+    """Whether it is an environment variable, not a line of a file."""
+
+    @property
+    def level(self) -> int:
+        """The log level: a setting for an unknown schedule may belong to another app."""
+        return logging.WARNING if self.schedule is None else logging.ERROR
+
+    def __str__(self) -> str:
+        """Return one line: source, reason and consequence."""
+        if self.schedule is None:
+            return f"{self.source}: {self.reason} It is ignored"
+        stop = "" if self.reason.endswith("?") else "."
+        return f"{self.source}: schedule {self.schedule}: {self.reason}{stop} The code's own value is used"
+
+
+class Overrides:
+    """Settings of schedules, by the name in a file or in an environment variable."""
+
+    def __init__(self, settings: Mapping[str, Setting]) -> None:
+        self._settings = settings
+
+    def laid_over(self, declared: Mapping[str, Declared]) -> tuple[dict[str, Declared], list[Ignored]]:
+        """Return every declared schedule with its overrides, and the ignored ones."""
+        ignored: list[Ignored] = []
+        found: dict[str, Declared] = {}
+        for name, each in declared.items():
+            setting = self.setting(name)
+            found[name] = each
+            if setting is None:
+                continue
+            try:
+                found[name] = replace(each, overrides=_read(setting.value, each))
+            except (BadOption, CronError, ImportError) as error:
+                ignored.append(Ignored(setting.source, name, _said(error)))
+        names = {spelled for name in declared for spelled in (name, _variable(name))}
+        strange = [(key, setting) for key, setting in self._settings.items() if key not in names]
+        return found, [*ignored, *(_strange(key, setting.source, declared) for key, setting in strange)]
+
+    def setting(self, name: str) -> Setting | None:
+        """Return its setting: an environment variable holds the rhythm, and takes precedence over the file."""
+        variable, written = self._settings.get(_variable(name)), self._settings.get(name)
+        if variable is None or written is None or variable is written:
+            return variable or written
+        if not isinstance(written.value, Mapping):
+            return variable
+        return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}")
+
+
+def _read(value: object, declared: Declared) -> dict[str, Any]:
+    if not isinstance(value, str | Mapping):
+        raise BadOption(f"{value!r} is neither a rhythm nor a table of options")
+    options = {"rhythm": value} if isinstance(value, str) else dict(value)
+    refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration")
+    for name in ("start", "end"):
+        _check_instant(options.get(name), name)
+    fields, _ = read_timing(options.pop("rhythm", None), options, declared.definition, declared.code)
+    plan = read_plan({**declared.definition, **fields}, declared.code)
+    check_has_occurrences(plan, "it", datetime.now(UTC), may_be_over=True)
+    return fields
+
+
+def _check_instant(value: object, name: str) -> None:
+    if value is None or (isinstance(value, datetime) and value.tzinfo is not None):
+        return
+    shown = repr(value) if isinstance(value, str) else str(value)
+    raise BadOption(f"{name}={shown} is no instant: write it as in {name} = 2030-01-31T09:00:00+01:00, without quotes")
+
+
+def _said(error: Exception) -> str:
+    """Return the error on one line: a caret below it is for terminals."""
+    if not isinstance(error, CronError):
+        return str(error)
+    where = f"{error.field}: " if error.field else ""
+    return f"bad cron expression {error.expression!r}: {where}{error.problem}"
+
+
+def _strange(key: str, source: str, known: Iterable[str]) -> Ignored:
+    """Return a setting for an unknown schedule, with the closest name as it is spelled at that source."""
+    before = source.removesuffix(key)
+    if before == source:
+        return Ignored(source, None, f"this app has no schedule {key!r}.{closest(key, known)}")
+    near = nearest(key, map(_variable, known))
+    hint = f" Did you mean {before}{near}?" if near else ""
+    return Ignored(source, None, f"this app has no schedule of this name.{hint}", is_variable=True)
+
+
+def _variable(name: str) -> str:
+    """Return the name as in an environment variable: ``MAINSPRING_SCHEDULE_DAILY_REPORT``."""
+    return _UNFIT.sub("_", name.upper())

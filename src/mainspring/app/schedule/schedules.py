@@ -1,0 +1,296 @@
+"""``app.schedules``: list, inspect and change schedules at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from mainspring.app.blocking import Face, blocking
+from mainspring.app.connection import Connection
+from mainspring.app.message.envelope import MISSING
+from mainspring.app.options import whole
+from mainspring.app.schedule.edits import NoSchedule, Past, ScheduleArguments, ScheduleEdit
+from mainspring.app.schedule.timing import RhythmOption, TimingOptions
+from mainspring.app.schedule.view import ScheduleView, upcoming, viewed
+from mainspring.app.transaction.enlistment import Transactions
+from mainspring.model.errors import BadOption
+from mainspring.model.message import Draft, Published, Receipt
+from mainspring.model.schedule import Note, Occurrence, Schedule, Timesheet
+from mainspring.model.views import RunView
+from mainspring.storage.script import Script
+
+if TYPE_CHECKING:
+    from mainspring.app.schedule.recurring import Recurrences
+    from mainspring.runtime.worker import Worker
+
+# Defined here: inside the class ``list`` is a method.
+Runs = list[RunView]
+RunsByName = dict[str, tuple[RunView, ...]]
+Views = list[ScheduleView]
+Instants = list[datetime]
+
+
+class ScheduleReading:
+    """The read-only part of ``app.schedules``."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactions: Transactions,
+        wishes: ScheduleArguments,
+        recurrences: Recurrences,
+        app: str,
+        workers: Sequence[Worker],
+    ) -> None:
+        self._connection = connection
+        self._transactions = transactions
+        self._wishes = wishes
+        self._recurrences = recurrences
+        self._app = app
+        self._workers = workers
+
+    async def list(self, *, app: str | None = None) -> Views:
+        """Return every schedule of the namespace, or of one app, by name."""
+        storage = await self._connection.storage("app.schedules.list()")
+        sheet = await storage.timetable.read(app=app)
+        rows = sheet.schedules
+        latest = await storage.ledger.recent([row.name for row in rows], 1)
+        return [self._view(row, sheet, *latest.get(row.name, (None,))) for row in rows]
+
+    async def get(self, name: str) -> ScheduleView | None:
+        """Return one schedule; None if there is none."""
+        storage = await self._connection.storage("app.schedules.get()")
+        sheet = await storage.timetable.read([name])
+        if not sheet.schedules:
+            return None
+        latest = await storage.ledger.recent([name], 1)
+        return self._view(sheet.schedules[0], sheet, *latest.get(name, (None,)))
+
+    async def recent(self, limit: int = 20) -> RunsByName:
+        """Return the latest kept runs of every schedule, newest first; schedules without runs are omitted."""
+        storage = await self._connection.storage("app.schedules.recent()")
+        sheet = await storage.timetable.read()
+        found = await storage.ledger.recent([row.name for row in sheet.schedules], limit)
+        return {name: tuple(runs) for name, runs in found.items()}
+
+    async def next(self, name: str, n: int = 5) -> Instants:
+        """Return the next ``n`` due times, in its own zone; for a paused schedule, as if it were not."""
+        whole(n, "n", least=1, most=1000)
+        sheet = await self._sheet(name, None, "next")
+        return upcoming(self._wishes.plan(name, sheet), sheet.now, n)
+
+    async def between(self, name: str, start: datetime, end: datetime) -> Instants:
+        """Return the due times from ``start`` to ``end``, in its zone: those ``backfill`` would run."""
+        sheet = await self._sheet(name, None, "between")
+        zone = self._wishes.plan(name, sheet).zone
+        return [at.astimezone(zone) for at in self._wishes.times(name, sheet, start, end)]
+
+    async def runs(self, name: str, *, before: int | None = None, limit: int = 50) -> Runs:
+        """Return its kept runs, newest first; ``before`` is the last id of the previous page."""
+        storage = await self._connection.storage("app.schedules.runs()")
+        return await storage.ledger.runs(None, before, limit, name)
+
+    def _view(self, row: Schedule, sheet: Timesheet | None, last_run: RunView | None) -> ScheduleView:
+        freezes = () if sheet is None else sheet.freezes
+        return viewed(row, freezes, last_run, self._recurrences.code(row.name))
+
+    async def _sheet(self, name: str, tx: object, call: str) -> Timesheet:
+        sheet = await self._read([name], tx, call)
+        if not sheet.schedules:
+            raise self._wishes.unknown(name, await self._read(None, tx, call))
+        return sheet
+
+    async def _read(self, stored: Sequence[str] | None, tx: object, call: str) -> Timesheet:
+        if tx is None:
+            return await (await self._connection.storage(f"app.schedules.{call}()")).timetable.read(stored)
+        return await self._transactions.run(tx, self._transactions.operations.timetable.read.script(stored))
+
+
+_RESERVED = timedelta(seconds=5)
+
+
+class Schedules(ScheduleReading):
+    """Every schedule of the database, of any origin. Every change is audited with ``by``.
+
+    With ``tx`` a change is enlisted in that transaction: it takes effect on commit.
+    """
+
+    # --- changing ------------------------------------------------------------------------------------------
+
+    async def put(
+        self,
+        name: str,
+        rhythm: RhythmOption,
+        consumer: object = None,
+        payload: object = None,
+        *,
+        topic: str | None = None,
+        by: str = "app",
+        tx: Any = None,
+        **options: Unpack[TimingOptions],
+    ) -> ScheduleView:
+        """Create a schedule at run time, or redefine one made by ``put``.
+
+        Its occurrences go to ``consumer`` (the function, its class or its group's name), or to every group of
+        ``topic``.
+        """
+        return await self._shown(self._wishes.putting(name, rhythm, consumer, payload, topic, by, options), tx, "put")
+
+    async def once(
+        self,
+        name: str,
+        at: datetime,
+        consumer: object,
+        payload: object = None,
+        *,
+        past: Past = "raise",
+        by: str = "app",
+        tx: Any = None,
+    ) -> ScheduleView:
+        """Run a consumer once at a given time, under a name to move, pause and delete it by."""
+        return await self._shown(self._wishes.putting_once(name, at, consumer, payload, past, by), tx, "once")
+
+    async def alter(
+        self,
+        name: str,
+        rhythm: RhythmOption | None = None,
+        *,
+        reset: Collection[str] = (),
+        by: str = "app",
+        tx: Any = None,
+        **options: Unpack[TimingOptions],
+    ) -> ScheduleView:
+        """Set fields at run time, over configuration and code; those in ``reset`` revert to these."""
+        return await self._shown(self._wishes.altering(name, rhythm, reset, by, options), tx, "alter")
+
+    async def pause(self, name: str, *, reason: str = "", by: str = "app", tx: Any = None) -> ScheduleView:
+        """Pause it until ``resume``: restarts and deploys keep it paused.
+
+        Running occurrences continue. Unstarted ones are cancelled, except those triggered or backfilled.
+        """
+        return await self._shown(self._wishes.changes.pause(name, reason, by), tx, "pause")
+
+    async def resume(self, name: str, *, by: str = "app", tx: Any = None) -> ScheduleView:
+        """Resume with the first future occurrence; those during the pause are omitted."""
+        return await self._shown(self._wishes.changes.resume(name, by), tx, "resume")
+
+    async def delete(self, name: str, *, by: str = "app", tx: Any = None) -> None:
+        """Delete it; its history and runs stay. Rejects schedules defined by code."""
+        await self._write(self._wishes.changes.delete(name, by), tx, "delete")
+
+    async def trigger(
+        self, name: str, *, payload: object = MISSING, local: bool = False, by: str = "app", tx: Any = None
+    ) -> Receipt:
+        """Run it now, outside its rhythm: the next occurrence is unchanged. Its runs are marked ``manual``.
+
+        With ``local`` it runs in this process, whose worker must serve its consumer.
+        """
+        if local and tx is not None:
+            raise BadOption("local=True runs it at once, before tx= commits: leave out one of them")
+        sheet = await self._sheet(name, tx, "trigger")
+        draft = self._wishes.triggered(name, sheet, payload)
+        if local and self._connection.stand_in is None:  # in a test there is no other node
+            await self._run_here(draft, sheet.now, by)
+        else:
+            await self._enter([Occurrence(draft)], Note(by, "schedule trigger"), tx, "trigger")
+        return Receipt(draft.id, "stored")
+
+    async def _run_here(self, draft: Draft, now: datetime, by: str) -> None:
+        group = draft.group
+        worker = next((each for each in self._workers if group is not None and each.serves(group)), None)
+        if worker is None or group is None:
+            raise BadOption(
+                f"no worker of this process serves {group or draft.topic!r}: leave out local=True, "
+                "and any worker that does runs it"
+            )
+        # Due a little later, so that this process can claim it; still due if this process dies first.
+        await self._enter([Occurrence(draft, now + _RESERVED)], Note(by, "schedule trigger", "local"), None, "trigger")
+        await worker.take(draft.id, group)
+
+    async def backfill(self, name: str, start: datetime, end: datetime, *, by: str = "app", tx: Any = None) -> Instants:
+        """Run it for every occurrence from ``start`` to ``end``, as if it had existed; return those instants.
+
+        Sequentially, unless it allows overlaps. Its runs are marked ``manual``.
+        """
+        occurrences = self._wishes.backfilled(name, await self._sheet(name, tx, "backfill"), start, end)
+        if occurrences:
+            await self._enter(occurrences, Note(by, "schedule backfill", f"{start} to {end}"), tx, "backfill")
+        return [each.draft.at for each in occurrences if each.draft.at is not None]
+
+    async def freeze(
+        self, *, reason: str = "", app: str | None = None, everywhere: bool = False, by: str = "app"
+    ) -> None:
+        """Freeze all schedules of an app [this one], or of every app, until ``thaw``."""
+        storage = await self._connection.storage("app.schedules.freeze()")
+        await storage.timetable.freeze(self._frozen(app, everywhere=everywhere), by, reason)
+
+    async def thaw(self, *, app: str | None = None, everywhere: bool = False, by: str = "app") -> bool:
+        """End a freeze; each schedule's misfire policy handles missed occurrences. False: there was none."""
+        storage = await self._connection.storage("app.schedules.thaw()")
+        thawed = await storage.timetable.thaw(self._frozen(app, everywhere=everywhere), by)
+        self._changed()
+        return thawed
+
+    def _frozen(self, app: str | None, *, everywhere: bool) -> str:
+        if everywhere and app is not None:
+            raise BadOption(f"everywhere=True and app={app!r} were both given: pass one of them")
+        return "" if everywhere else app or self._app
+
+    def _changed(self) -> None:
+        for worker in self._workers:
+            worker.reschedule()
+            worker.wake()
+
+    async def _shown(self, change: ScheduleEdit, tx: object, call: str) -> ScheduleView:
+        row = await self._write(change, tx, call)
+        assert row is not None, "only a deletion leaves no row"
+        if tx is None and (whole := await self.get(row.name)) is not None:
+            return whole
+        return self._view(row, None, None)
+
+    async def _enter(self, occurrences: Sequence[Occurrence], note: Note, tx: object, call: str) -> None:
+        if tx is None:
+            await (await self._connection.storage(f"app.schedules.{call}()")).timetable.enter(occurrences, note)
+        else:
+            await self._transactions.run(tx, self._entering(occurrences, note))
+        self._changed()
+
+    def _entering(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
+        published = yield from self._transactions.operations.timetable.enter.script(occurrences, note)
+        self._transactions.entered(occurrences, published)
+        return published
+
+    async def _write(self, change: ScheduleEdit, tx: object, call: str) -> Schedule | None:
+        if tx is None:
+            storage = await self._connection.storage(f"app.schedules.{call}()")
+            rows = await storage.timetable.rewrite([change.name], change.how, change.note)
+        else:
+            script = self._transactions.operations.timetable.rewrite.script([change.name], change.how, change.note)
+            rows = await self._transactions.run(tx, script)
+        if isinstance(change.problem, NoSchedule):
+            raise self._wishes.unknown(change.problem.name, await self._read(None, tx, call))
+        row = change.outcome(rows)
+        self._changed()
+        return row
+
+
+class SyncSchedules(Face[Schedules]):
+    """``app.sync.schedules``: as ``app.schedules``, without await."""
+
+    list: Final = blocking(Schedules.list)
+    get: Final = blocking(Schedules.get)
+    recent: Final = blocking(Schedules.recent)
+    next: Final = blocking(Schedules.next)
+    between: Final = blocking(Schedules.between)
+    runs: Final = blocking(Schedules.runs)
+    put: Final = blocking(Schedules.put)
+    once: Final = blocking(Schedules.once)
+    alter: Final = blocking(Schedules.alter)
+    pause: Final = blocking(Schedules.pause)
+    resume: Final = blocking(Schedules.resume)
+    delete: Final = blocking(Schedules.delete)
+    trigger: Final = blocking(Schedules.trigger)
+    backfill: Final = blocking(Schedules.backfill)
+    freeze: Final = blocking(Schedules.freeze)
+    thaw: Final = blocking(Schedules.thaw)

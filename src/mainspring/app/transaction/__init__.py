@@ -1,0 +1,1 @@
+"""A caller's own transaction, and transactional consumers."""

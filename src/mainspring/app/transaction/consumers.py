@@ -1,0 +1,339 @@
+"""Transactional consumers: a handler's writes, what it publishes and its verdict are one transaction (invariant 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from mainspring.app.storages import OperationSet
+from mainspring.app.transaction.enlistment import Transactions
+from mainspring.app.transaction.sources import Source
+from mainspring.model.errors import BadHandle, BadOption, ClaimLost, StorageUnavailable, TransactionConflict
+from mainspring.model.interrupts import is_interrupt
+from mainspring.model.message import Delivery
+from mainspring.model.text import described
+from mainspring.model.verdict import Done, Settlement, Verdict
+from mainspring.runtime import verdicts
+from mainspring.runtime.batch import Batch, Undone
+from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
+from mainspring.runtime.handler import Call, Run
+from mainspring.runtime.verdicts import RowLocked
+from mainspring.storage.contract import Lender
+from mainspring.storage.script import Script
+
+_PATIENCE = 30.0
+"""Seconds that writing a coroutine's verdict may take: a dead network must not block it forever."""
+
+
+Succeeding = Callable[[Delivery], Script[object]]
+"""An extra script for a delivery that is done, as part of its transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalCall:
+    """Transactions around the calls of one consumer."""
+
+    begin: Callable[[], Any]
+    transactions: Transactions
+    committed: Callable[[], None]
+    """Called after a commit that published something."""
+    pins: bool
+    """Whether it may be above READ COMMITTED: only a user's factory can set that."""
+    succeeding: Succeeding | None = None
+    """Written with a success, before it is settled."""
+
+    async def call(self, bare: Call, delivery: Delivery, run: Run) -> object:
+        """Call a coroutine function in a transaction; retry after a conflict."""
+        tries = 1
+        while True:
+            try:
+                return await self._once(bare, delivery, run)
+            except Exception as error:
+                if (wait := _again(error, tries, run)) is None:
+                    raise
+            await asyncio.sleep(wait)
+            tries += 1
+
+    def call_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
+        """Call a plain function in a transaction, all of it in this thread."""
+        tries = 1
+        while True:
+            try:
+                return self._once_blocking(bare, delivery, run)
+            except Exception as error:
+                if (wait := _again(error, tries, run)) is None:
+                    raise
+            run.stopped.wait(wait)
+            tries += 1
+
+    async def _once(self, bare: Call, delivery: Delivery, run: Run) -> object:
+        begin = cast("Callable[[], AbstractAsyncContextManager[Any]]", self.begin)
+        join, operations = self.transactions.run, self.transactions.operations
+        with _closing(run) as failing:
+            async with begin() as handle:
+                with failing:
+                    run.lend(handle, time.monotonic())
+                    if self.pins:
+                        with _waiting(run):
+                            await join(handle, pinning(operations, run))
+                    result = await cast("Awaitable[object]", bare(delivery, run))
+                    settled = settlements(run, result)
+                    with _settling(run), _waiting(run):
+                        async with asyncio.timeout(_PATIENCE):
+                            for script in self._besides(settled):
+                                await join(handle, script)
+                            ours = await join(handle, concluding(operations, settled.values(), run.owner))
+                    _refuse_lost(run, ours=ours)
+        self._done(run, settled)
+        return result
+
+    def _once_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
+        begin = cast("Callable[[], AbstractContextManager[Any]]", self.begin)
+        join, operations = self.transactions.run_blocking, self.transactions.operations
+        with _closing(run) as failing, begin() as handle, failing:
+            run.lend(handle, time.monotonic())
+            if self.pins:
+                with _waiting(run):
+                    join(handle, pinning(operations, run))
+            result = bare(delivery, run)
+            settled = settlements(run, result)
+            with _settling(run), _waiting(run):
+                for script in self._besides(settled):
+                    join(handle, script)
+                ours = join(handle, concluding(operations, settled.values(), run.owner))
+            _refuse_lost(run, ours=ours)
+        self._done(run, settled)
+        return result
+
+    def _besides(self, settled: Mapping[Run, Settlement]) -> Iterator[Script[object]]:
+        if self.succeeding is not None:
+            for run, settlement in settled.items():
+                if isinstance(settlement.verdict, Done):
+                    yield self.succeeding(run.delivery)
+
+    def _done(self, run: Run, settled: Mapping[Run, Settlement]) -> None:
+        for each, settlement in settled.items():
+            each.settled = settlement
+        if any(each.posted for each in parts(run)):
+            self.committed()
+
+
+def within(bare: Call, around: TransactionalCall, *, threaded: bool) -> Call:
+    """Wrap the handler's call in a transaction."""
+    if threaded:
+        return lambda delivery, run: around.call_blocking(bare, delivery, run)
+    return lambda delivery, run: around.call(bare, delivery, run)
+
+
+class _Failing:
+    """The error raised within a transaction, in case the transaction's own block suppresses it."""
+
+    def __init__(self) -> None:
+        self.raised: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Start here."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Keep it."""
+        self.raised = error
+
+
+@contextmanager
+def _closing(run: Run) -> Iterator[_Failing]:
+    """Close it in any case. A block that suppresses an error has committed nothing: the error is raised again."""
+    failing = _Failing()
+    try:
+        yield failing
+    finally:
+        run.lend(None, None)
+    if failing.raised is not None:
+        raise failing.raised
+
+
+@contextmanager
+def _waiting(run: Run) -> Iterator[None]:
+    """Raise RowLocked if another session holds a row's lock for too long: the attempt has not failed."""
+    try:
+        yield
+    except Exception as error:
+        if not is_locked_out(error):
+            raise
+        raise RowLocked(
+            f"another session has locked the row of message {run.delivery.message_id}, or what is settled with it, "
+            "in a transaction that stays open"
+        ) from error
+
+
+@contextmanager
+def _settling(run: Run) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise StorageUnavailable(f"the database did not settle the message within {_PATIENCE:g} s") from error
+    except BadHandle as error:
+        raise BadHandle(
+            f"the transaction of message {run.delivery.message_id} cannot be settled, since its handler has ended it, "
+            f"or continued after a failed statement: never commit ctx.tx nor roll it back ({error})"
+        ) from error
+
+
+def _refuse_lost(run: Run, *, ours: bool) -> None:
+    if ours:
+        return
+    if isinstance(run, Batch):
+        raise Undone("a claim in the batch was lost: its transaction is undone")
+    # The new holder decides: this run no longer has a verdict.
+    run.ask_to_stop(STOP_LOST)
+    raise ClaimLost(f"the claim on message {run.delivery.message_id} was lost: its transaction is undone")
+
+
+def _again(error: Exception, tries: int, run: Run) -> float | None:
+    """Return the seconds until the next try, or None. Raises a conflict that was retried too often."""
+    kind = named(error)
+    if kind is None or run.stop_reason is not None:
+        return None
+    if tries >= TRIES:
+        raise given_up(kind, error) from error
+    return pause(tries, random.random())
+
+
+_NEVER_COMMITTED = (STOP_LOST, STOP_TIMEOUT)
+"""Stop reasons that undo a run even if it returns. After any other stop it may finish."""
+
+
+def parts(run: Run) -> Sequence[Run]:
+    """Return the runs to settle one by one: those of a batch, or this one."""
+    return run.runs if isinstance(run, Batch) else (run,)
+
+
+def settlements(run: Run, result: object) -> dict[Run, Settlement]:
+    """Return the verdicts to commit with it; raise if it must not commit."""
+    took = timedelta(seconds=time.monotonic() - (run.started or 0.0))
+    if not isinstance(run, Batch):
+        if run.stop_reason in _NEVER_COMMITTED:
+            raise ClaimLost(f"the transaction of message {run.delivery.message_id} is undone: {run.stop_reason}")
+        return {run: run.handler.settlement(run.delivery, verdicts.of_result(result), took)}
+    for each in run.runs:
+        if each.stop_reason in _NEVER_COMMITTED:
+            # Its writes cannot be told apart from those of its neighbours.
+            raise Undone(f"message {each.delivery.message_id}: {each.stop_reason}, so its batch is undone")
+    return {
+        each: each.handler.settlement(each.delivery, _verdict(each, answer, took), took)
+        for each, answer in run.answered(result)
+    }
+
+
+def pinning(operations: OperationSet, run: Run) -> Script[None]:
+    """Run ``pin`` for each of them, in the order of row locks."""
+    for claim in sorted(each.delivery.claim for each in parts(run)):
+        yield from operations.mailbox.pin.script(claim, run.owner)
+
+
+def concluding(operations: OperationSet, settled: Iterable[Settlement], owner: str) -> Script[bool]:
+    """Settle all of them; return False if one claim is no longer ours."""
+    return operations.mailbox.settle_all.script(sorted(settled, key=lambda each: each.claim), owner)
+
+
+def _verdict(run: Run, answer: object, took: timedelta) -> Verdict:
+    """Return the verdict on one message of a batch. A failure is settled, too: returning commits, raising undoes."""
+    if isinstance(answer, asyncio.CancelledError):
+        answer = verdicts.uncalled_for(answer)
+    if not isinstance(answer, BaseException):
+        try:
+            return verdicts.of_result(answer)
+        except BaseException as error:  # an invalid outcome fails its own message only
+            if is_interrupt(error):
+                raise
+            answer = error
+    return verdicts.of_error(answer, run.delivery, run.handler.retry, took)
+
+
+TRIES: Final = 5
+"""How often a handler is called within one attempt, before a conflict counts as a failure."""
+_PAUSE = 0.01
+
+_STATES = {
+    "40001": "a serialization failure: another transaction has changed what this one read",
+    "40P01": "a deadlock: this transaction and another waited for each other",
+}
+_LOCKED = "55P03"
+_SQLITE = {
+    sqlite3.SQLITE_BUSY_SNAPSHOT: "a stale snapshot: another transaction has written since this one first read",
+    sqlite3.SQLITE_BUSY: "a locked file: another transaction has been writing for too long",
+    sqlite3.SQLITE_ABORT_ROLLBACK: "an undone transaction: it was ended before its handler returned",
+}
+
+
+def named(error: BaseException) -> str | None:
+    """Return the kind of conflict, or None. Drivers wrap each other's errors: it may be a cause."""
+    for each in _beneath(error):
+        if (state := _state(each)) in _STATES:
+            return _STATES[state]
+        code = getattr(each, "sqlite_errorcode", None)
+        if code in _SQLITE:
+            return _SQLITE[code]
+    return None
+
+
+def is_locked_out(error: BaseException) -> bool:
+    """Return whether a lock wait timed out."""
+    return any(_state(each) == _LOCKED for each in _beneath(error))
+
+
+def pause(tries: int, chance: float) -> float:
+    """Return the seconds until the next try, with jitter against another collision."""
+    return float(_PAUSE * 2**tries * (0.5 + chance))
+
+
+def given_up(kind: str, error: BaseException) -> TransactionConflict:
+    """Return the error of a handler whose tries were all in conflict."""
+    return TransactionConflict(f"{kind}; {TRIES} tries in a row failed, the last with {described(error)}")
+
+
+def _state(error: BaseException) -> str:
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state if isinstance(state, str) else ""
+
+
+def _beneath(error: BaseException | None) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    while error is not None and not any(error is each for each in seen):
+        seen.append(error)  # causes may form a cycle
+        yield error
+        inner = getattr(error, "orig", None)
+        error = inner if isinstance(inner, BaseException) else error.__cause__
+
+
+@dataclass(frozen=True, slots=True)
+class LentConnections:
+    """The transactions of a worker's consumers."""
+
+    transactions: Transactions
+    lender: Lender
+
+    def around(
+        self, source: Source, group: str, concurrency: int, *, threaded: bool, succeeding: Succeeding | None = None
+    ) -> TransactionalCall:
+        """Return the transactions around this consumer's calls. Raises BadOption if it has none."""
+        if self.transactions.engine == "memory":
+            raise BadOption(
+                f"{group} is transactional, and memory:// has no transactions: use sqlite:/// or postgresql://, or try "
+                "the handler in app.testing(tx=…), which lends it your own"
+            )
+        most = self.lender.size if source.is_ours else source.capacity()
+        if most is not None and concurrency > most:
+            raise BadOption(
+                f"{group} is transactional with concurrency={concurrency}, and its handler pool has {most} of them: "
+                f"lower the concurrency, or raise {'handler_pool of Mainspring(…)' if source.is_ours else 'the pool'}"
+            )
+        begin = source.begin(self.transactions, self.lender, blocking=threaded)
+        committed = self.transactions.told
+        return TransactionalCall(begin, self.transactions, committed, pins=not source.is_ours, succeeding=succeeding)

@@ -1,0 +1,87 @@
+"""Converting an exception to one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from uuid import UUID
+
+from cyclopts import Argument, CoercionError, CycloptsError, MissingArgumentError, Token, UnusedCliTokensError
+
+from mainspring.cli.output import clean, visible
+from mainspring.model.errors import MainspringError
+from mainspring.model.redaction import redacted
+from mainspring.timing.cron import CronError
+
+FAILED = 2
+"""The exit code of every rejected or failed command."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, by shell convention."""
+_EXPECTED: dict[object, tuple[str, str]] = {
+    int: ("a whole number", "4"),
+    float: ("a number", "2.5"),
+    UUID: ("an id, as shown in lists", "01890a5d-ac96-774b-bcce-b302099a8057"),
+    datetime: ("a time", "2030-01-31T09:00:00+01:00"),
+}
+"""The names of values of these types, and an example."""
+
+
+class Refused(MainspringError):
+    """The command line is invalid; the message contains what to type."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt blocking code at once; asyncio would wait for the next await."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def report(error: BaseException, *, debug: bool) -> int:
+    """Print the error on stderr and return the exit code."""
+    if debug:
+        sys.stderr.write(visible(redacted("".join(traceback.format_exception(error)))))
+    from rich.console import Console
+    from rich.text import Text
+
+    sentence = redacted(_sentence(error))
+    # The lines after the first show the expression, and a caret below the position.
+    sentence, _, place = sentence.partition("\n") if isinstance(error, CronError) else (sentence, "", "")
+    line = Text("error: ", style="bold red").append(clean(sentence), style="default")
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(line)
+    if place.strip(" ^\n"):
+        console.print(Text(visible(place)))
+    return FAILED
+
+
+def _sentence(error: BaseException) -> str:
+    match error:
+        case UnusedCliTokensError():
+            return f"unexpected: {' '.join(error.unused_tokens or ())}. {_help(error)}"
+        case MissingArgumentError(argument=Argument() as argument):
+            wanted = argument.parameter.metavar or argument.name
+            wanted = (
+                f"{argument.name} {wanted}" if argument.name.startswith("--") and wanted != argument.name else wanted
+            )
+            return f"{wanted} is missing. {_help(error)}"
+        case CoercionError(token=Token() as token, target_type=kind) if kind in _EXPECTED:
+            what, example = _EXPECTED[kind]
+            name = token.keyword or (error.argument.name if error.argument else "this argument")
+            write = f"{token.keyword} {example}" if token.keyword else example
+            return f"{name} takes {what}, not {token.value!r}: for example {write}"
+        case CycloptsError() | MainspringError() | CronError():
+            return str(error)
+        case _:
+            return f"{type(error).__qualname__}: {error} (unexpected: `--debug` shows where)"
+
+
+def _help(error: CycloptsError) -> str:
+    return f"See `mainspring {' '.join(error.command_chain or ())} --help`"

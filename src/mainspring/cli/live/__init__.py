@@ -1,1 +1,0 @@
-"""``mainspring top``: reading, drawing, and keyboard input."""

@@ -1,0 +1,98 @@
+"""Options that several commands share, confirmation prompts, and progress bars."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from mainspring.cli.errors import Refused, interruptible
+from mainspring.model.redaction import redacted
+
+Advance = Callable[[int], object]
+NO_MATCH = "No matches. Remove a filter to see more."
+_SHOWN = 20
+Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones (next page).")]
+Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]
+
+
+def _not_empty(_type: Any, limit: int) -> None:
+    if limit < 1:
+        raise Refused(f"--limit {limit} must be 1 or more")
+
+
+def _not_an_option(_type: Any, value: str | None) -> None:
+    # A lone hyphen and negative numbers are payloads; anything else that begins with a hyphen is a misspelt option.
+    if value is not None and value.startswith("-") and not value[1:2].isdigit() and value != "-":
+        raise Refused(f"there is no option {value}: see `--help`")
+
+
+JsonText: Parameter = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
+"""How a parameter that is JSON, or `-` for stdin, is parsed."""
+Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="The maximum number of rows.", validator=_not_empty)]
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Return whether to proceed: because of ``--yes``, or of the answer at the terminal."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Refused(f"{question} There is no terminal to confirm it at: pass --yes")
+    with interruptible():
+        # Inside the context, because Ctrl-C may be pressed at the prompt.
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+@contextmanager
+def progress(doing: str, total: int | None) -> Iterator[Advance]:
+    """Show a bar on stderr if that is a terminal; call the yielded function with the number done so far."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def read_json(text: str) -> Any:
+    """Parse a JSON argument; ``-`` reads stdin. Raises Refused with the position of the error."""
+    if text == "-":
+        text = _stdin()
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        near = f", near {text[max(0, error.pos - _SHOWN) : error.pos + _SHOWN]!r}"
+        place = f"line {error.lineno}, column {error.colno}"
+        # An excerpt could hold part of a password, which redaction would not recognise.
+        raise Refused(
+            f"the payload is not JSON: {error.msg} at {place}{near if redacted(text) == text else ''}"
+        ) from error
+    except RecursionError as error:
+        raise Refused("the payload is nested too deeply") from error
+
+
+def _stdin() -> str:
+    try:
+        with interruptible():
+            text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Refused(f"stdin is not UTF-8: {error.reason} at byte {error.start}") from error
+    if not text.strip():
+        raise Refused("the payload is `-`, and stdin was empty: pipe JSON into the command")
+    return text
+
+
+def _no_number(name: str) -> Any:
+    raise Refused(f"the payload is not JSON: {name} is not allowed, write null or a number")

@@ -1,0 +1,268 @@
+"""Bulk actions: one action on everything that a search finds, in the background of the server, and past ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+from uuid import UUID, uuid4
+
+from msgspec import Struct, structs
+
+from mainspring.app.admin.bulk import Action, BulkState, check_state, described, read_record
+from mainspring.app.admin.pages import checked
+from mainspring.dashboard.api.messages import Search, cause_meant, check_search
+from mainspring.dashboard.api.views import scan
+from mainspring.dashboard.responses import Problem, problem_of, shown
+from mainspring.dashboard.route import Before, Call, Limit, Nothing, get, post
+from mainspring.dashboard.security.redaction import MASK
+from mainspring.model.search import Filter
+from mainspring.model.views import AuditView
+
+Work: TypeAlias = Callable[[Callable[[int], object], Callable[[], bool]], Awaitable[int]]
+"""Does the work. Its arguments report how many are done, and return whether to stop."""
+
+MOST_RUNNING = 4
+KEPT = 50
+"""How many are remembered, including running ones."""
+_SCANNED, _AT_ONCE = 2_000, 500
+"""How many audit entries are scanned for one page, and how many are read at a time."""
+
+
+@dataclass(slots=True, eq=False)
+class Bulk:
+    """One bulk action."""
+
+    id: UUID
+    action: Action
+    filter: Any
+    """The search, as requested."""
+    subject: str
+    """The search in words, as in the audit."""
+    by: str
+    started_at: datetime
+    total: int | None = None
+    """The total, if known."""
+    state: BulkState = "running"
+    done: int = 0
+    ended_at: datetime | None = None
+    error: str | None = None
+    stopping: bool = False
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class Bulks:
+    """The bulk actions of this process. Only the latest are remembered, and all end with the server."""
+
+    def __init__(self) -> None:
+        self._bulks: dict[UUID, Bulk] = {}
+
+    def __iter__(self) -> Any:
+        """Iterate, newest first."""
+        return iter(sorted(self._bulks.values(), key=lambda each: each.started_at, reverse=True))
+
+    def get(self, id: UUID) -> Bulk:
+        """Return the one of this id. Raises Problem if it is unknown here."""
+        found = self._bulks.get(id)
+        if found is None:
+            raise Problem(404, "not_found", "no such bulk action here: another process runs it, or it has ended")
+        return found
+
+    def start(self, action: Action, filter: Any, by: str, work: Work, subject: str = "") -> Bulk:
+        """Start it in the background. Raises Problem if too many are running."""
+        if sum(each.state == "running" for each in self._bulks.values()) >= MOST_RUNNING:
+            raise Problem(409, "busy", f"{MOST_RUNNING} bulk actions are running: wait for one, or stop one")
+        bulk = Bulk(uuid4(), action, filter, subject, by, datetime.now(UTC))
+        self._bulks[bulk.id] = bulk
+        self._forget()
+        bulk.task = asyncio.create_task(_run(bulk, work), name=f"mainspring-dashboard-{action}")
+        return bulk
+
+    def stop(self, id: UUID) -> Bulk:
+        """Stop it after its current batch. Completed batches stay."""
+        bulk = self.get(id)
+        bulk.stopping = bulk.state == "running"
+        return bulk
+
+    async def aclose(self) -> None:
+        """Stop all of them, and wait until they have ended."""
+        running = [each.task for each in self._bulks.values() if each.task is not None and not each.task.done()]
+        for each in self._bulks.values():
+            each.stopping = True
+        if running:
+            await asyncio.wait(running)
+
+    def _forget(self) -> None:
+        over = [each for each in self._bulks.values() if each.state != "running"]
+        for each in over[: max(len(self._bulks) - KEPT, 0)]:
+            del self._bulks[each.id]
+
+
+async def _run(bulk: Bulk, work: Work) -> None:
+    def told(done: int) -> None:
+        bulk.done = done
+
+    try:
+        bulk.done = await work(told, lambda: bulk.stopping)
+        bulk.state = "stopped" if bulk.stopping else "done"
+    except Exception as error:  # noqa: BLE001 - any error is shown with the action
+        bulk.state, bulk.error = "failed", problem_of(error).message
+    finally:
+        bulk.ended_at = datetime.now(UTC)
+
+
+class BulkWish(Struct, frozen=True, forbid_unknown_fields=True):
+    """A bulk action to start."""
+
+    action: Action
+    filter: Search
+
+
+class BulkKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """One bulk action."""
+
+    id: UUID
+
+
+class BulkShown(Struct, frozen=True):
+    """A bulk action and its progress."""
+
+    id: UUID
+    action: Action
+    filter: Search
+    state: BulkState
+    done: int
+    total: int | None
+    started_at: datetime
+    ended_at: datetime | None
+    by: str
+    error: str | None
+
+
+class BulkList(Struct, frozen=True):
+    """The bulk actions that this process remembers, newest first."""
+
+    rows: list[BulkShown]
+
+
+async def start(call: Call, asked: BulkWish) -> BulkShown:
+    """Start a bulk action."""
+    check_search(call, asked.filter)
+    check_state(asked.action, asked.filter.state)
+    app, by, filter = call.app, call.by, checked(_filter(asked.filter))
+
+    async def work(progress: Callable[[int], object], stop: Callable[[], bool]) -> int:
+        return await app.messages.apply(asked.action, filter, by=by, progress=progress, stop=stop)
+
+    return _shown(call.services.bulks.start(asked.action, asked.filter, by, work, described(filter)), call)
+
+
+async def bulks(call: Call, _asked: Nothing) -> BulkList:
+    """Return the bulk actions of this process."""
+    return BulkList([_shown(each, call) for each in call.services.bulks])
+
+
+async def bulk(call: Call, asked: BulkKey) -> BulkShown:
+    """Return one bulk action."""
+    return _shown(call.services.bulks.get(asked.id), call)
+
+
+async def stop(call: Call, asked: BulkKey) -> BulkShown:
+    """Stop a bulk action after its current batch."""
+    return _shown(call.services.bulks.stop(asked.id), call)
+
+
+def _filter(asked: Search) -> Filter:
+    return Filter(
+        state=asked.state,
+        group=asked.group,
+        topic=asked.topic,
+        key=asked.key,
+        error=asked.error,
+        text=asked.text,
+        since=asked.since,
+        until=asked.until,
+        held_by=asked.worker,
+        fingerprint=cause_meant(asked.fingerprint),
+    )
+
+
+def _shown(found: Bulk, call: Call) -> BulkShown:
+    asked: Search = found.filter
+    if not call.may_search:
+        # The search text may itself be a value that is masked.
+        searched = {name: MASK for name in ("text", "error") if getattr(asked, name) is not None}
+        asked = structs.replace(asked, **searched)
+    return shown(BulkShown, found, filter=asked)
+
+
+class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The page to read: ``before`` is the end of the previous page."""
+
+    before: Before | None = None
+    limit: Limit = 20
+
+
+class BulkPast(Struct, frozen=True):
+    """A bulk action by its audit entry, which is updated with every batch."""
+
+    id: int
+    at: datetime
+    """When it started."""
+    by: str
+    action: Action
+    subject: str
+    """The search in words."""
+    done: int
+    state: BulkState
+    """Also ``running`` if its process died: the entry stays at the last batch."""
+    error: str | None
+    here: bool
+    """Whether it is running in this process, which alone can stop it."""
+
+
+class BulkHistory(Struct, frozen=True):
+    """Bulk actions of all processes, newest first. A short or even empty page is not necessarily the last."""
+
+    rows: list[BulkPast]
+    before: int | None
+    """Where the next page begins; null: there is none."""
+    scanned: int
+
+
+async def history(call: Call, asked: HistoryQuery) -> BulkHistory:
+    """Return one page of bulk actions."""
+    going = [each for each in call.services.bulks if each.state == "running"]
+
+    async def read(before: int | None, limit: int) -> Sequence[AuditView]:
+        return await call.app.audit(before=before, limit=limit)
+
+    def keep(line: AuditView) -> BulkPast | None:
+        return _past(line, going)
+
+    bounds = (_SCANNED, _AT_ONCE)
+    return BulkHistory(*await scan(read, lambda line: line.id, keep, asked.before, asked.limit, bounds))
+
+
+def _past(line: AuditView, going: list[Bulk]) -> BulkPast | None:
+    record = read_record(line)
+    if record is None:
+        return None
+    # Both are newest first. An action has one line in the audit.
+    ours = (each for each in going if (each.by, each.action, each.subject) == (line.by, record.action, line.subject))
+    own = next(ours, None) if record.state == "running" else None
+    if own is not None:
+        going.remove(own)
+    more = {each.name: getattr(record, each.name) for each in fields(record)}
+    return shown(BulkPast, line, **more, here=own is not None)
+
+
+ROUTES = (
+    post("/api/bulk", start, "Start a bulk action", BulkWish, BulkShown, 202),
+    get("/api/bulk", bulks, "The bulk actions of this process, newest first", BulkList),
+    get("/api/bulk/history", history, "Bulk actions of all processes", BulkHistory, HistoryQuery),
+    get("/api/bulk/{id}", bulk, "One bulk action and its progress", BulkShown, BulkKey),
+    post("/api/bulk/{id}/stop", stop, "Stop a bulk action after its current batch", BulkKey, BulkShown),
+)

@@ -1,0 +1,87 @@
+"""Shared readings: what several screens request at the same time is read once, such as health."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from mainspring.app.mainspring import Mainspring
+from mainspring.app.observe.health import Health, HealthLimits
+from mainspring.app.schedule.view import ScheduleView
+from mainspring.model.measures import MeasuresView, Window
+
+T = TypeVar("T")
+
+_PATIENCE = 15.0
+_COMING = 8
+_AGES: Mapping[Window, float] = {"15m": 0.5, "2h": 2.0, "24h": 10.0, "7d": 20.0}
+"""Seconds for which a reading of a window is reused."""
+_KEPT = 64
+"""How many readings of windows are kept."""
+
+
+class Cached(Generic[T]):
+    """One value, read again when it is older than ``seconds``; concurrent callers share one reading."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], seconds: float) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._at = float("-inf")
+        self._value: T | None = None
+        self._reading: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        """Return the value, fresh enough."""
+        if self._value is not None and time.monotonic() - self._at < self._seconds:
+            return self._value
+        if self._reading is None or self._reading.done() or self._reading.get_loop() is not asyncio.get_running_loop():
+            self._reading = asyncio.ensure_future(self._fetch())
+            self._reading.add_done_callback(_noticed)
+        # A cancelled caller must not cancel the reading of the others.
+        return await asyncio.shield(self._reading)
+
+    async def _fetch(self) -> T:
+        async with asyncio.timeout(_PATIENCE):  # or later callers would wait for it, too
+            value = await self._read()
+        self._value, self._at = value, time.monotonic()
+        return value
+
+
+def _noticed(reading: asyncio.Task[Any]) -> None:
+    """Retrieve the exception, which callers have got by now, so that asyncio does not log it."""
+    if not reading.cancelled():
+        reading.exception()
+
+
+class Readings:
+    """The shared readings. Health is cached for seconds for screens, and briefly for anonymous callers."""
+
+    def __init__(self, app: Mainspring, limits: HealthLimits | None = None) -> None:
+        def read() -> Awaitable[Health]:
+            return app.health(limits)
+
+        self.now: Callable[[], Awaitable[Health]] = read
+        self.lately: Callable[[], Awaitable[Health]] = Cached(read, 1.0).get
+        self.shown: Callable[[], Awaitable[Health]] = Cached(read, 5.0).get
+        self.coming: Callable[[], Awaitable[list[ScheduleView]]] = Cached(lambda: _coming(app), 2.0).get
+        self._app = app
+        self._measures: dict[tuple[Window, str | None], Cached[MeasuresView]] = {}
+
+    def measures(self, window: Window, group: str | None = None) -> Awaitable[MeasuresView]:
+        """Return what ended within a window, of one group or all; longer windows are cached longer."""
+        asked = (window, group)
+        # Least recently used first, so that requests with unknown names do not fill the memory.
+        found = self._measures.pop(asked, None) or Cached(partial(self._app.measures, *asked), _AGES[window])
+        self._measures[asked] = found
+        if len(self._measures) > _KEPT:
+            del self._measures[next(iter(self._measures))]
+        return found.get()
+
+
+async def _coming(app: Mainspring) -> list[ScheduleView]:
+    """Return the schedules that are due next, soonest first."""
+    views = [each for each in await app.schedules.list() if each.state == "active" and each.next_at is not None]
+    return sorted(views, key=lambda each: (each.next_at, each.name))[:_COMING]

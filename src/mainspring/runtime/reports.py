@@ -1,0 +1,126 @@
+"""Log lines and events of a worker: failures, at most one line a second, and written verdicts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+
+from mainspring.model.message import Delivery
+from mainspring.model.text import text_of
+from mainspring.model.verdict import Bury, Cancel, Done, Retry, Settlement, Snooze, Verdict
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.events import Cancelled, Completed, Dead, Failed, Snoozed
+from mainspring.telemetry.logs import log
+from mainspring.timing.clock import Clock
+from mainspring.timing.duration import spell
+
+_SPACING = 1.0
+
+
+class RateLimitedLog:
+    """Logs failures, counts suppressed lines, and logs the recovery. Safe from any thread.
+
+    With ``separate_warnings`` warnings have a limit of their own: lines below that level never suppress them.
+    """
+
+    def __init__(self, clock: Clock, logger: str = "mainspring.worker", *, separate_warnings: bool = False) -> None:
+        self._logger = logging.getLogger(logger)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._separate_warnings = separate_warnings
+        self._next_at = {False: 0.0, True: 0.0}
+        self._held_back = 0
+        self._ailing: set[str] = set()
+
+    def failure(self, who: str, error: BaseException, *, expected: bool) -> None:
+        """Log the failure of a loop. Expected errors (an unreachable database) get no traceback."""
+        with self._lock:
+            self._ailing.add(who)
+        self.log(
+            logging.WARNING if expected else logging.ERROR,
+            "%s: %s",
+            who,
+            text_of(error),
+            trace=None if expected else error,
+        )
+
+    def recovered(self, who: str) -> None:
+        """Note that a loop works again; logged once, when the last of them does."""
+        with self._lock:
+            self._ailing.discard(who)
+            over = not self._ailing
+        if over:
+            self.log(logging.INFO, "%s: working again", who)
+
+    def log(
+        self,
+        level: int,
+        text: str,
+        *args: object,
+        trace: BaseException | None = None,
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
+        """Log a line, unless one was logged within the last second; ``facts`` are its structured fields."""
+        lane = self._separate_warnings and level >= logging.WARNING
+        with self._lock:
+            now = self._clock.monotonic()
+            if now < self._next_at[lane]:
+                self._held_back += 1
+                return
+            self._next_at[lane] = now + _SPACING
+            held_back, self._held_back = self._held_back, 0
+        if held_back:
+            text += " (%d more lines not shown)"
+            args = (*args, held_back)
+        log(self._logger, level, text, *args, error=trace, facts=facts)
+
+
+def report_outcome(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
+    """Emit the event of a written verdict, if it has subscribers."""
+    verdict = settlement.verdict
+    facts = (delivery.group, delivery.topic, delivery.message_id, delivery.key, delivery.attempt, settlement.took)
+    match verdict:
+        case Done(output) if bus.wants(Completed):
+            bus.emit(Completed(*facts, output))
+        case Retry(delay, failure) if bus.wants(Failed):
+            bus.emit(Failed(*facts, failure.error, failure.traceback, delay))
+        case Bury(failure) if bus.wants(Dead):
+            bus.emit(Dead(*facts, failure.error, failure.traceback))
+        case Snooze(delay, reason) if bus.wants(Snoozed):
+            bus.emit(Snoozed(*facts, delay if isinstance(delay, timedelta) else timedelta(), reason))
+        case Cancel(reason) if bus.wants(Cancelled):
+            bus.emit(Cancelled(*facts, reason))
+
+
+def report_failure(log: RateLimitedLog, delivery: Delivery, verdict: Verdict) -> None:
+    """Log a failure, and what happens to its delivery next."""
+    match verdict:
+        case Retry(delay, failure):
+            level, fate = logging.INFO, f"retried in {spell(delay)}"
+        case Bury(failure):
+            level, fate = logging.WARNING, "buried as a dead letter"
+        case _:
+            return
+    log.log(
+        level,
+        "%s: message %s failed, attempt %d, %s: %s",
+        delivery.group,
+        delivery.message_id,
+        delivery.attempt,
+        fate,
+        failure.error,
+        facts=facts(delivery),
+    )
+
+
+def facts(delivery: Delivery) -> dict[str, object]:
+    """Return the structured fields of a log line about a delivery."""
+    return {
+        "group": delivery.group,
+        "topic": delivery.topic,
+        "message_id": str(delivery.message_id),
+        "attempt": delivery.attempt,
+        "correlation_id": delivery.correlation_id,
+    }

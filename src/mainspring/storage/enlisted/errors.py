@@ -1,0 +1,73 @@
+"""Errors about a caller's transaction, alike for every kind of handle."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mainspring.model.errors import BadHandle, MainspringError, SchemaMissing
+from mainspring.storage.migrations import flags, migrations
+
+ENGINES: Final = {"postgresql": "PostgreSQL", "sqlite": "SQLite", "memory": "memory"}
+"""The databases, as they are spelled."""
+
+
+_NO_TABLES = frozenset({"42P01", "3F000", "42883"})
+"""Relation, schema or function: what ``mainspring migrate`` makes."""
+_FAILED = "25P02"
+
+
+def other_database(what: str, engine: str) -> BadHandle:
+    """Reject a handle of another kind of database than the app's."""
+    return BadHandle(
+        f"tx is {what}, and this app is on {ENGINES[engine]}: a message can only be part of a transaction of its own "
+        f"database. Pass a handle on {ENGINES[engine]}, or leave tx= out to store the message at once"
+    )
+
+
+def autocommitting(what: str, write: str) -> BadHandle:
+    """Reject a handle on which every statement commits by itself."""
+    return BadHandle(f"tx= is {what}, where every statement commits by itself: {write}")
+
+
+def closed(what: str) -> BadHandle:
+    """Reject a handle that is closed or back in its pool."""
+    return BadHandle(f"tx= is {what} that is closed, or back in its pool: publish before you let go of it")
+
+
+def failed() -> BadHandle:
+    """Reject a transaction that has failed."""
+    return BadHandle(
+        "tx= is in a transaction that has failed: an earlier statement raised, and nothing more can be stored in it. "
+        "Roll back first, to a savepoint or altogether, then publish"
+    )
+
+
+def lone_savepoint() -> BadHandle:
+    """Reject a savepoint that may commit on release: sqlite3 begins before a write, not before a savepoint."""
+    return BadHandle(
+        "tx= is in a savepoint, and sqlite3 may have begun no transaction around it: releasing it would commit the "
+        "message for good, whatever becomes of the rest. Publish before begin_nested(), or have every transaction "
+        "begin with BEGIN, as SQLAlchemy's page on SQLite says under savepoints"
+    )
+
+
+def explained(error: BaseException, state: str | None, database: str | None) -> MainspringError | None:
+    """The error to raise instead, None to let the driver's own pass.
+
+    It is the caller's transaction, and a retry after a serialization failure or a deadlock looks for the driver's own
+    error. Only errors about Mainspring's own tables are replaced.
+    """
+    if state == _FAILED:
+        return failed()
+    if state not in _NO_TABLES:
+        return None
+    from mainspring.storage.postgres.dialect import PACKAGE  # the app imports this module, whatever its database
+
+    said = str(error).strip().partition("\n")[0]
+    return SchemaMissing(
+        0,
+        migrations(PACKAGE)[-1].number,
+        f"the database {database or '(unknown)'!r} that tx= is connected to has no Mainspring tables ({said}): run "
+        f"`mainspring migrate{flags(said)}` on it. If it is another database than the app's, connect to the app's "
+        "own: a message can only be part of a transaction of its own database",
+    )

@@ -1,1 +1,0 @@
-"""Joining transactions of libraries that speak to several databases: SQLAlchemy and Django."""

@@ -1,0 +1,139 @@
+"""Numbered migrations as plain SQL files: forward only, checksummed, some of them marked breaking."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
+from mainspring.model.symptom import Symptom
+from mainspring.storage.script import prefixed
+
+_NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_BREAKING = "-- breaking"
+_TABLES = re.compile(r"""(?:^|["' ])(?P<schema>[a-z_][a-z0-9_]*)(?:-(?P<namespace>[a-z0-9_-]+))?(?:$|["'.])""")
+_CONCURRENT = "-- concurrently"
+_INDEX = re.compile(
+    r"^(CREATE (?:UNIQUE )?INDEX (?:CONCURRENTLY )?\"?([\w-]+)\"?\s.*?);"
+    r"|^DROP INDEX (?:IF EXISTS )?(?:[^;]*?\.)?\"?([\w-]+)\"?\s*;",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema. ``breaking`` means that older code cannot work once it is applied."""
+
+    number: int
+    name: str
+    text: str
+    breaking: bool
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it makes indexes while others write, which no transaction can do: each statement stands alone.
+
+        Such a file begins with ``-- concurrently``, and has nothing but CREATE INDEX CONCURRENTLY in it.
+        """
+        return self.text.startswith(_CONCURRENT)
+
+    @property
+    def checksum(self) -> str:
+        """Of the text as written, before any prefix: a file changed after its release is refused."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def sql(self, prefix: str) -> str:
+        """The text with the configured schema or prefix."""
+        return prefixed(self.text, prefix)
+
+    def at_once(self, prefix: str) -> str:
+        """The same for tables that nothing uses yet: there is nothing to be concurrent with."""
+        text = self.sql(prefix)
+        return text.replace("INDEX CONCURRENTLY", "INDEX") if self.concurrent else text
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A migration as the database remembers it."""
+
+    number: int
+    checksum: str
+    breaking: bool
+
+
+@cache
+def migrations(package: str) -> tuple[Migration, ...]:
+    """Return the migrations of a dialect, in order."""
+    found = []
+    for entry in (files(package) / "migrations").iterdir():
+        named = _NAME.match(entry.name)
+        if named:
+            text = entry.read_text(encoding="utf-8")
+            found.append(Migration(int(named[1]), entry.name[:-4], text, text.startswith(_BREAKING)))
+    found.sort(key=lambda migration: migration.number)
+    return tuple(found)
+
+
+def pending(known: tuple[Migration, ...], applied: list[Applied]) -> list[Migration]:
+    """Return the migrations to apply; rejects a file that differs from the applied one."""
+    there = {each.number: each for each in applied}
+    for migration in known:
+        was = there.get(migration.number)
+        if was is not None and was.checksum != migration.checksum:
+            raise StorageError(
+                f"migration {migration.name} was applied with other content (checksum {was.checksum[:12]}, this "
+                f"release has {migration.checksum[:12]}): this database was made by another build of mainspring"
+            )
+    refuse_newer(known, applied)
+    return [migration for migration in known if migration.number not in there]
+
+
+def check(known: tuple[Migration, ...], applied: list[Applied], tables: str = "mainspring") -> None:
+    """Raise unless this release can work with the applied migrations. A newer schema that breaks nothing is fine."""
+    missing = pending(known, applied)
+    if missing:
+        found = max((each.number for each in applied), default=0)
+        raise SchemaMissing(found, known[-1].number, flags=flags(tables))
+
+
+def flags(tables: str) -> str:
+    """Return the options of ``mainspring migrate`` for these tables: a schema's name, or an error that names one."""
+    found = _TABLES.search(tables)
+    if found is None:
+        return ""
+    schema, namespace = found["schema"], found["namespace"]
+    return f" --schema {schema}" * (schema != "mainspring") + f" --namespace {namespace}" * (namespace is not None)
+
+
+def refuse_newer(known: tuple[Migration, ...], applied: list[Applied]) -> None:
+    """Reject a schema with a breaking migration that this release does not know."""
+    newest = known[-1].number
+    if any(each.breaking and each.number > newest for each in applied):
+        raise SchemaTooNew(max(each.number for each in applied), newest)
+
+
+def indexes(known: tuple[Migration, ...], prefix: str) -> dict[str, str]:
+    """Return the statement that creates each index of the final schema, by its name."""
+    made: dict[str, str] = {}
+    for migration in known:
+        for statement, name, dropped in _INDEX.findall(migration.sql(prefix)):
+            if name:
+                made[name] = " ".join(statement.split())
+            else:
+                made.pop(dropped, None)
+    return made
+
+
+def of_indexes(known: tuple[Migration, ...], prefix: str, there: Collection[str], version: int) -> list[Symptom]:
+    """Report dropped indexes. Those of a schema that is newer than this release are unknown."""
+    if version > known[-1].number:
+        return []
+    lost = {name: statement for name, statement in indexes(known, prefix).items() if name not in there}
+    return [
+        Symptom("indexes", "error", f"{name} is missing: what needs it reads the whole table instead", f"{statement};")
+        for name, statement in lost.items()
+    ]

@@ -1,0 +1,1 @@
+"""What SQL databases share: statements and their order; a dialect supplies what differs."""

@@ -1,0 +1,44 @@
+"""Joins: how a follow-up is written into the row of a join and read back, and how open joins are paged."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from mainspring.model.join import Follower, Join, JoinView
+from mainspring.model.message import Draft
+from mainspring.model.views import DeliveryView
+from mainspring.storage.script import Row
+
+LAST_ID = UUID(int=2**128 - 1)
+"""No id is greater."""
+
+_decode = msgspec.json.Decoder(Draft).decode
+
+
+def written_draft(draft: Draft | None) -> str | None:
+    """Write a draft as JSON. Fields that a later release adds are missing here, and get their defaults there."""
+    return None if draft is None else msgspec.json.encode(draft).decode()
+
+
+def read_join(id: UUID, then: str | None, failed: str | None) -> Join:
+    """Read a stored join."""
+    return Join(id, None if then is None else _decode(then), None if failed is None else _decode(failed))
+
+
+def id_after(after: UUID | None) -> UUID:
+    """Return the first id after this one; None: the first id there is."""
+    return UUID(int=0 if after is None else min(after.int + 1, LAST_ID.int))
+
+
+def join_view(id: UUID, opened_at: datetime, columns: Row, oldest: DeliveryView | None) -> JoinView:
+    """Make a view of an open join; ``columns`` are its counts and names, as ``joint_read`` selects them."""
+    members, ended, failed, then_topic, then_group, failed_topic, failed_group, key, correlation_id = columns
+    then, otherwise = _follower(then_topic, then_group), _follower(failed_topic, failed_group)
+    return JoinView(id, opened_at, members, ended, failed, then, otherwise, key, correlation_id, oldest)
+
+
+def _follower(topic: str | None, group: str | None) -> Follower | None:
+    return None if topic is None else Follower(topic, group or "")

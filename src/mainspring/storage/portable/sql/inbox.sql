@@ -1,0 +1,65 @@
+-- The inbox.
+
+-- part: INBOX_COLUMNS()
+group_name, source, message_id, status, attempts, first_seen_at, changed_at, hash, error, mismatched_at
+
+-- part: INBOX_MATCH()
+($5::timestamptz IS NULL OR changed_at < $5)
+          AND ($1::text IS NULL OR group_name = $1)
+          AND ($2::text IS NULL OR source = $2)
+
+-- name: inbox_browse
+-- $1 group, $2 source, $3 status, $4 for how long it must have been processing, $5 before: each may be null; $6 limit, $7
+-- now. Columns in the order of model.inbox.InboxView.
+SELECT INBOX_COLUMNS()
+FROM (
+    SELECT *
+    FROM (
+        SELECT *
+        FROM mainspring.inbox
+        WHERE status = 'processing'
+          AND ($3::text IS NULL OR $3 = 'processing')
+          AND ($4::interval IS NULL OR changed_at < NOW($7) - $4)
+          AND INBOX_MATCH()
+        ORDER BY changed_at DESC, message_id, source, group_name
+        LIMIT $6
+    ) AS processing
+    UNION ALL
+    SELECT *
+    FROM (
+        SELECT *
+        FROM mainspring.inbox
+        WHERE status <> 'processing'
+          AND ($3::text IS NULL OR status = $3)
+          AND $4::interval IS NULL
+          AND INBOX_MATCH()
+        ORDER BY changed_at DESC, message_id, source, group_name
+        LIMIT $6
+    ) AS others
+) AS i
+ORDER BY changed_at DESC, message_id, source, group_name
+LIMIT $6
+
+-- name: inbox_find
+-- $1 to $7 as in inbox_browse, $8 message id. The same of one id, by the key.
+SELECT INBOX_COLUMNS()
+FROM mainspring.inbox
+WHERE message_id = $8
+  AND ($3::text IS NULL OR status = $3)
+  AND ($4::interval IS NULL OR (status = 'processing' AND changed_at < NOW($7) - $4))
+  AND INBOX_MATCH()
+ORDER BY changed_at DESC, source, group_name
+LIMIT $6
+
+-- name: inbox_mark
+-- $1 group, $2 source, $3 message id, $4 attempt, $5 status, $6 error, $7 now, $8 when it was admitted, in microseconds, or
+-- null. One row if that is how it stands now. Attempts only grow, and are the fence: a later admission is not overruled, nor
+-- is one under the same number by a database that was restored. The same report again changes nothing.
+UPDATE mainspring.inbox
+SET status = $5, error = $6, changed_at = CASE WHEN status = $5 THEN changed_at ELSE NOW($7) END
+WHERE message_id = $3
+  AND source = $2
+  AND group_name = $1
+  AND attempts = $4
+  AND (status = $5 OR (status = 'processing' AND coalesce(MICROS(changed_at) = $8::bigint, true)))
+RETURNING attempts

@@ -1,0 +1,154 @@
+-- Reading messages, runs, open joins, the roster and the audit.
+
+-- part: DELIVERY_COLUMNS(at)
+d.seq, d.message_id, d.group_name, m.topic, d.key,
+    CASE
+        WHEN d.held_by IS NOT NULL AND d.due_at <= {at} THEN 'lapsed'
+        WHEN d.held_by IS NOT NULL THEN 'running'
+        WHEN d.due_at <= {at} THEN 'ready'
+        ELSE 'scheduled'
+    END,
+    d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
+    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
+
+-- part: RUN_COLUMNS()
+id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
+    coalesce(source, 'message'), schedule, scheduled_for
+
+-- part: RUN_SOURCE(row)
+CASE
+            WHEN {row}.manual THEN 'manual'
+            WHEN {row}.schedule IS NOT NULL THEN 'schedule'
+            WHEN {row}.scheduled_for > {row}.published_at THEN 'deferred'
+            ELSE 'message'
+        END
+
+-- part: MESSAGE_STATE(at)
+coalesce(
+        (SELECT 'dead' FROM mainspring.dead AS d WHERE d.message_id = m.id LIMIT 1),
+        (
+            SELECT
+                CASE
+                    WHEN d.held_by IS NOT NULL AND d.due_at > {at} THEN 'running'
+                    WHEN d.held_by IS NOT NULL THEN 'lapsed'
+                    WHEN d.due_at <= {at} THEN 'ready'
+                    ELSE 'scheduled'
+                END
+            FROM mainspring.delivery AS d
+            WHERE d.message_id = m.id
+            ORDER BY d.held_by IS NULL, d.due_at
+            LIMIT 1
+        ),
+        (SELECT 'parked' FROM mainspring.parked AS p WHERE p.message_id = m.id),
+        (
+            SELECT r.status
+            FROM mainspring.run AS r INDEXED(run_message)
+            WHERE r.message_id = m.id AND r.status IN ('done', 'cancelled')
+            ORDER BY r.status
+            LIMIT 1
+        )
+    )
+
+-- name: audit
+-- $1 before: may be null; $2 limit. Columns in the order of model.views.AuditView, newest first.
+SELECT id, at, by_whom, action, subject, detail
+FROM mainspring.audit
+WHERE ($1::bigint IS NULL OR id < $1)
+ORDER BY id DESC
+LIMIT $2
+
+-- name: audit_amend
+-- $1 id, $2 detail: null leaves it; $3 what in it becomes $4.
+UPDATE mainspring.audit SET detail = replace(coalesce($2::text, detail), $3, $4) WHERE id = $1
+
+-- name: find_deliveries
+-- $1 message id, $2 now. Columns in the order of model.views.DeliveryView.
+SELECT DELIVERY_COLUMNS(NOW($2))
+FROM mainspring.delivery AS d
+LOOKUP(message, m, id, d.message_id)
+PROGRESS()
+WHERE d.message_id = $1
+UNION ALL
+SELECT
+    d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
+    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL
+FROM mainspring.dead AS d
+WHERE d.message_id = $1
+UNION ALL
+SELECT
+    p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
+    NULL, false, NULL, NULL, NULL, NULL
+FROM mainspring.parked AS p
+WHERE p.message_id = $1
+
+-- name: find_message
+-- $1 message id. Columns in the order of model.views.MessageView, up to expires_at.
+SELECT id, topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at
+FROM mainspring.message
+WHERE id = $1
+
+-- name: find_runs
+-- $1 message id. Columns in the order of model.views.RunView, oldest first.
+SELECT RUN_COLUMNS()
+FROM mainspring.run
+WHERE message_id = $1
+ORDER BY id
+
+-- name: joint_members
+-- $1 join, $2 after this seq, $3 limit, $4 now. Columns in the order of model.views.DeliveryView.
+SELECT DELIVERY_COLUMNS(NOW($4))
+FROM mainspring.delivery AS d INDEXED(delivery_join)
+LOOKUP(message, m, id, d.message_id)
+PROGRESS()
+WHERE d.join_id = $1 AND d.seq > $2::bigint
+ORDER BY d.seq
+LIMIT $3
+
+-- name: roster_workers
+-- Columns in the order of model.views.WorkerView.
+SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, draining_at, drained_by, drains
+FROM mainspring.worker
+ORDER BY name
+
+-- name: runs_all
+-- $1 before: may be null; $2 limit. Columns in the order of model.views.RunView, newest first.
+SELECT RUN_COLUMNS()
+FROM mainspring.run
+WHERE ($1::bigint IS NULL OR id < $1)
+ORDER BY id DESC
+LIMIT $2
+
+-- name: runs_failed
+-- $1 limit. Columns in the order of model.views.RunView, the last to end first.
+SELECT RUN_COLUMNS()
+FROM (
+    SELECT * FROM (SELECT * FROM mainspring.run WHERE status = 'failed' ORDER BY finished_at DESC LIMIT $1) AS failed
+    UNION ALL
+    SELECT * FROM (SELECT * FROM mainspring.run WHERE status = 'dead' ORDER BY finished_at DESC LIMIT $1) AS dead
+) AS r
+ORDER BY r.finished_at DESC, r.id DESC
+LIMIT $1
+
+-- name: runs_group
+-- $1 group, $2 before: may be null; $3 limit. Columns in the order of model.views.RunView, newest first.
+SELECT RUN_COLUMNS()
+FROM mainspring.run
+WHERE group_name = $1 AND ($2::bigint IS NULL OR id < $2)
+ORDER BY id DESC
+LIMIT $3
+
+-- name: runs_schedule
+-- $1 schedule, $2 group, $3 before: the last two may be null; $4 limit. Columns in the order of model.views.RunView, newest
+-- first. Not written with OR: the index is to begin at the right place.
+SELECT RUN_COLUMNS()
+FROM mainspring.run INDEXED(run_schedule)
+WHERE schedule = $1 AND ($2::text IS NULL OR group_name = $2) AND id < coalesce($3::bigint, 9223372036854775807)
+ORDER BY id DESC
+LIMIT $4
+
+-- name: ping
+SELECT 1
+
+-- name: schema_applied
+-- Answers (number, checksum, breaking) of every migration that was applied.
+SELECT number, checksum, breaking FROM mainspring.migration ORDER BY number

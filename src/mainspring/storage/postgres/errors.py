@@ -1,0 +1,100 @@
+"""Errors of the driver and the network as Mainspring's own, without any secret."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.storage.migrations import flags, migrations
+from mainspring.storage.postgres.dialect import PACKAGE
+from mainspring.storage.postgres.driver import Refusal
+
+_TRY_AGAIN = frozenset(
+    {
+        "25006",  # read only: we are connected to what has become a standby
+        "25P03",  # idle in transaction for too long
+        "26000",  # a prepared statement is missing: there is a pooler in between
+        "40001",  # serialization failure
+        "40P01",  # deadlock
+        "42P05",  # a prepared statement that is there already: likewise
+        "55006",  # the database is being created or dropped
+        "55P03",  # a lock was not granted in time
+        "57014",  # ran into statement_timeout
+    }
+)
+_TRY_AGAIN_CLASSES = ("08", "53", "57P")
+_CREDENTIALS = "28"
+_NOT_GRANTED = "42501"
+_NO_TABLES = frozenset({"42P01", "3F000"})
+_POOLED = frozenset({"26000", "42P05"})
+_REFUSED_SETTING = frozenset({"08P01", "42704"})
+
+
+def translated(
+    error: BaseException, refusal: Refusal | None, secrets: tuple[str, ...], *, renews: bool = False
+) -> StorageError:
+    """The error to raise instead of this one; ``refusal`` is what the driver takes it for.
+
+    ``renews`` says that the next connection may have other credentials, so that refused ones are no final answer.
+    """
+    if refusal is not None:
+        if refusal.state in _NO_TABLES:
+            return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(str(error)))
+        said = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
+        if refusal.state == _NOT_GRANTED:
+            return NotGranted(said)
+        passes = _passes(refusal) or (renews and refusal.state.startswith(_CREDENTIALS))
+        return StorageUnavailable(said) if passes else StorageError(said)
+    if isinstance(error, UnicodeError):
+        return StorageError(f"a value cannot be stored: {_scrubbed(str(error), secrets)}")
+    if isinstance(error, TimeoutError):
+        return StorageUnavailable("PostgreSQL did not answer in time")
+    said = _scrubbed(str(error), secrets) or type(error).__name__
+    return StorageUnavailable(f"PostgreSQL cannot be reached: {said}")
+
+
+def is_lasting(refusal: Refusal | None) -> bool:
+    """Whether the connection is good for nothing more after this."""
+    if refusal is None:
+        return True
+    state, outdated = refusal
+    return outdated or state in _POOLED or state == "25006" or state.startswith(("08", "57P"))
+
+
+def is_pooled(refusal: Refusal | None) -> bool:
+    """Whether this shows that a pooler hands every transaction to another session."""
+    return refusal is not None and refusal.state in _POOLED
+
+
+def is_refused_setting(refusal: Refusal | None) -> bool:
+    """Whether the other side took offence at a setting sent along with the connection."""
+    return refusal is not None and refusal.state in _REFUSED_SETTING
+
+
+def _passes(refusal: Refusal) -> bool:
+    state, outdated = refusal
+    return outdated or state in _TRY_AGAIN or state.startswith(_TRY_AGAIN_CLASSES)
+
+
+def secrets_of(dsn: str) -> tuple[str, ...]:
+    """The passwords in a connection URL, as written and as meant."""
+    try:
+        parts = urlsplit(dsn)
+        found = [parts.password or "", *parse_qs(parts.query).get("password", ())]
+    except ValueError:
+        raise unreadable() from None
+    return tuple(each for word in found if word for each in {word, unquote(word)})
+
+
+def unreadable() -> BadOption:
+    """Say that the URL cannot be read, without saying what it is."""
+    return BadOption(
+        "the PostgreSQL URL cannot be read: write postgresql://user:password@host:5432/database, "
+        "and write characters like @ / : # ? in the password as %40 %2F %3A %23 %3F"
+    )
+
+
+def _scrubbed(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return " ".join(text.split())  # what the server adds in further lines belongs to this one

@@ -1,0 +1,171 @@
+"""The environment of a test, in memory or in a transaction of the test's own, and its way into the app."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from mainspring.app.blocking import at_once
+from mainspring.app.connection import StandIn
+from mainspring.app.storages import hand_turned
+from mainspring.app.transaction.enlistment import Enlisting
+from mainspring.storage.contract import Storage
+from mainspring.testing.calls import Calls, Savepoint
+from mainspring.testing.clock import KitClock
+from mainspring.testing.memory import Beside, InMemory, recorded
+from mainspring.testing.records import Own, Records, Sent
+from mainspring.testing.services import AppParts, Services
+from mainspring.testing.transaction import (
+    EnlistedGateway,
+    EnlistedStorage,
+    OnConnection,
+    RecordedTransactions,
+    Savepoints,
+    begin_sqlite,
+    own_mailbox,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a handler of a test may take, and how many runs one instant may have."""
+
+    patience: timedelta
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The storage of a test, and the ways to it."""
+
+    storage: Storage
+    stand_in: StandIn
+    joins: Enlisting
+    begin: Callable[[], Awaitable[object]]
+    """Makes sure that the tables are there."""
+    savepoint: Savepoint = nullcontext
+    blocking: bool = True
+    """Whether nothing but a handler ever waits."""
+    tx: object = None
+    """The test's own transaction, which transactional consumers are lent; None in memory."""
+    own: Own | None = None
+    """Tells what is the test's own; None where all is."""
+
+    @property
+    def belongs_to_thread(self) -> bool:
+        """Whether plain functions must run in the test's own thread, since its connection belongs to that."""
+        return self.blocking and self.tx is not None
+
+
+class Environment:
+    """One test's database, records and services, put in the place of the app's and taken out again."""
+
+    def __init__(self, app: AppParts, clock: KitClock, records: Records, database: Database, limits: Limits) -> None:
+        self.records: Records = records
+        self.clock: KitClock = clock
+        self.database: Database = database
+        self.calls: Calls = Calls(database.savepoint, records, limits.patience)
+        self.services: Services = Services(
+            app, database.storage, records, clock, self.calls, limits.runs, database.tx, database.own
+        )
+        self.ready: Callable[[], Awaitable[None]] = self.prepare
+        """Prepares, unless that was done."""
+        self._app = app
+        self._begun = False
+        self._undo: list[Callable[[], object]] = []
+
+    def enter(self) -> None:
+        """Replace the database and the clock, for the whole app."""
+        app, undo = self._app, self._undo
+        for connection in app.doors:
+            undo.append(partial(connection.replace, connection.replace(self.database.stand_in)))
+        undo.append(partial(app.transactions.replace, app.transactions.replace(self.database.joins)))
+        undo.append(partial(app.clock.replace, app.clock.replace(self.clock)))
+
+    def leave(self) -> None:
+        """Put back what was there before."""
+        self.calls.threads.close()
+        while self._undo:
+            self._undo.pop()()
+
+    async def prepare(self) -> None:
+        """Be ready for the next message: tables there, consumers known, whenever they were registered."""
+        if not self._begun:
+            await self.database.begin()
+            self._begun = True
+        await self.services.prepare()
+
+    async def look(self) -> None:
+        """Bring the records up to date with what is stored."""
+        await self.records.verify(self.database.storage)
+        await self.records.look(self.database.storage, self.services.consumers, self.database.own)
+
+    async def changed(self) -> None:
+        """Look again after a write; while the services run, they look at their end."""
+        if not self.services.running:
+            await self.look()
+
+    def glance(self) -> Records:
+        """Return the records, up to date. A database that is awaited was looked at when it changed."""
+        if self.database.blocking:
+            at_once(self.look)
+        return self.records
+
+    def sent(self) -> list[Sent]:
+        """Return what was published and not undone."""
+        return self.glance().sent if self.records.undoable else self.records.sent
+
+
+def in_memory(app: AppParts, clock: KitClock, limits: Limits) -> Environment:
+    """Create an environment in memory, whatever the app's database is."""
+    records = Records(app.catalogue, clock)
+    storage = hand_turned(clock)
+    stand_in = InMemory(storage, records)
+    beside = Beside(stand_in, storage.operations, storage.gateway, records)
+    storage.timetable = recorded(storage.timetable, records)
+    database = Database(storage, stand_in, beside, storage.schema.migrate)
+    environment = Environment(app, clock, records, database, limits)
+    stand_in.ready = environment.prepare
+    return environment
+
+
+def in_transaction(app: AppParts, clock: KitClock, limits: Limits, tx: object, *, committed: bool) -> Environment:
+    """Create an environment on the caller's connection, all of it in the transaction that the caller rolls back.
+
+    What others have committed is left alone, unless it is to be run as ``committed``.
+    """
+    records = Records(app.catalogue, clock, undoable=True)
+    transactions = app.transactions
+    kind, handle = transactions.recognised(tx)
+    gateway = EnlistedGateway(transactions, kind, handle)
+    storage = EnlistedStorage(transactions.enlisted, gateway, clock)
+    storage.timetable = recorded(storage.timetable, records)
+    own = None if committed else Own(storage.operations)
+    if own is not None:
+        storage.mailbox = own_mailbox(storage, own)
+
+    async def begin() -> None:
+        if transactions.engine == "sqlite":
+            await begin_sqlite(gateway)
+        await storage.schema.migrate()
+        if own is not None:
+            await own.begin()
+
+    database = Database(
+        storage,
+        OnConnection(storage, gateway, records, blocking=kind.blocking),
+        RecordedTransactions(transactions, gateway, storage, records),
+        begin,
+        Savepoints(kind, handle, gateway),
+        blocking=kind.blocking,
+        tx=handle,
+        own=own,
+    )
+    environment = Environment(app, clock, records, database, limits)
+    gateway.prepare, environment.ready = environment.prepare, gateway.ready
+    if not kind.blocking:
+        gateway.changed = environment.changed
+    return environment

@@ -1,0 +1,124 @@
+"""A migrated schema that one test after another uses, since migrating one takes longer than most tests."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from mainspring.storage.postgres import PostgresStorage
+
+_SHAPE = """
+    SELECT md5(string_agg(version, ',' ORDER BY version))
+    FROM pg_namespace n CROSS JOIN LATERAL (
+        SELECT concat(n.oid, '.', n.xmin)
+        UNION ALL SELECT concat(oid, '.', xmin) FROM pg_class WHERE relnamespace = n.oid
+        UNION ALL SELECT concat(oid, '.', xmin) FROM pg_proc WHERE pronamespace = n.oid
+        UNION ALL SELECT concat(oid, '.', xmin) FROM pg_constraint WHERE connamespace = n.oid
+        UNION ALL SELECT concat(t.oid, '.', t.xmin) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+            WHERE relnamespace = n.oid
+        UNION ALL SELECT concat(attrelid, '.', attnum, '.', a.xmin) FROM pg_attribute a
+            JOIN pg_class c ON c.oid = attrelid WHERE relnamespace = n.oid
+        UNION ALL SELECT concat(indexrelid, '.', i.xmin) FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
+            WHERE relnamespace = n.oid
+    ) AS catalog(version)
+    WHERE nspname = %s
+"""
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+_RESTART = """
+    SELECT setval(format('%%I.%%I', schemaname, sequencename)::regclass, start_value, false)
+    FROM pg_sequences WHERE schemaname = %s AND last_value IS NOT NULL
+"""
+_WORN = """
+    SELECT bool_or(reltuples > 0 OR pg_relation_size(c.oid) > 262144)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relkind <> 'S'
+"""
+"""Whether a table was analyzed or has grown: that outlives its rows, and decides how statements are planned."""
+_BUSY = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+        AND (application_name = 'mainspring' OR state <> 'idle')
+"""
+_PATIENCE = 0.2
+"""Seconds that the server may take to end the sessions of apps that are closed."""
+
+
+class Schemas:
+    """The schemas of one database: one is emptied and handed on, unless a test has changed more than its rows.
+
+    It is not handed on either while an app is connected: what a test has left running would act in the next one.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._ready: str | None = None
+        self._shape: object = None
+        self._tables: list[str] = []
+        self._filled: dict[str, object] = {}
+
+    def take(self) -> str:
+        """A schema that is migrated and has no rows but those of its migrations."""
+        name, self._ready = self._ready, None
+        if name is None:
+            name = f"test_{uuid4().hex[:12]}"
+            with ThreadPoolExecutor(1) as thread:  # the caller may have a loop of its own
+                thread.submit(asyncio.run, PostgresStorage(self._url, schema=name).schema.migrate()).result()
+            self._shape = self._one(_SHAPE, (name,))
+            self._tables = [table for (table,) in self._connection.execute(_TABLES, (name,))]
+            self._filled = {table: rows for table in self._tables if (rows := self._rows(name, table)) is not None}
+        return name
+
+    def give_back(self, name: str) -> None:
+        """Empty a schema for the next test, or drop it."""
+        self._reconnect()
+        if (
+            self._is_busy()
+            or self._one(_SHAPE, (name,)) != self._shape
+            or self._one(_WORN, (name,))
+            or any(self._rows(name, table) != rows for table, rows in self._filled.items())
+        ):
+            self.drop(name)
+            return
+        commands = [
+            sql.SQL("DELETE FROM {}").format(sql.Identifier(name, table))
+            for table in self._tables
+            if table not in self._filled
+        ]
+        self._connection.execute(sql.SQL("; ").join(commands))  # in one trip
+        self._connection.execute(_RESTART, (name,))
+        self._ready = name
+
+    def drop(self, name: str) -> None:
+        """Remove a schema, if it is there."""
+        self._reconnect()
+        self._connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _reconnect(self) -> None:
+        """Connect again if a test has terminated every session of the database."""
+        try:
+            self._connection.execute("SELECT")
+        except psycopg.OperationalError:
+            self._connection.close()
+            self._connection = psycopg.connect(self._url, autocommit=True)
+
+    def _is_busy(self) -> bool:
+        deadline = time.monotonic() + _PATIENCE
+        while busy := self._one(_BUSY) != 0:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.005)
+        return busy
+
+    def _rows(self, name: str, table: str) -> object:
+        text = sql.SQL("SELECT string_agg(t::text, ',' ORDER BY t::text) FROM {} t")
+        return self._one(text.format(sql.Identifier(name, table)))
+
+    def _one(self, query: "str | sql.Composed", arguments: tuple[str, ...] = ()) -> object:
+        row = self._connection.execute(query.encode() if isinstance(query, str) else query, arguments).fetchone()
+        return None if row is None else row[0]
