@@ -26,6 +26,7 @@ _SHAPE = """
     ) AS catalog(version)
     WHERE nspname = %s
 """
+_NAMESPACES = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s || '-')"
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
 _RESTART = """
     SELECT setval(format('%%I.%%I', schemaname, sequencename)::regclass, start_value, false)
@@ -41,6 +42,7 @@ _BUSY = """
     WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
         AND (application_name = 'mainspring' OR state <> 'idle')
 """
+_DROP = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE")
 _PATIENCE = 0.2
 """Seconds that the server may take to end the sessions of apps that are closed."""
 
@@ -48,7 +50,7 @@ _PATIENCE = 0.2
 class Schemas:
     """The schemas of one database: one is emptied and handed on, unless a test has changed more than its rows.
 
-    It is not handed on either while an app is connected: what a test has left running would act in the next one.
+    The schemas of its namespaces are dropped. It is not handed on either while an app is connected: what a test has left running would act in the next one.
     """
 
     def __init__(self, url: str) -> None:
@@ -74,8 +76,10 @@ class Schemas:
     def give_back(self, name: str) -> None:
         """Empty a schema for the next test, or drop it."""
         self._reconnect()
+        busy = self._is_busy()
+        self._drop_namespaces(name)
         if (
-            self._is_busy()
+            busy
             or self._one(_SHAPE, (name,)) != self._shape
             or self._one(_WORN, (name,))
             or any(self._rows(name, table) != rows for table, rows in self._filled.items())
@@ -92,9 +96,10 @@ class Schemas:
         self._ready = name
 
     def drop(self, name: str) -> None:
-        """Remove a schema, if it is there."""
+        """Remove a schema, if it is there, and those of its namespaces."""
         self._reconnect()
-        self._connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+        self._drop_namespaces(name)
+        self._connection.execute(_DROP.format(sql.Identifier(name)))
 
     def close(self) -> None:
         self._connection.close()
@@ -106,6 +111,10 @@ class Schemas:
         except psycopg.OperationalError:
             self._connection.close()
             self._connection = psycopg.connect(self._url, autocommit=True)
+
+    def _drop_namespaces(self, name: str) -> None:
+        for (schema,) in self._connection.execute(_NAMESPACES, (name,)).fetchall():
+            self._connection.execute(_DROP.format(sql.Identifier(schema)))
 
     def _is_busy(self) -> bool:
         deadline = time.monotonic() + _PATIENCE

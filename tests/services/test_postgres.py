@@ -34,8 +34,10 @@ def test_a_schema_is_handed_on_as_new_unless_a_test_has_changed_more_than_its_ro
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         first = postgres_schemas.take()
         connection.execute(f"SELECT {first}.publish('orders.placed', '{{}}'), nextval('{first}.lease_epoch')".encode())
+        connection.execute(f'CREATE SCHEMA "{first}-staging"'.encode())
         postgres_schemas.give_back(first)
         again = postgres_schemas.take()
+        assert connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (f"{first}-staging",)).rowcount == 0
         rows = connection.execute(f"SELECT count(*), nextval('{first}.lease_epoch') FROM {first}.parked".encode())
         assert (again, rows.fetchall()) == (first, [(0, 1)])
 
