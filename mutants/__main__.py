@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from mutants.catalogue import MUTANTS
-from mutants.mutant import Mutant, run, try_out
+from mutants.mutant import ROOT, Mutant, run, try_out
 
 
 def arguments() -> argparse.Namespace:
@@ -46,6 +47,7 @@ def main() -> int:
     if not mutants:
         print(f"no mutant contains {options.only!r}", file=sys.stderr)
         return 2
+    compileall.compile_dir(ROOT / "src", quiet=1)
     if not control(mutants, options.workers):
         return 1
     caught = 0

@@ -75,7 +75,7 @@ def try_out(mutant: Mutant) -> Outcome:
     """Run the tests against a copy of the package with the fault in it."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         source = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "src", source)  # with its bytecode, which is valid but for the changed file
         (Path(folder) / mutant.path).write_text(mutant.mutated(), encoding="utf-8")
         return run(mutant.caught_by.split(), "-x", source=source)
 
