@@ -27,6 +27,13 @@ MUTANTS: list[Mutant] = [
         caught_by="tests/contract/test_one_and_many.py::test_they_go_to_the_same_groups",
     ),
     Mutant(
+        "a wildcard matches topics that an earlier release stored for another namespace",
+        file="storage/patterns.py",
+        was='"[^./]+" if segment',
+        becomes='"[^.]+" if segment',
+        caught_by="tests/unit/storage/test_routing.py::test_what_is_not_meant_does_not_match",
+    ),
+    Mutant(
         "a known id with another payload passes for a repetition on PostgreSQL",
         file=_POSTGRES + "publish.sql#publish_known",
         was=" OR sha256(known.payload) <> draft.digest",

@@ -1,4 +1,8 @@
-"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine."""
+"""Topic patterns: ``*`` is one dotted segment, ``#`` the rest, alike on every engine.
+
+No topic has a slash, except those that earlier releases stored for a namespace, as in ``staging/orders.placed``: no
+wildcard matches these.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,10 @@ def expression(pattern: str) -> str:
     rest = segments[-1] == "#"
     if rest:
         segments.pop()
-    written = r"\.".join("[^.]+" if segment == "*" else _literal(segment) for segment in segments)
+    written = r"\.".join("[^./]+" if segment == "*" else _literal(segment) for segment in segments)
     if not rest:
         return f"^{written}$"
-    return f"^{written}(\\..+)?$" if segments else "^.+$"
+    return f"^{written}(\\.[^/]+)?$" if segments else "^[^/]+$"
 
 
 def is_wild(pattern: str) -> bool:

@@ -10,12 +10,12 @@ from mainspring.storage.patterns import expression, is_wild, matches
 
 EXPRESSIONS = [
     ("orders.placed", r"^orders\.placed$"),
-    ("orders.*", r"^orders\.[^.]+$"),
-    ("*.placed", r"^[^.]+\.placed$"),
-    ("orders.#", r"^orders(\..+)?$"),
-    ("#", r"^.+$"),
-    ("*", r"^[^.]+$"),
-    ("*.#", r"^[^.]+(\..+)?$"),
+    ("orders.*", r"^orders\.[^./]+$"),
+    ("*.placed", r"^[^./]+\.placed$"),
+    ("orders.#", r"^orders(\.[^/]+)?$"),
+    ("#", r"^[^/]+$"),
+    ("*", r"^[^./]+$"),
+    ("*.#", r"^[^./]+(\.[^/]+)?$"),
     ("a+b", r"^a\+b$"),
     ("a-b_c", r"^a-b_c$"),
     ("(x)[y]{z}|^$?\\", r"^\(x\)\[y\]\{z\}\|\^\$\?\\$"),
@@ -53,6 +53,9 @@ def test_a_star_inside_a_segment_is_only_a_character(pattern: str) -> None:
         ("*", "a.b"),
         ("a.#", "b.a"),
         ("a.*", "a.b.c"),
+        ("#", "staging/a.b"),
+        ("*.b", "staging/a.b"),
+        ("a.#", "a.b/c"),
     ],
 )
 def test_what_is_not_meant_does_not_match(pattern: str, topic: str) -> None:
