@@ -23,7 +23,7 @@ from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.schema import EnlistedSchema, PostgresSchema, ddl
 from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.postgres.upkeep import PostgresMeasures, PostgresUpkeep
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script
 
 __all__ = ["PostgresStorage"]
 
@@ -46,7 +46,7 @@ class PostgresOperationSet(PostgresOperations):
 
     @operation("read")
     def ping(self) -> Script[None]:
-        yield Statement(self._sql("ping"))
+        yield self._sql("ping")
 
 
 class PostgresStorage(SqlStorage):

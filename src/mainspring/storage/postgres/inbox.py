@@ -9,7 +9,7 @@ from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, Inbox
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres.columns import clean
 from mainspring.storage.postgres.dialect import PostgresOperations
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ class PostgresInbox(PostgresOperations):
     def admit(
         self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
     ) -> Script[Admission]:
-        rows = yield Statement(self._sql("inbox_admit"), (*key, hash, status, retry_after, self.now))
+        rows = yield self._sql("inbox_admit", *key, hash, status, retry_after, self.now)
         admitted, stands, times, since, mismatch, news, at = rows[0]
         admission = Admission(*key, admitted, stands, times, _instant(since), mismatch, news)
         return replace(admission, admitted_at=_instant(at)) if admission else admission
@@ -31,23 +31,21 @@ class PostgresInbox(PostgresOperations):
         self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
     ) -> Script[bool]:
         said = None if error is None else clean(error)
-        rows = yield Statement(
-            self._sql("inbox_mark"), (*key, attempt, fate, said, self.now, _microseconds(admitted_at))
-        )
+        rows = yield self._sql("inbox_mark", *key, attempt, fate, said, self.now, _microseconds(admitted_at))
         return bool(rows)
 
     @operation("write")
     def release(self, key: InboxKey, by: str) -> Script[bool]:
-        rows = yield Statement(self._sql("inbox_release"), (*key, clean(by), self.now))
+        rows = yield self._sql("inbox_release", *key, clean(by), self.now)
         return bool(rows)
 
     @operation("read")
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
         asked = (filter.group, filter.source, filter.status, filter.stuck, filter.before)
         if filter.message_id is None:
-            rows = yield Statement(self._sql("inbox_browse"), (*asked, filter.limit, self.now))
+            rows = yield self._sql("inbox_browse", *asked, filter.limit, self.now)
         else:
-            rows = yield Statement(self._sql("inbox_find"), (*asked, filter.limit, self.now, filter.message_id))
+            rows = yield self._sql("inbox_find", *asked, filter.limit, self.now, filter.message_id)
         return [InboxView(*row) for row in rows]
 
 

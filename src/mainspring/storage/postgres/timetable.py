@@ -29,10 +29,10 @@ from mainspring.model.schedule import (
 )
 from mainspring.storage.operation import Clocked, Gateway, operation
 from mainspring.storage.postgres.columns import clean, columns
-from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.publish import Fired, fire
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.script import Row, Script
 
 _WIDTH = 19
 _decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
@@ -64,7 +64,7 @@ class PostgresTimetable(PostgresOperations):
         elif glance.waiting:
             gone_on = ScheduleTick(released=(yield from self._release(app=app)))
         if glance.ended:
-            fired = yield from fire(self._names, self._mailbox.publish.script, limit)
+            fired = yield from fire(self._sql, self._mailbox.publish.script, limit)
         if is_due or gone_on.released or glance.ended:
             glance = yield from self._peek(app, left)
         return replace(
@@ -80,7 +80,7 @@ class PostgresTimetable(PostgresOperations):
         )
 
     def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str]) -> Script[ScheduleTick]:
-        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, UNSERVED_AFTER, self.now))
+        rows = yield self._sql.opening("timetable_due", app, sorted(left), limit, UNSERVED_AFTER, self.now)
         moves: list[tuple[Schedule, ScheduleAdvance]] = []
         for row in rows:
             due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
@@ -96,11 +96,11 @@ class PostgresTimetable(PostgresOperations):
     def _release(self, *, app: str | None = None, entered: Sequence[str] = (), free: Sequence[str] = ()) -> Script[int]:
         """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
         args = (self._channel, app, list(entered), list(free), UNSERVED_AFTER, self.now)
-        released: int = (yield Statement(self._sql("timetable_release"), args))[0][0]
+        released: int = (yield self._sql("timetable_release", *args))[0][0]
         return released
 
     def _peek(self, app: str, leave: Collection[str]) -> Script[_Glance]:
-        rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), self.now))
+        rows = yield self._sql("timetable_peek", app, sorted(leave), self.now)
         return _Glance(*rows[0])
 
     def _go_on(self, moves: Sequence[tuple[Schedule, ScheduleAdvance]]) -> Script[ScheduleTick]:
@@ -127,7 +127,7 @@ class PostgresTimetable(PostgresOperations):
             )
             for schedule, move in moves
         ]
-        moved = {name for (name,) in (yield Statement(self._sql("timetable_move"), columns(rows, 8)))}
+        moved = {name for (name,) in (yield self._sql("timetable_move", *columns(rows, 8)))}
         going = {schedule.name: move for schedule, move in moves if schedule.name in moved}
         occurrences = [each for move in going.values() for each in move.occurrences]
         published = yield from self._publish(occurrences)
@@ -140,7 +140,7 @@ class PostgresTimetable(PostgresOperations):
         fresh = [each for each in occurrences if each.draft.id in published.stored]
         later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
         if later:
-            yield Statement(self._sql("timetable_later"), columns(later, 2))
+            yield self._sql("timetable_later", *columns(later, 2))
         return published
 
     def _cancel(self, schedules: Sequence[str], reason: str) -> Script[tuple[int, Collection[str]]]:
@@ -154,7 +154,7 @@ class PostgresTimetable(PostgresOperations):
         busy: Collection[str] = ()
         while got_away:
             args = (schedules, reason, begun, by_hand, parked, self._channel, self.now)
-            [(asked, got_away, busy)] = yield Statement(self._sql("timetable_cancel"), args)
+            [(asked, got_away, busy)] = yield self._sql("timetable_cancel", *args)
         return asked, busy
 
     @operation("write")
@@ -167,7 +167,7 @@ class PostgresTimetable(PostgresOperations):
         busy: set[str] = set()
         # Where another was faster to add a row, it is there to be seen in the next round; what we have added stands.
         while open_names := sorted(set(names) - added - busy):
-            rows = yield Opening(self._sql("timetable_lock"), (open_names, waits, self.now))
+            rows = yield self._sql.opening("timetable_lock", open_names, waits, self.now)
             moment: datetime = rows[0][0]
             busy |= set(rows[0][1])
             open_names = [name for name in open_names if name not in busy]
@@ -176,7 +176,7 @@ class PostgresTimetable(PostgresOperations):
             # In the order of names, so that concurrent calls do not deadlock.
             fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
             if fresh:
-                new = yield Statement(self._sql("timetable_insert"), columns(map(_columns, fresh), _WIDTH))
+                new = yield self._sql("timetable_insert", *columns(map(_columns, fresh), _WIDTH))
                 added |= {name for (name,) in new}
             if added.issuperset(row.name for row in fresh):
                 break
@@ -184,10 +184,10 @@ class PostgresTimetable(PostgresOperations):
         old = [row for name in changed if (row := wanted[name]) is not None and name in known]
         written = {row.name: _grown(row, known[row.name]) for row in old}
         if written:
-            yield Statement(self._sql("timetable_update"), columns(map(_columns, written.values()), _WIDTH))
+            yield self._sql("timetable_update", *columns(map(_columns, written.values()), _WIDTH))
         gone = [name for name in changed if wanted[name] is None]
         if gone:
-            yield Statement(self._sql("timetable_delete"), (gone,))
+            yield self._sql("timetable_delete", gone)
             yield from self._cancel(gone, DELETED)
         paused = [row.name for row in old if row.paused_at and known[row.name].paused_at is None]
         if paused:
@@ -195,49 +195,49 @@ class PostgresTimetable(PostgresOperations):
         if changed:
             if note is not None:
                 said = (clean(note.by), note.action, clean(note.detail))
-                yield Statement(self._sql("timetable_note"), (changed, *said, self.now))
-            yield Statement(self._sql("timetable_ring"), (self._channel,))
+                yield self._sql("timetable_note", changed, *said, self.now)
+            yield self._sql("timetable_ring", self._channel)
         return [written.get(name, wanted.get(name)) for name in names]
 
     @operation("write")
     def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         subjects = sorted({each.draft.schedule or "" for each in occurrences})
         said = (clean(note.by), note.action, clean(note.detail))
-        yield Opening(self._sql("timetable_note"), (subjects, *said, self.now))
+        yield self._sql.opening("timetable_note", subjects, *said, self.now)
         published = yield from self._publish(occurrences)
         yield from self._release(entered=subjects)
         if any(each.due_at == NEVER for each in occurrences):
             # The worker that ends the run they wait for must know.
-            yield Statement(self._sql("timetable_ring"), (self._channel,))
+            yield self._sql("timetable_ring", self._channel)
         return published
 
     @operation("read")
     def read(self, names: Collection[str] | None = None, app: str | None = None) -> Script[Timesheet]:
-        rows = yield Statement(self._sql("timetable_read"), (None if names is None else sorted(names), app, self.now))
-        freezes = yield Statement(self._sql("timetable_freezes"))
+        rows = yield self._sql("timetable_read", None if names is None else sorted(names), app, self.now)
+        freezes = yield self._sql("timetable_freezes")
         schedules = tuple(_schedule(row[1:]) for row in rows if row[1] is not None)
         return Timesheet(rows[0][0], schedules, tuple(Freeze(*row) for row in freezes))
 
     @operation("write")
     def declared(self, app: str, names: Collection[str], every: timedelta) -> Script[None]:
-        yield Statement(self._sql("timetable_declared"), (app, sorted(names), every, self.now))
+        yield self._sql("timetable_declared", app, sorted(names), every, self.now)
 
     @operation("write")
     def retire(self, app: str, silent: timedelta) -> Script[list[str]]:
-        rows = yield Statement(self._sql("timetable_retire"), (app, silent, self.now))
+        rows = yield self._sql("timetable_retire", app, silent, self.now)
         return sorted(row[0] for row in rows)
 
     @operation("write")
     def freeze(self, app: str, by: str, reason: str) -> Script[None]:
-        yield Opening(self._sql("timetable_freeze"), (app, clean(by), clean(reason), self.now))
-        yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "freeze", clean(reason), self.now))
+        yield self._sql.opening("timetable_freeze", app, clean(by), clean(reason), self.now)
+        yield self._sql("timetable_note", [app or "*"], clean(by), "freeze", clean(reason), self.now)
 
     @operation("write")
     def thaw(self, app: str, by: str) -> Script[bool]:
-        rows = yield Opening(self._sql("timetable_thaw"), (app,))
+        rows = yield self._sql.opening("timetable_thaw", app)
         if rows:
-            yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "thaw", "", self.now))
-            yield Statement(self._sql("timetable_ring"), (self._channel,))
+            yield self._sql("timetable_note", [app or "*"], clean(by), "thaw", "", self.now)
+            yield self._sql("timetable_ring", self._channel)
         return bool(rows)
 
 

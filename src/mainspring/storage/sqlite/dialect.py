@@ -12,10 +12,11 @@ from functools import cache
 from typing import Any
 
 from mainspring.model.symptom import AHEAD, stands_still
-from mainspring.storage.operation import Clocked, Gateway, Operations
+from mainspring.storage.operation import Clocked, Gateway
+from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.portable.statements import load
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sqlite.values import micros
+from mainspring.storage.sqlite.values import SqliteValues, micros
 
 _logger = logging.getLogger("mainspring.storage")
 
@@ -192,9 +193,17 @@ def _repeated(sql: str, times: int) -> str:
     return f"{sql[: row.start(1)]}{rows}{sql[row.end(1) :]}"
 
 
-class SqliteOperations(Operations):
+class SqliteOperations(SqlOperations):
     """Operations on SQLite, with the statements and the clock of one prefix."""
+
+    _values = SqliteValues()
 
     def __init__(self, sql: Dialect, gateway: Gateway) -> None:
         super().__init__(gateway, sql)
-        self._sql = sql
+        self._sql: Dialect = sql
+
+    def _read_clock(self) -> Script[int]:
+        return self._sql.read_clock()
+
+    def _turn_clock(self) -> Script[int]:
+        return self._sql.turn_clock()
