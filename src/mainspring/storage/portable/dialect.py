@@ -38,6 +38,10 @@ class Values(Protocol):
         """Write an instant that may be missing."""
         ...
 
+    def micros(self, at: datetime | None) -> int | None:
+        """Write an instant that may be missing as microseconds since 1970."""
+        ...
+
     def span(self, length: timedelta | None) -> Any:
         """Write a length of time that may be missing."""
         ...

@@ -10,13 +10,11 @@ from mainspring.storage.contract import Doorbell, Schema
 from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
 from mainspring.storage.portable.storage import SqlStorage
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.coordination import PostgresFanouts, PostgresInbox, PostgresLeases
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
-from mainspring.storage.postgres.fanouts import PostgresFanouts
 from mainspring.storage.postgres.gateway import PostgresGateway, UrlSource
-from mainspring.storage.postgres.inbox import PostgresInbox
-from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.lender import PostgresLender
 from mainspring.storage.postgres.mailbox import PostgresMailbox

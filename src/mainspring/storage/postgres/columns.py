@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, assert_never
 from uuid import UUID
@@ -17,6 +17,7 @@ from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlem
 from mainspring.storage.portable.dialect import read_mapping
 from mainspring.storage.script import Row
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = timedelta()
 _ID_BYTES = 16
 
@@ -69,6 +70,10 @@ class PostgresValues:
     def instant(self, at: datetime | None) -> datetime | None:
         """See ``Values.instant``."""
         return at
+
+    def micros(self, at: datetime | None) -> int | None:
+        """See ``Values.micros``."""
+        return None if at is None else (at - EPOCH) // timedelta(microseconds=1)
 
     def span(self, length: timedelta | None) -> timedelta | None:
         """See ``Values.span``."""

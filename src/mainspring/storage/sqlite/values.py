@@ -136,6 +136,8 @@ class SqliteValues:
         """See ``Values.instant``."""
         return micros_or_none(at)
 
+    micros = instant
+
     def span(self, length: timedelta | None) -> int | None:
         """See ``Values.span``."""
         return None if length is None else span(length)
