@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from mainspring.model.message import Published
 from mainspring.model.schedule import (
@@ -28,14 +26,14 @@ from mainspring.model.schedule import (
     Timesheet,
 )
 from mainspring.storage.operation import Clocked, Gateway, operation
+from mainspring.storage.portable.timetable import SqlTimetable, revised
 from mainspring.storage.postgres.columns import clean, columns
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.publish import Fired, fire
-from mainspring.storage.script import Row, Script
+from mainspring.storage.script import Script
 
 _WIDTH = 19
-_decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class _Glance(NamedTuple):
@@ -45,7 +43,7 @@ class _Glance(NamedTuple):
     ended: bool
 
 
-class PostgresTimetable(PostgresOperations):
+class PostgresTimetable(SqlTimetable, PostgresOperations):
     """``Timetable`` on PostgreSQL."""
 
     def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
@@ -83,7 +81,7 @@ class PostgresTimetable(PostgresOperations):
         rows = yield self._sql.opening("timetable_due", app, sorted(left), limit, UNSERVED_AFTER, self.now)
         moves: list[tuple[Schedule, ScheduleAdvance]] = []
         for row in rows:
-            due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
+            due = Due(self._schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
             move = decide(due, row[_WIDTH + 2])
             if move is None:
                 left.add(due.schedule.name)
@@ -171,20 +169,20 @@ class PostgresTimetable(PostgresOperations):
             moment: datetime = rows[0][0]
             busy |= set(rows[0][1])
             open_names = [name for name in open_names if name not in busy]
-            known = {row[2]: _schedule(row[2:]) for row in rows if row[2] is not None}
+            known = {row[2]: self._schedule(row[2:]) for row in rows if row[2] is not None}
             wanted |= {name: how(name, known.get(name), moment) for name in open_names}
             # In the order of names, so that concurrent calls do not deadlock.
             fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
             if fresh:
-                new = yield self._sql("timetable_insert", *columns(map(_columns, fresh), _WIDTH))
+                new = yield self._sql("timetable_insert", *columns(map(self._columns, fresh), _WIDTH))
                 added |= {name for (name,) in new}
             if added.issuperset(row.name for row in fresh):
                 break
         changed = [name for name, row in wanted.items() if row is not known.get(name)]
         old = [row for name in changed if (row := wanted[name]) is not None and name in known]
-        written = {row.name: _grown(row, known[row.name]) for row in old}
+        written = {row.name: revised(row, known[row.name]) for row in old}
         if written:
-            yield self._sql("timetable_update", *columns(map(_columns, written.values()), _WIDTH))
+            yield self._sql("timetable_update", *columns(map(self._columns, written.values()), _WIDTH))
         gone = [name for name in changed if wanted[name] is None]
         if gone:
             yield self._sql("timetable_delete", gone)
@@ -215,7 +213,7 @@ class PostgresTimetable(PostgresOperations):
     def read(self, names: Collection[str] | None = None, app: str | None = None) -> Script[Timesheet]:
         rows = yield self._sql("timetable_read", None if names is None else sorted(names), app, self.now)
         freezes = yield self._sql("timetable_freezes")
-        schedules = tuple(_schedule(row[1:]) for row in rows if row[1] is not None)
+        schedules = tuple(self._schedule(row[1:]) for row in rows if row[1] is not None)
         return Timesheet(rows[0][0], schedules, tuple(Freeze(*row) for row in freezes))
 
     @operation("write")
@@ -239,50 +237,3 @@ class PostgresTimetable(PostgresOperations):
             yield self._sql("timetable_note", [app or "*"], clean(by), "thaw", "", self.now)
             yield self._sql("timetable_ring", self._channel)
         return bool(rows)
-
-
-def _grown(row: Schedule, known: Schedule) -> Schedule:
-    """The row as it is written over the one that was there."""
-    return replace(row, created_at=known.created_at, revision=known.revision + 1)
-
-
-def _schedule(row: Row) -> Schedule:
-    name, app, origin, definition, created, declared, base, next_at, overrides, edits, *rest = row
-    code, configured, edited = map(_layer, (definition, overrides, edits))
-    return Schedule(name, app, origin, code, created, declared, base, next_at, configured, edited, *rest)
-
-
-def _layer(text: str) -> dict[str, Any]:
-    """What cannot be read is one field, which no plan has: that row alone is bad."""
-    try:
-        return _decode_layer(text)
-    except msgspec.DecodeError:
-        return {"unreadable": text}
-
-
-def _columns(row: Schedule) -> tuple[Any, ...]:
-    return (
-        row.name,
-        row.app,
-        row.origin,
-        _json(row.definition),
-        row.created_at,
-        row.declared_at,
-        row.base_at,
-        row.next_at,
-        _json(row.overrides),
-        _json(row.edits),
-        row.version,
-        row.revision,
-        row.paused_at,
-        None if row.paused_by is None else clean(row.paused_by),
-        None if row.pause_reason is None else clean(row.pause_reason),
-        row.retired_at,
-        row.fired,
-        row.missed,
-        row.skipped,
-    )
-
-
-def _json(layer: Any) -> str:
-    return msgspec.json.encode(layer, order="sorted").decode()

@@ -20,7 +20,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
@@ -103,19 +102,6 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 def mapping(values: Mapping[str, str]) -> str:
     """Headers or options; equal ones are written alike, whatever their order."""
     return _encode(dict(values)).decode()
-
-
-def layer(values: Mapping[str, Any]) -> str:
-    """Fields of a schedule's plan."""
-    return _encode(dict(values)).decode()
-
-
-def read_layer(text: str) -> dict[str, Any]:
-    """Kept fields of a schedule's plan. What cannot be read is one field, which no plan has: that row alone is bad."""
-    try:
-        return _decode_layer(text)
-    except msgspec.DecodeError:
-        return {"unreadable": text}
 
 
 def storable(text: str | None) -> str | None:
