@@ -86,16 +86,16 @@ def _scan_newest(source: Source, wanted: Filter, reading: _Reading) -> Script[Pa
     before = LAST if wanted.before is None else wanted.before
     scanned, step = 0, max(_STEP, wanted.limit + 1)
     while True:
-        asked = min(step, _STRIDE, wanted.scan - scanned)
-        ((count, lowest, which),) = yield source.scan_newest(before, asked)
+        size = min(step, _STRIDE, wanted.scan - scanned)
+        ((count, lowest, which),) = yield source.scan_newest(before, size)
         scanned += count
         if count:
             before = lowest
             stopped = yield from reading.look(source.seqs(which))
             if stopped is not None:
                 return reading.page(stopped, scanned)
-        if reading.is_full or count < asked or scanned >= wanted.scan:
-            return reading.page(None if count < asked else before, scanned)
+        if reading.is_full or count < size or scanned >= wanted.scan:
+            return reading.page(None if count < size else before, scanned)
         step *= 4
 
 
@@ -115,15 +115,15 @@ class _Reading:
 
     def look(self, seqs: list[int]) -> Script[int | None]:
         """Find those that match. Returns the last seq that was read, or None after all of them."""
-        meant = sorted(seqs, reverse=True)
-        within = meant[: max(self.rows, 1)]
+        newest = sorted(seqs, reverse=True)
+        within = newest[: max(self.rows, 1)]
         self.rows -= len(within)
         if within and self.wanted.text:
             within = self._light((yield self.source.payload_sizes(within)))
         if within:
             rows = yield self.source.read(within, self.wanted.limit + 1 - len(self.found))
             self.found += [self.source.view(row) for row in rows]
-        return within[-1] if within and within[-1] > meant[-1] else None
+        return within[-1] if within and within[-1] > newest[-1] else None
 
     def _light(self, weighed: Sequence[Row]) -> list[int]:
         """As many of the first as fit into the bytes left, at least one."""

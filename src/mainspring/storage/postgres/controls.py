@@ -45,15 +45,15 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def run_now(self, picked: Picked, by: By) -> Script[int]:
-        said = (_said(by), spelled(picked))
-        args = (*columns.columns(picked, 2), *said, self._channel, self.now)
+        noted = (_actor(by), spelled(picked))
+        args = (*columns.columns(picked, 2), *noted, self._channel, self.now)
         (due,) = yield from self._audited(by, "run_now", args)
         return due
 
     @operation("write")
     def cancel(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
-        said = (_said(by), spelled(picked), clean(reason))
-        args = (*columns.columns(picked, 2), *said, self._channel, self.now)
+        noted = (_actor(by), spelled(picked), clean(reason))
+        args = (*columns.columns(picked, 2), *noted, self._channel, self.now)
         return Cancelled(*(yield from self._audited(by, "cancel_picked", args)))
 
     @operation("write")
@@ -80,8 +80,8 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
-        told = (clean(by), action, clean(detail))
-        rows = yield self._sql("timetable_note", [clean(subject)], *told, self.now)
+        noted = (clean(by), action, clean(detail))
+        rows = yield self._sql("timetable_note", [clean(subject)], *noted, self.now)
         line: int = rows[0][0]
         return line
 
@@ -90,8 +90,8 @@ class PostgresControls(PostgresOperations):
         yield self._sql("audit_amend", line, None, GOES_ON, clean(standing))
 
     def _unbury(self, which: DeadSelection, by: By, limit: int, *, alive: bool) -> Script[int]:
-        said = (_said(by), clean(which.described))
-        args = (*_chosen(which), limit, *said, self.now, self._channel, alive)
+        noted = (_actor(by), clean(which.described))
+        args = (*_chosen(which), limit, *noted, self.now, self._channel, alive)
         (unburied,) = yield from self._audited(by, "unbury", args)
         return unburied
 
@@ -101,8 +101,8 @@ class PostgresControls(PostgresOperations):
             rows = yield self._sql(name, *args)
         else:
             rows = yield self._sql.opening(name, *args)
-            told = by.after(sum(rows[0])).told
-            yield self._sql("audit_amend", by.id, told, GOES_ON, GOES_ON)
+            detail = by.after(sum(rows[0])).told
+            yield self._sql("audit_amend", by.id, detail, GOES_ON, GOES_ON)
         return tuple(rows[0])
 
 
@@ -112,5 +112,5 @@ def _chosen(which: DeadSelection) -> tuple[Any, ...]:
     return *named, which.fingerprint, *picked
 
 
-def _said(by: By) -> str | None:
+def _actor(by: By) -> str | None:
     return clean(by) if isinstance(by, str) else None

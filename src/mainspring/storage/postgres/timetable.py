@@ -192,16 +192,16 @@ class PostgresTimetable(SqlTimetable, PostgresOperations):
             yield from self._cancel(paused, PAUSED)
         if changed:
             if note is not None:
-                said = (clean(note.by), note.action, clean(note.detail))
-                yield self._sql("timetable_note", changed, *said, self.now)
+                noted = (clean(note.by), note.action, clean(note.detail))
+                yield self._sql("timetable_note", changed, *noted, self.now)
             yield self._sql("timetable_ring", self._channel)
         return [written.get(name, wanted.get(name)) for name in names]
 
     @operation("write")
     def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         subjects = sorted({each.draft.schedule or "" for each in occurrences})
-        said = (clean(note.by), note.action, clean(note.detail))
-        yield self._sql.opening("timetable_note", subjects, *said, self.now)
+        noted = (clean(note.by), note.action, clean(note.detail))
+        yield self._sql.opening("timetable_note", subjects, *noted, self.now)
         published = yield from self._publish(occurrences)
         yield from self._release(entered=subjects)
         if any(each.due_at == NEVER for each in occurrences):

@@ -52,8 +52,8 @@ class PostgresRegistry:
 
     def read(self, wishes: Wishes) -> Script[Read]:
         """See ``Registry.read``."""
-        asked = (wishes.groups, *_by(wishes), *columns(wishes.subscriptions, 2), SEEN_EVERY, self._now)
-        rows = yield self._sql("declared", *asked)
+        args = (wishes.groups, *_by(wishes), *columns(wishes.subscriptions, 2), SEEN_EVERY, self._now)
+        rows = yield self._sql("declared", *args)
         known = {
             name: Known(app, (handler, options), version, patterns)
             for name, app, handler, options, version, patterns, _ in rows
@@ -62,8 +62,8 @@ class PostgresRegistry:
 
     def kept(self, wishes: Wishes) -> Script[set[Subscription]]:
         """See ``Registry.kept``."""
-        asked = (wishes.groups, *_by(wishes), SILENT_AFTER, self._now)
-        rows = yield self._sql("declare_kept", *asked)
+        args = (wishes.groups, *_by(wishes), SILENT_AFTER, self._now)
+        rows = yield self._sql("declare_kept", *args)
         return {(group, pattern) for group, pattern in rows}
 
     def see(self, wishes: Wishes) -> Script[None]:
@@ -129,20 +129,20 @@ class PostgresPruning:
         }
 
     def _messages(self) -> Script[Found]:
-        asked = (self._retention.repeats, self._limit, self._now)
-        ((removed, goes_on),) = yield self._sql("prune_messages", *asked)
+        args = (self._retention.repeats, self._limit, self._now)
+        ((removed, goes_on),) = yield self._sql("prune_messages", *args)
         return removed, "" if goes_on else None
 
     def _of_topics(self, kind: Kind, after: str, *of: list[str]) -> Script[Found]:
         """Prune a kind: all at once where all topics are kept alike, else a stretch of topics, one by one."""
         topics, prune = _BY_TOPIC[kind]
-        meant, end = self._ages.known(kind), None
-        if meant is None:
+        ages, end = self._ages.known(kind), None
+        if ages is None:
             there = yield self._sql(topics, *of, self._now, after, STRETCH)
-            meant = self._ages.over(kind, ((row[0], row[1]) for row in there if row[1] is not None))
+            ages = self._ages.over(kind, ((row[0], row[1]) for row in there if row[1] is not None))
             end = there[-1][0] if len(there) >= STRETCH else None
         removed, passed = 0, after
-        for topic, kept_for in meant:
+        for topic, kept_for in ages:
             removed += yield from self._counted(prune, *of, kept_for, self._limit - removed, self._now, topic)
             if removed >= self._limit:
                 return removed, passed
@@ -220,7 +220,7 @@ class PostgresUpkeep(PostgresOperations):
     @operation("write")
     def beat(self, beat: Beat) -> Script[Orders]:
         runs = list(beat.runs.values())
-        told = yield self._sql(
+        rows = yield self._sql(
             "beat",
             beat.worker,
             beat.app,
@@ -241,7 +241,7 @@ class PostgresUpkeep(PostgresOperations):
             beat.number,
             beat.draining,
         )
-        return Orders(drain=told[0][0])
+        return Orders(drain=rows[0][0])
 
     @operation("write")
     def farewell(self, worker: str, start_id: str = "") -> Script[None]:
@@ -254,8 +254,8 @@ class PostgresUpkeep(PostgresOperations):
 
     @operation("write")
     def reroute(self, limit: int, after: str | None = None) -> Script[Rerouted]:
-        asked = (limit, self._channel, self.now, after or "", STRETCH, CHOICE)
-        ((routed, topics, last),) = yield self._sql("reroute", *asked)
+        args = (limit, self._channel, self.now, after or "", STRETCH, CHOICE)
+        ((routed, topics, last),) = yield self._sql("reroute", *args)
         return Rerouted(routed, after if routed >= limit else last if topics >= STRETCH else None)
 
     @operation("write")
@@ -268,8 +268,8 @@ class PostgresUpkeep(PostgresOperations):
     @operation("write")
     def report(self, progress: Sequence[Progress], owner: str) -> Script[None]:
         latest = {each.claim: clean(each.text) for each in progress}
-        told = sorted((*claim, text) for claim, text in latest.items())
-        yield self._sql("report", *columns(told, 4), owner, self.now)
+        reports = sorted((*claim, text) for claim, text in latest.items())
+        yield self._sql("report", *columns(reports, 4), owner, self.now)
 
     @operation("write")
     def prune(
@@ -290,9 +290,9 @@ def _measured(measure: Measure) -> tuple[object, ...]:
 
 
 def _recorded(run: RunView) -> tuple[object, ...]:
-    said = (None if text is None else clean(text) for text in (run.error, run.traceback, run.output))
+    texts = (None if text is None else clean(text) for text in (run.error, run.traceback, run.output))
     where = (run.message_id, run.group, run.topic, run.attempt, run.status, run.started_at, run.finished_at)
-    return *where, run.node, run.kind, *said, run.source, run.schedule, run.scheduled_for
+    return *where, run.node, run.kind, *texts, run.source, run.schedule, run.scheduled_for
 
 
 def _count(rows: Sequence[Row]) -> int:

@@ -83,9 +83,9 @@ def pairs(values: Iterable[tuple[str, str]]) -> str:
     return _encode(list(values)).decode()
 
 
-def told(said: Mapping[Claim, str]) -> str:
+def progress_rows(texts: Mapping[Claim, str]) -> str:
     """Progress under claims as rows for ``json_each``, which has no NUL."""
-    rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in said.items())
+    rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in texts.items())
     return _encode([(*claim, text.replace("\x00", "\\x00")) for *claim, text in rows]).decode()
 
 
