@@ -191,7 +191,7 @@ FANOUTS = [
     ),
     Mutant(
         "a coordinator plans on under an earlier epoch of its lease",
-        file="storage/sqlite/fanouts.py",
+        file="storage/sqlite/coordination.py",
         was="if not held or held[0][:2] != batch.hold[1:]:",
         becomes="if not held:",
         caught_by="tests/contract/test_fanouts.py::test_who_has_lost_the_lease_plans_nothing",

@@ -64,7 +64,7 @@ INBOX: list[Mutant] = [
     ),
     Mutant(
         "a message that is let in again goes under the time of its first admission",
-        file="storage/postgres/inbox.py",
+        file="storage/postgres/coordination.py",
         was="admitted_at=_instant(at)",
         becomes="admitted_at=_instant(since)",
         caught_by=f"{_HOLDERS}::test_who_is_let_in_again_is_known_by_its_own_time",
@@ -88,7 +88,7 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a lease is confirmed to one who does not hold it",
-        file="storage/sqlite/leases.py",
+        file="storage/sqlite/coordination.py",
         was="held[0][:2] == (epoch, holder)",
         becomes="held[0][0] == epoch",
         caught_by=f"{_HOLDERS}::test_nobody_but_its_holder_renews_confirms_or_releases_a_lease",
@@ -102,7 +102,7 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a fan-out is planned under the lease of another",
-        file="storage/sqlite/fanouts.py",
+        file="storage/sqlite/coordination.py",
         was="held[0][:2] != batch.hold[1:]",
         becomes="held[0][0] != batch.hold.epoch",
         caught_by=f"{_HOLDERS}::test_nothing_is_planned_under_the_lease_of_another",

@@ -255,8 +255,8 @@ _DECLARATIONS = [
     Mutant(
         "what a live process has declared is pruned in PostgreSQL",
         file="storage/postgres/upkeep.py",
-        was="(max(age, FORGOTTEN_AFTER), self._limit, self._now)",
-        becomes="(age, self._limit, self._now)",
+        was="max(age, FORGOTTEN_AFTER), self._limit, self._now",
+        becomes="age, self._limit, self._now",
         caught_by=f"{DECLARING}::test_what_a_live_worker_has_declared_is_kept_however_soon_workers_are_forgotten",
     ),
     Mutant(

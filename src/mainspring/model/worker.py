@@ -24,11 +24,6 @@ def shown(holder: str) -> str:
     return name if mark and len(token) == _LENGTH and _DIGITS.issuperset(token) else holder
 
 
-def shown_or_none(holder: str | None) -> str | None:
-    """Return the same for a delivery that may not be held."""
-    return None if holder is None else shown(holder)
-
-
 def seat(app: str, name: str) -> str:
     """Return the roster name of an app's worker, with the app as it is stored."""
     return f"{app}/{name}"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mainspring.model.search import CAUSES_SCAN, Causes
-from mainspring.storage.portable.search import Cause, causes
+from mainspring.storage.portable.search import causes
+from mainspring.storage.postgres.columns import PostgresValues
 from mainspring.storage.script import Row, Statement
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -21,26 +22,16 @@ class Books:
         self.read = 0
         self.trips = 0
 
-    def known(self, group: str | None, steps: int) -> Statement:
-        assert group is None
-        return Statement("known", (steps,))
-
-    def count(self, causes: Sequence[Cause], most: int) -> Statement:
-        return Statement("count", (causes, most))
-
-    def latest(self, causes: Sequence[Cause]) -> Statement:
-        return Statement("latest", (causes,))
-
-    def at(self, value: Any) -> datetime:
-        assert value == NOON
-        return NOON
+    def __call__(self, name: str, *args: Any) -> Statement:
+        return Statement(name, args)
 
     def answer(self, statement: Statement) -> list[Row]:
         self.trips += 1
         match statement:
-            case ("known", (steps,)):
+            case ("causes_known", (None, steps)):
                 return [*list(self.dead)[:steps]]
-            case ("count", (causes, most)):
+            case ("causes_count", (groups, fingerprints, most)):
+                causes = zip(groups, fingerprints, strict=True)
                 counts = [min(self.dead[cause], most) for cause in causes]
                 self.read += sum(counts)
                 return [(place, count, NOON, NOON) for place, count in enumerate(counts)]
@@ -48,7 +39,7 @@ class Books:
                 return [(place, "error", "boom") for place, _ in enumerate(statement.args[0])]
 
     def ask(self, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Causes:
-        script = causes(self, None, cap, limit, scan)
+        script = causes(self, PostgresValues(), None, cap, limit, scan)
         rows = None
         try:
             while True:

@@ -17,7 +17,8 @@ SQLITE = SqliteOperationSet(Dialect("mainspring"), Nowhere())
 
 
 def lanes(room: object) -> dict[str, Lane]:
-    return {name: each._lane for name, each in vars(type(room)).items() if isinstance(each, Definition)}
+    members = inspect.getmembers_static(type(room))
+    return {name: each._lane for name, each in members if isinstance(each, Definition)}
 
 
 @pytest.mark.parametrize("room", ROOMS)

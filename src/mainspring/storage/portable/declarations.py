@@ -58,8 +58,8 @@ class Wishes:
     def missing(self, known: Mapping[str, Known]) -> list[Subscription]:
         """Return the subscriptions to add, except for groups that were retired."""
         there = {(name, pattern) for name, group in known.items() for pattern in group.patterns}
-        meant = (each for each in self.subscriptions if each[0] in known or not self.again)
-        return [each for each in meant if each not in there]
+        wanted = (each for each in self.subscriptions if each[0] in known or not self.again)
+        return [each for each in wanted if each not in there]
 
     def surplus(self, known: Mapping[str, Known]) -> list[Subscription]:
         """Return stored subscriptions that are not declared here, of groups that no newer version has declared."""

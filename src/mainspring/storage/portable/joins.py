@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
-from mainspring.model.join import Follower, Join, JoinView
+from mainspring.model.join import Join
 from mainspring.model.message import Draft
-from mainspring.model.views import DeliveryView
-from mainspring.storage.script import Row
 
 LAST_ID = UUID(int=2**128 - 1)
 """No id is greater."""
@@ -31,14 +28,3 @@ def read_join(id: UUID, then: str | None, failed: str | None) -> Join:
 def id_after(after: UUID | None) -> UUID:
     """Return the first id after this one; None: the first id there is."""
     return UUID(int=0 if after is None else min(after.int + 1, LAST_ID.int))
-
-
-def join_view(id: UUID, opened_at: datetime, columns: Row, oldest: DeliveryView | None) -> JoinView:
-    """Make a view of an open join; ``columns`` are its counts and names, as ``joint_read`` selects them."""
-    members, ended, failed, then_topic, then_group, failed_topic, failed_group, key, correlation_id = columns
-    then, otherwise = _follower(then_topic, then_group), _follower(failed_topic, failed_group)
-    return JoinView(id, opened_at, members, ended, failed, then, otherwise, key, correlation_id, oldest)
-
-
-def _follower(topic: str | None, group: str | None) -> Follower | None:
-    return None if topic is None else Follower(topic, group or "")

@@ -44,8 +44,8 @@ class Ages:
         if self._pattern is not None and not matches(self._pattern, topic):
             return None
         kept: timedelta | None = getattr(self._retention, kind)
-        said = (ages[kind] for pattern, ages in self._ranked if kind in ages and matches(pattern, topic))
-        return next(said, kept)
+        own = (ages[kind] for pattern, ages in self._ranked if kind in ages and matches(pattern, topic))
+        return next(own, kept)
 
     def known(self, kind: Kind) -> list[tuple[str | None, timedelta]] | None:
         """Return what to remove without a list of topics: a topic, or None for every one, and its age.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal, Protocol, assert_never
 
-from mainspring.model.search import Causes, CauseView, Chain, Filter, Link, Page
-from mainspring.model.views import DeliveryView, RunView
+from mainspring.model.search import Causes, CauseView, Filter, Page
+from mainspring.model.views import DeliveryView
+from mainspring.storage.portable.dialect import Statements, Values
 from mainspring.storage.script import Row, Script, Statement
 
 MOST_SORTED = 20_000
@@ -86,16 +86,16 @@ def _scan_newest(source: Source, wanted: Filter, reading: _Reading) -> Script[Pa
     before = LAST if wanted.before is None else wanted.before
     scanned, step = 0, max(_STEP, wanted.limit + 1)
     while True:
-        asked = min(step, _STRIDE, wanted.scan - scanned)
-        ((count, lowest, which),) = yield source.scan_newest(before, asked)
+        size = min(step, _STRIDE, wanted.scan - scanned)
+        ((count, lowest, which),) = yield source.scan_newest(before, size)
         scanned += count
         if count:
             before = lowest
             stopped = yield from reading.look(source.seqs(which))
             if stopped is not None:
                 return reading.page(stopped, scanned)
-        if reading.is_full or count < asked or scanned >= wanted.scan:
-            return reading.page(None if count < asked else before, scanned)
+        if reading.is_full or count < size or scanned >= wanted.scan:
+            return reading.page(None if count < size else before, scanned)
         step *= 4
 
 
@@ -115,15 +115,15 @@ class _Reading:
 
     def look(self, seqs: list[int]) -> Script[int | None]:
         """Find those that match. Returns the last seq that was read, or None after all of them."""
-        meant = sorted(seqs, reverse=True)
-        within = meant[: max(self.rows, 1)]
+        newest = sorted(seqs, reverse=True)
+        within = newest[: max(self.rows, 1)]
         self.rows -= len(within)
         if within and self.wanted.text:
             within = self._light((yield self.source.payload_sizes(within)))
         if within:
             rows = yield self.source.read(within, self.wanted.limit + 1 - len(self.found))
             self.found += [self.source.view(row) for row in rows]
-        return within[-1] if within and within[-1] > meant[-1] else None
+        return within[-1] if within and within[-1] > newest[-1] else None
 
     def _light(self, weighed: Sequence[Row]) -> list[int]:
         """As many of the first as fit into the bytes left, at least one."""
@@ -143,111 +143,68 @@ class _Reading:
         return Page(rows, rows[-1].seq, scanned)
 
 
-def linked(found: Sequence[tuple[bool, Link]], limit: int) -> Chain:
-    """Make a chain of its links, given up to one more than ``limit`` on each side, nearest first."""
-    causes = [link for is_cause, link in found if is_cause]
-    caused = [link for is_cause, link in found if not is_cause]
-    more = len(causes) > limit or len(caused) > limit
-    return Chain(tuple(reversed(causes[:limit])), tuple(caused[:limit]), more)
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search needs of a dialect, and the time that it shows."""
+
+    statement: Statements
+    values: Values
+    view: Callable[[Row], DeliveryView]
+    now: Any
+    """The time as a parameter."""
 
 
-def by_schedule(runs: Iterable[RunView]) -> dict[str, tuple[RunView, ...]]:
-    """Group runs by schedule, in their order."""
-    grouped: dict[str, list[RunView]] = {}
-    for run in runs:
-        if run.schedule is not None:
-            grouped.setdefault(run.schedule, []).append(run)
-    return {name: tuple(theirs) for name, theirs in grouped.items()}
-
-
-class SearchDialect(Protocol):
-    """The conversion of values and rows in one dialect."""
-
-    @property
-    def now(self) -> Any:
-        """The time as a parameter."""
-        ...
-
-    def statement(self, name: str, *args: Any) -> Statement:
-        """Make the statement of this name."""
-        ...
-
-    def instant(self, at: datetime | None) -> Any:
-        """Convert an instant that may be missing."""
-        ...
-
-    def sought(self, text: str) -> Any:
-        """Convert text that is searched for in payloads."""
-        ...
-
-    def storable(self, text: str) -> str:
-        """Convert text as it is stored."""
-        ...
-
-    def listed(self, seqs: list[int]) -> Any:
-        """Convert seqs to one parameter."""
-        ...
-
-    def seqs(self, listed: Any) -> list[int]:
-        """Read seqs from one column."""
-        ...
-
-    def view(self, row: Row) -> DeliveryView:
-        """Make a view of a row."""
-        ...
-
-
-def source_of(dialect: SearchDialect, wanted: Filter) -> Source:
+def source_of(search: Search, wanted: Filter) -> Source:
     """Return the source that the filter selects from."""
     match wanted.state:
         case "live" | "scheduled" | "ready" | "running" | "lapsed" | "retrying":
-            return _Live(dialect, wanted, "live")
+            return _Live(search, wanted, "live")
         case "dead":
-            return _Dead(dialect, wanted, "dead")
+            return _Dead(search, wanted, "dead")
         case "parked":
-            return _Parked(dialect, wanted, "parked")
+            return _Parked(search, wanted, "parked")
         case "done" | "cancelled":
-            return _Ended(dialect, wanted, "run")
+            return _Ended(search, wanted, "run")
         case _:
             assert_never(wanted.state)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    dialect: SearchDialect
+    search: Search
     wanted: Filter
     of: Of
 
     def seqs(self, which: Any) -> list[int]:
-        return self.dialect.seqs(which)
+        return self.search.values.read_seqs(which)
 
     def payload_sizes(self, seqs: list[int]) -> Statement:
-        return self.dialect.statement("payload_sizes", self.dialect.listed(seqs), self.of)
+        return self.search.statement("payload_sizes", self.search.values.seqs(seqs), self.of)
 
     def view(self, row: Row) -> DeliveryView:
-        return self.dialect.view(row)
+        return self.search.view(row)
 
     def _via_index(self, name: str, most: int, *rest: Any) -> Statement:
         before = LAST if self.wanted.before is None else self.wanted.before
-        return self.dialect.statement(name, most, before, *rest)
+        return self.search.statement(name, most, before, *rest)
 
     def _keyed(self, most: int) -> Statement:
         return self._via_index("via_index_keyed", most, self.of, self.wanted.topic, self.wanted.key)
 
     def _read(self, name: str, seqs: list[int], limit: int, *rest: Any) -> Statement:
-        return self.dialect.statement(name, self.dialect.listed(seqs), limit, *rest)
+        return self.search.statement(name, self.search.values.seqs(seqs), limit, *rest)
 
     @property
     def _published(self) -> tuple[Any, Any]:
-        return self.dialect.instant(self.wanted.since), self.dialect.instant(self.wanted.until)
+        return self.search.values.instant(self.wanted.since), self.search.values.instant(self.wanted.until)
 
     @property
     def _error(self) -> str | None:
-        return self.dialect.storable(self.wanted.error) if self.wanted.error else None
+        return self.search.values.text(self.wanted.error) if self.wanted.error else None
 
     @property
     def _text(self) -> Any:
-        return self.dialect.sought(self.wanted.text) if self.wanted.text else None
+        return self.search.values.needle(self.wanted.text) if self.wanted.text else None
 
 
 class _Live(_Source):
@@ -260,13 +217,13 @@ class _Live(_Source):
         state = "held" if wanted.held_by is not None else wanted.state
         if state == "live" and wanted.group is None:
             return None
-        return self._via_index("via_index_live", most, state, wanted.group, self.dialect.now)
+        return self._via_index("via_index_live", most, state, wanted.group, self.search.now)
 
     def scan_newest(self, before: int, count: int) -> Statement:
-        return self.dialect.statement("scan_live", before, count, *self._narrowed, self.dialect.now)
+        return self.search.statement("scan_live", before, count, *self._narrowed, self.search.now)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
-        rest = (self.wanted.topic, self._text, self.dialect.now)
+        rest = (self.wanted.topic, self._text, self.search.now)
         return self._read("browse_live", seqs, limit, *self._narrowed, *rest)
 
     @property
@@ -290,7 +247,7 @@ class _Dead(_Source):
         name = "scan_dead"
         if self.wanted.group is not None:
             name = "scan_dead_group" if self.wanted.fingerprint is None else "scan_dead_cause"
-        return self.dialect.statement(name, before, count, *self._narrowed)
+        return self.search.statement(name, before, count, *self._narrowed)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
         return self._read("browse_dead", seqs, limit, *self._narrowed, self._text)
@@ -315,7 +272,7 @@ class _Ended(_Source):
 
     def scan_newest(self, before: int, count: int) -> Statement:
         name = "scan_ended" if self.wanted.group is None else "scan_ended_group"
-        return self.dialect.statement(name, before, count, *self._narrowed)
+        return self.search.statement(name, before, count, *self._narrowed)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
         rest = (self.wanted.key, *self._published, self._text)
@@ -335,7 +292,7 @@ class _Parked(_Source):
 
     def scan_newest(self, before: int, count: int) -> Statement:
         name = "scan_parked" if self.wanted.topic is None else "scan_parked_topic"
-        return self.dialect.statement(name, before, count, *self._narrowed)
+        return self.search.statement(name, before, count, *self._narrowed)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
         return self._read("browse_parked", seqs, limit, *self._narrowed, self._text)
@@ -346,53 +303,33 @@ class _Parked(_Source):
         return wanted.topic, wanted.key, *self._published
 
 
-class CauseDialect(Protocol):
-    """The statements about causes in one dialect."""
-
-    def known(self, group: str | None, steps: int) -> Statement:
-        """List causes, of one group or of all: rows of (group, fingerprint)."""
-        ...
-
-    def count(self, causes: Sequence[Cause], most: int) -> Statement:
-        """Count up to so many of the newest of each: rows of (its place, how many, the first, the last buried)."""
-        ...
-
-    def latest(self, causes: Sequence[Cause]) -> Statement:
-        """Read the newest of each: rows of (its place, kind, error)."""
-        ...
-
-    def at(self, value: Any) -> datetime:
-        """Convert the time of a burial."""
-        ...
-
-
-def causes(dialect: CauseDialect, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
+def causes(sql: Statements, values: Values, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
     """See ``Ledger.causes``.
 
     Half of the rows are spent on counting all causes equally far, the rest on those that have more. So a cause that was
     not counted to its end comes before one that was.
     """
     steps = min(_STEPS, scan)
-    met = yield dialect.known(group, steps)
+    met = yield sql("causes_known", group, steps)
     known = [(of, cause) for of, cause in met]
     if not known:
         return Causes(more=len(met) >= steps)
     most = min(cap, max(scan // (2 * len(known)), 1))
-    counted = dict(_placed(known, (yield dialect.count(known, most))))
+    counted = dict(_placed(known, (yield sql("causes_count", *values.pairs(known), most))))
     unended = [cause for cause, (many, *_) in counted.items() if many >= most]
     left = scan - sum(many for many, *_ in counted.values())
     if unended and (further := min(cap, left // len(unended))) > most:
         most = further
-        counted |= _placed(unended, (yield dialect.count(unended, most)))
+        counted |= _placed(unended, (yield sql("causes_count", *values.pairs(unended), most)))
     # A cause with a count of zero has just been revived or discarded.
     ranked = sorted((each for each in counted.items() if each[1][0]), key=lambda each: each[0])
     ranked.sort(key=lambda each: (each[1][0], each[1][2]), reverse=True)
-    told = dict(ranked[:limit])
-    texts = _placed(list(told), (yield dialect.latest(list(told))))
+    shown = dict(ranked[:limit])
+    texts = _placed(list(shown), (yield sql("causes_latest", *values.pairs(list(shown)))))
     rows: list[CauseView] = []
-    for cause, (kind, error) in texts.items():
-        many, first, last = told[cause]
-        rows.append(CauseView(*cause, kind, error, many, dialect.at(first), dialect.at(last), many >= most))
+    for cause, text in texts.items():
+        counts = shown[cause]
+        rows.append(CauseView(*values.fields(CauseView, (*cause, *text, *counts, counts[0] >= most))))
     return Causes(tuple(rows), more=len(ranked) > limit or len(met) >= steps)
 
 

@@ -10,20 +10,18 @@ from mainspring.storage.contract import Doorbell, Schema
 from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
 from mainspring.storage.portable.storage import SqlStorage
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.coordination import PostgresFanouts, PostgresInbox, PostgresLeases
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
-from mainspring.storage.postgres.fanouts import PostgresFanouts
 from mainspring.storage.postgres.gateway import PostgresGateway, UrlSource
-from mainspring.storage.postgres.inbox import PostgresInbox
-from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.lender import PostgresLender
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.schema import EnlistedSchema, PostgresSchema, ddl
 from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.postgres.upkeep import PostgresMeasures, PostgresUpkeep
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script
 
 __all__ = ["PostgresStorage"]
 
@@ -46,7 +44,7 @@ class PostgresOperationSet(PostgresOperations):
 
     @operation("read")
     def ping(self) -> Script[None]:
-        yield Statement(self._sql("ping"))
+        yield self._sql("ping")
 
 
 class PostgresStorage(SqlStorage):

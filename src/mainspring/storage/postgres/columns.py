@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, assert_never
 from uuid import UUID
@@ -15,13 +14,12 @@ import msgspec
 from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import ClaimRequest, Delivery, Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
-from mainspring.model.views import DeliveryView
-from mainspring.model.worker import shown
+from mainspring.storage.portable.dialect import read_mapping
 from mainspring.storage.script import Row
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = timedelta()
 _ID_BYTES = 16
-_decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def clean(text: str) -> str:
@@ -34,11 +32,6 @@ def clean(text: str) -> str:
 def to_json(mapping: Mapping[str, str]) -> str:
     """Write a mapping of texts, alike for alike mappings."""
     return msgspec.json.encode(dict(mapping), order="sorted").decode()
-
-
-def from_json(text: str) -> dict[str, str]:
-    """Read what ``to_json`` has written."""
-    return _decode(text)
 
 
 def plain_id(value: object) -> UUID:
@@ -64,13 +57,51 @@ def with_headers(row: Row) -> Delivery:
     """A row whose columns are the fields of a delivery, its headers read."""
     delivery = Delivery(*row)
     text: Any = delivery.headers
-    return delivery if text is None else delivery._replace(headers=from_json(text))
+    return delivery if text is None else delivery._replace(headers=read_mapping(text))
 
 
-def of_delivery(row: Row) -> DeliveryView:
-    """A row whose columns are the fields of a view, its holder without the token of its start."""
-    view = DeliveryView(*row)
-    return view if view.held_by is None else replace(view, held_by=shown(view.held_by))
+class PostgresValues:
+    """``Values`` on PostgreSQL: drivers write and read nearly all of them."""
+
+    def id(self, id: UUID) -> UUID:
+        """See ``Values.id``."""
+        return id
+
+    def instant(self, at: datetime | None) -> datetime | None:
+        """See ``Values.instant``."""
+        return at
+
+    def micros(self, at: datetime | None) -> int | None:
+        """See ``Values.micros``."""
+        return None if at is None else (at - EPOCH) // timedelta(microseconds=1)
+
+    def span(self, length: timedelta | None) -> timedelta | None:
+        """See ``Values.span``."""
+        return length
+
+    def text(self, text: str) -> str:
+        """See ``Values.text``."""
+        return clean(text)
+
+    def needle(self, text: str) -> str:
+        """See ``Values.needle``: text as ``searchable()`` returns it."""
+        return text.encode("utf-8", "backslashreplace").lower().replace(b"\0", b"\1").decode("latin-1")
+
+    def seqs(self, seqs: list[int]) -> list[int]:
+        """See ``Values.seqs``: an array."""
+        return seqs
+
+    def read_seqs(self, column: list[int]) -> list[int]:
+        """See ``Values.read_seqs``: an array."""
+        return column
+
+    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[list[str], ...]:
+        """See ``Values.pairs``: two arrays."""
+        return columns(rows, 2)
+
+    def fields(self, kind: type, row: Row) -> Row:  # noqa: ARG002 - one for every dialect
+        """See ``Values.fields``."""
+        return row
 
 
 def is_plain(draft: Draft) -> bool:

@@ -10,8 +10,8 @@ from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import clean
-from mainspring.storage.postgres.dialect import Opening, PostgresOperations
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.postgres.dialect import PostgresOperations
+from mainspring.storage.script import Script
 
 
 class PostgresControls(PostgresOperations):
@@ -19,12 +19,12 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def pause(self, group: str, by: str, reason: str) -> Script[bool]:
-        rows = yield Statement(self._sql("pause"), (group, clean(by), clean(reason), self.now))
+        rows = yield self._sql("pause", group, clean(by), clean(reason), self.now)
         return bool(rows)
 
     @operation("write")
     def resume(self, group: str, by: str) -> Script[bool]:
-        rows = yield Statement(self._sql("resume"), (group, clean(by), self._channel, self.now))
+        rows = yield self._sql("resume", group, clean(by), self._channel, self.now)
         return bool(rows)
 
     @operation("write")
@@ -34,9 +34,9 @@ class PostgresControls(PostgresOperations):
     @operation("write")
     def replace(self, message_id: UUID, group: str, by: str, draft: Draft) -> Script[bool]:
         detail = f"replaced in {group} by {draft.id}"
-        rows = yield Opening(self._sql("replace"), (message_id, group, clean(by), detail, self.now))
+        rows = yield self._sql.opening("replace", message_id, group, clean(by), detail, self.now)
         if rows:
-            yield Statement(self._sql("publish"), (*columns.of_drafts([draft]), self._channel, self.now))
+            yield self._sql("publish", *columns.of_drafts([draft]), self._channel, self.now)
         return bool(rows)
 
     @operation("write")
@@ -45,21 +45,21 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def run_now(self, picked: Picked, by: By) -> Script[int]:
-        said = (_said(by), spelled(picked))
-        args = (*columns.columns(picked, 2), *said, self._channel, self.now)
+        noted = (_actor(by), spelled(picked))
+        args = (*columns.columns(picked, 2), *noted, self._channel, self.now)
         (due,) = yield from self._audited(by, "run_now", args)
         return due
 
     @operation("write")
     def cancel(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
-        said = (_said(by), spelled(picked), clean(reason))
-        args = (*columns.columns(picked, 2), *said, self._channel, self.now)
+        noted = (_actor(by), spelled(picked), clean(reason))
+        args = (*columns.columns(picked, 2), *noted, self._channel, self.now)
         return Cancelled(*(yield from self._audited(by, "cancel_picked", args)))
 
     @operation("write")
     def retire(self, group: str, by: str, limit: int) -> Script[int | None]:
         while True:
-            rows = yield Statement(self._sql("retire"), (group, clean(by), limit, self._channel, self.now))
+            rows = yield self._sql("retire", group, clean(by), limit, self._channel, self.now)
             if not rows:
                 return None
             dropped: int = rows[0][0]
@@ -70,39 +70,39 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def drain(self, worker: str, by: str, reason: str) -> Script[bool]:
-        rows = yield Statement(self._sql("drain"), (worker, clean(by), "drain", clean(reason), True, self.now))
-        return bool(rows)
+        args = (worker, clean(by), "drain", clean(reason), True, self.now)
+        return bool((yield self._sql("drain", *args)))
 
     @operation("write")
     def resume_worker(self, worker: str, by: str) -> Script[bool]:
-        rows = yield Statement(self._sql("drain"), (worker, clean(by), "worker resume", "", False, self.now))
-        return bool(rows)
+        args = (worker, clean(by), "worker resume", "", False, self.now)
+        return bool((yield self._sql("drain", *args)))
 
     @operation("write")
     def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
-        told = (clean(by), action, clean(detail))
-        rows = yield Statement(self._sql("timetable_note"), ([clean(subject)], *told, self.now))
+        noted = (clean(by), action, clean(detail))
+        rows = yield self._sql("timetable_note", [clean(subject)], *noted, self.now)
         line: int = rows[0][0]
         return line
 
     @operation("write")
     def amend(self, line: int, standing: str) -> Script[None]:
-        yield Statement(self._sql("audit_amend"), (line, None, GOES_ON, clean(standing)))
+        yield self._sql("audit_amend", line, None, GOES_ON, clean(standing))
 
     def _unbury(self, which: DeadSelection, by: By, limit: int, *, alive: bool) -> Script[int]:
-        said = (_said(by), clean(which.described))
-        args = (*_chosen(which), limit, *said, self.now, self._channel, alive)
+        noted = (_actor(by), clean(which.described))
+        args = (*_chosen(which), limit, *noted, self.now, self._channel, alive)
         (unburied,) = yield from self._audited(by, "unbury", args)
         return unburied
 
     def _audited(self, by: By, name: str, args: tuple[Any, ...]) -> Script[tuple[int, ...]]:
         """The counts that a statement answers. It writes a line of its own, or one that is there is amended with it."""
         if isinstance(by, str):
-            rows = yield Statement(self._sql(name), args)
+            rows = yield self._sql(name, *args)
         else:
-            rows = yield Opening(self._sql(name), args)
-            told = by.after(sum(rows[0])).told
-            yield Statement(self._sql("audit_amend"), (by.id, told, GOES_ON, GOES_ON))
+            rows = yield self._sql.opening(name, *args)
+            detail = by.after(sum(rows[0])).told
+            yield self._sql("audit_amend", by.id, detail, GOES_ON, GOES_ON)
         return tuple(rows[0])
 
 
@@ -112,5 +112,5 @@ def _chosen(which: DeadSelection) -> tuple[Any, ...]:
     return *named, which.fingerprint, *picked
 
 
-def _said(by: By) -> str | None:
+def _actor(by: By) -> str | None:
     return clean(by) if isinstance(by, str) else None

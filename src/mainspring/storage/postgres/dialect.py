@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.operation import Clocked, Gateway, Operations
+from mainspring.storage.operation import Clocked, Gateway, Now
+from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.portable.statements import load
-from mainspring.storage.script import Statement
+from mainspring.storage.postgres.columns import PostgresValues
+from mainspring.storage.script import Script, Statement
 
 PACKAGE = "mainspring.storage.postgres"
 """Where the ``.sql`` files and the migrations are."""
@@ -17,6 +20,17 @@ PACKAGE = "mainspring.storage.postgres"
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]{0,47}(?:-[a-z0-9][a-z0-9_-]*)?")
 _MOST = 63 - len("mainspring_")
 """The most characters of a schema, so that its channel's name fits."""
+
+
+class Opening(Statement):
+    """The first of several statements that are written together or not at all.
+
+    A gateway opens a transaction before it and commits when the script returns. A script that never yields one
+    pays no trip for BEGIN and COMMIT: each of its statements is a transaction by itself. In a transaction that
+    a caller has opened it is a statement like any other.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +58,16 @@ class Names:
         return f'"{self.schema}"'
 
     def sql(self, name: str) -> str:
-        """The statement of this name, for this schema."""
+        """The text of the statement of this name, for this schema."""
         return load(PACKAGE, name, self.quoted)
+
+    def __call__(self, name: str, *args: Any) -> Statement:
+        """The statement of this name with these parameters."""
+        return Statement(load(PACKAGE, name, self.quoted), args)
+
+    def opening(self, name: str, *args: Any) -> Opening:
+        """The same, as the first of several statements that are written together."""
+        return Opening(load(PACKAGE, name, self.quoted), args)
 
     @property
     def channel(self) -> str:
@@ -69,22 +91,19 @@ class Names:
         return int.from_bytes(digest[:8], "big", signed=True)
 
 
-class Opening(Statement):
-    """The first of several statements that are written together or not at all.
-
-    A gateway opens a transaction before it and commits when the script returns. A script that never yields one
-    pays no trip for BEGIN and COMMIT: each of its statements is a transaction by itself. In a transaction that
-    a caller has opened it is a statement like any other.
-    """
-
-    __slots__ = ()
-
-
-class PostgresOperations(Operations):
+class PostgresOperations(SqlOperations):
     """Operations on PostgreSQL, with the statements of one schema."""
+
+    _values = PostgresValues()
 
     def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
         super().__init__(gateway, clock)
-        self._names = names
+        self._sql: Names = names
         self._channel = names.bell
-        self._sql = names.sql
+
+    def _read_clock(self) -> Script[Now]:
+        """Return the hand-set clock: statements read the server's themselves."""
+        yield from ()
+        return self.now
+
+    _turn_clock = _read_clock

@@ -16,7 +16,7 @@ from mainspring.model.errors import StorageError
 from mainspring.storage.contract import BellMode
 from mainspring.storage.operation import Clocked
 from mainspring.storage.postgres.dialect import Names
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script
 
 if TYPE_CHECKING:
     from mainspring.storage.postgres.driver import Connection
@@ -96,7 +96,7 @@ class PostgresDoorbell:
 
     async def _run(self, name: str, *args: Any) -> None:
         def script() -> Script[None]:
-            yield Statement(self._names.sql(name), args)
+            yield self._names(name, *args)
 
         await self._gateway.run(script(), "write")
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from mainspring.model.symptom import Symptom, Tolerances, of_clocks
 from mainspring.storage.migrations import migrations, of_indexes
 from mainspring.storage.postgres.dialect import PACKAGE, Names
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.script import Row, Script
 
 _MANY_TIMES = 3
 """How much more than autovacuum waits for is more than a busy moment."""
@@ -19,7 +19,7 @@ def examine(
 ) -> Script[list[Symptom]]:
     """See ``Schema.examine``. ``served_by`` is the reported process of this connection."""
     asked = host()
-    ((now, pid, in_recovery, vacuums, role, database),) = yield Statement(names.sql("examine_server"))
+    ((now, pid, in_recovery, vacuums, role, database),) = yield names("examine_server")
     found = [of_clocks(now - _middle(asked, host()), tolerances)]
     if in_recovery:
         summary = "the server is a standby, which only reads: nothing can be published or handled"
@@ -34,19 +34,19 @@ def examine(
     if served_by is not None:
         found.append(_of_pooler(is_between=served_by != pid))
     age = tolerances.snapshot
-    sessions = yield Statement(names.sql("examine_sessions"), (age,))
-    prepared = yield Statement(names.sql("examine_prepared"), (age,))
-    horizon = yield Statement(names.sql("examine_horizon"), (tolerances.transactions,))
-    ((hidden,),) = yield Statement(names.sql("examine_hidden"))
+    sessions = yield names("examine_sessions", age)
+    prepared = yield names("examine_prepared", age)
+    horizon = yield names("examine_horizon", tolerances.transactions)
+    ((hidden,),) = yield names("examine_hidden")
     held = [*_of_sessions(sessions, database), *_of_prepared(prepared), *map(_of_horizon, horizon)]
     if hidden:
         held.append(_of_hidden(hidden, role))
     found += held or [
         Symptom("snapshots", "ok", f"no transaction has been open for longer than {_span(age.total_seconds())}")
     ]
-    tables = yield Statement(names.sql("examine_tables"), (names.quoted,))
+    tables = yield names("examine_tables", names.quoted)
     found += _of_vacuum(tables, names, tolerances, is_on=vacuums)
-    indexes = yield Statement(names.sql("examine_indexes"), (names.quoted,))
+    indexes = yield names("examine_indexes", names.quoted)
     found += _of_indexes(indexes, names, version)
     return found
 

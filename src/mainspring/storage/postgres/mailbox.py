@@ -30,9 +30,9 @@ from mainspring.storage.operation import Now, operation
 from mainspring.storage.portable.limits import DEPTH, KEYS, Candidate, Found, Spent, claim_limited, reap_limited
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import plain_id
-from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.publish import conflicts, open_join
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.script import Row, Script
 
 Publish = Callable[[Sequence[Draft]], Script[Published]]
 
@@ -49,7 +49,7 @@ def publish_unique(names: Names, publish: Publish, draft: Draft, key: UniqueKey,
     scope = key.scope if key.window is None else "window"
     args = (key.hash, draft.id, scope, key.window, key.keep, key.remembered, now)
     # The row is locked until the transaction ends: decisions are serialised (invariant 17).
-    ((fate, earlier),) = yield Opening(names.sql("unique_enter"), args)
+    ((fate, earlier),) = yield names.opening("unique_enter", *args)
     if fate == "again":
         return Receipt(draft.id, "conflict" if (yield from conflicts(names, [draft], ())) else "stored")
     if fate == "duplicate":
@@ -64,7 +64,7 @@ def publish_unique(names: Names, publish: Publish, draft: Draft, key: UniqueKey,
 def _replace(names: Names, earlier: UUID, now: Now) -> Script[int]:
     replaced, got_away = 0, True
     while got_away:
-        ((stopped, got_away),) = yield Statement(names.sql("unique_replace"), (earlier, REPLACED, names.bell, now))
+        ((stopped, got_away),) = yield names("unique_replace", earlier, REPLACED, names.bell, now)
         replaced += stopped
     return replaced
 
@@ -78,7 +78,7 @@ class PostgresLimits:
     """``LimitDialect`` for PostgreSQL."""
 
     def __init__(self, names: Names, group: str, limits: Limits, owner: str, hold: timedelta, now: Now) -> None:
-        self._sql = names.sql
+        self._sql = names
         self._group = group
         self._limits = limits
         self._owner = owner
@@ -87,12 +87,12 @@ class PostgresLimits:
 
     def turn(self) -> Script[None]:
         """See ``LimitDialect.turn``. It is a statement of its own, so that the next one has a snapshot of its own."""
-        yield Opening(self._sql("limited_turn"), (self._group,))
+        yield self._sql.opening("limited_turn", self._group)
 
     def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
         """See ``LimitDialect.due``."""
         levels, sinces = [scan.priority for scan in scans], [scan.since for scan in scans]
-        rows = yield Statement(self._sql("limited_due"), (self._group, levels, sinces, breadth, self._now))
+        rows = yield self._sql("limited_due", self._group, levels, sinces, breadth, self._now)
         found: dict[str, list[Row]] = {}
         for row in rows:
             found.setdefault(row[0], []).append(row)
@@ -109,37 +109,35 @@ class PostgresLimits:
         """See ``LimitDialect.lapsed``."""
         ours = [claim.id for claim in aside]
         args = (self._group, _LAPSED, self._now, accused, self._owner, ours)
-        rows = yield Statement(self._sql("limited_lapsed"), args)
+        rows = yield self._sql("limited_lapsed", *args)
         return rows[0][0], [Candidate(seq, key) for _, seq, key in rows if seq is not None]
 
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
         """See ``LimitDialect.keyless``."""
         levels = [scan.priority for scan in scans]
-        rows = yield Statement(self._sql("limited_keyless"), (self._group, levels, most, self._now))
+        rows = yield self._sql("limited_keyless", self._group, levels, most, self._now)
         return [Candidate(seq, None) for (seq,) in rows]
 
     def next_keys(self, after: str) -> Script[list[str]]:
         """See ``LimitDialect.next_keys``."""
-        return [key for (key,) in (yield Statement(self._sql("limited_next_keys"), (self._group, after, KEYS)))]
+        return [key for (key,) in (yield self._sql("limited_next_keys", self._group, after, KEYS))]
 
     def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
         """See ``LimitDialect.heads``."""
         limits, skips = self._limits, self._limits.on_failure == "skip"
         depth = 1 if limits.ordered and not skips else DEPTH
         args = (self._group, list(keys), limits.ordered, skips, depth, most, self._now)
-        return [Candidate(*row) for row in (yield Statement(self._sql("limited_heads"), args))]
+        return [Candidate(*row) for row in (yield self._sql("limited_heads", *args))]
 
     def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
         """See ``LimitDialect.spent``."""
-        return [
-            Spent(*row) for row in (yield Statement(self._sql("limited_spent"), (self._group, list(keys), self._now)))
-        ]
+        return [Spent(*row) for row in (yield self._sql("limited_spent", self._group, list(keys), self._now))]
 
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
         """See ``LimitDialect.hold``."""
         rates = (*_micros(self._limits.rate), *_micros(self._limits.key_rate))
         args = (self._group, list(seqs), lapsed, self._owner, self._hold, *rates, self._now)
-        return [columns.with_headers(row) for row in (yield Statement(self._sql("limited_hold"), args))]
+        return [columns.with_headers(row) for row in (yield self._sql("limited_hold", *args))]
 
 
 def _micros(rate: Rate | None) -> tuple[int | None, int | None]:
@@ -158,23 +156,23 @@ class PostgresMailbox(PostgresOperations):
         if not drafts:
             return Published(frozenset())
         if len(drafts) == 1 and columns.is_plain(drafts[0]):
-            rows = yield Statement(self._sql("publish_one"), (*columns.of_draft(drafts[0]), self._channel, self.now))
+            rows = yield self._sql("publish_one", *columns.of_draft(drafts[0]), self._channel, self.now)
         else:
-            rows = yield Statement(self._sql("publish"), (*columns.of_drafts(drafts), self._channel, self.now))
+            rows = yield self._sql("publish", *columns.of_drafts(drafts), self._channel, self.now)
         stored = frozenset(columns.plain_id(row[0]) for row in rows)
-        return Published(stored, (yield from conflicts(self._names, drafts, stored)))
+        return Published(stored, (yield from conflicts(self._sql, drafts, stored)))
 
     @operation("write")
     def publish_unique(self, draft: Draft, key: UniqueKey) -> Script[Receipt]:
-        return publish_unique(self._names, self.publish.script, draft, key, self.now)
+        return publish_unique(self._sql, self.publish.script, draft, key, self.now)
 
     @operation("write")
     def join(self, join: Join, members: Sequence[Draft]) -> Script[Published]:
-        return open_join(self._names, join, members, self.now)
+        return open_join(self._sql, join, members, self.now)
 
     @operation("claim")
     def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> Script[list[Delivery]]:
-        rows = yield Statement(self._sql("claim"), (*columns.of_wants(wants), owner, hold, self.now))
+        rows = yield self._sql("claim", *columns.of_wants(wants), owner, hold, self.now)
         return [
             # The columns are the fields in their order: nothing is cheaper than taking the row as it is.
             tuple.__new__(Delivery, row) if row[_HEADERS] is None else columns.with_headers(row)
@@ -185,7 +183,7 @@ class PostgresMailbox(PostgresOperations):
     def claim_limited(
         self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
     ) -> Script[LimitedClaim]:
-        limiting = PostgresLimits(self._names, want.group, limits, owner, hold, self.now)
+        limiting = PostgresLimits(self._sql, want.group, limits, owner, hold, self.now)
         return claim_limited(limiting, want, limits, after)
 
     @operation("limited")
@@ -201,12 +199,12 @@ class PostgresMailbox(PostgresOperations):
     ) -> Script[Delivery | None]:
         if not limits.is_rated:
             return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        limiting = PostgresLimits(self._names, group, limits, owner, hold, self.now)
+        limiting = PostgresLimits(self._sql, group, limits, owner, hold, self.now)
         return reap_limited(limiting, limits, accused=accused, aside=aside)
 
     @operation("claim")
     def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Script[Delivery | None]:
-        rows = yield Statement(self._sql("take"), (message_id, group, owner, hold, self.now))
+        rows = yield self._sql("take", message_id, group, owner, hold, self.now)
         return columns.with_headers(rows[0]) if rows else None
 
     @operation("claim")
@@ -220,12 +218,12 @@ class PostgresMailbox(PostgresOperations):
         aside: Collection[Claim] = (),
     ) -> Script[Delivery | None]:
         ours = [claim.id for claim in aside]
-        rows = yield Statement(self._sql("reap"), (list(groups), owner, hold, self.now, accused, ours))
+        rows = yield self._sql("reap", list(groups), owner, hold, self.now, accused, ours)
         return columns.with_headers(rows[0]) if rows else None
 
     @operation("claim")
     def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> Script[timedelta | None]:
-        rows = yield Statement(self._sql("upcoming"), (list(groups), back, self.now))
+        rows = yield self._sql("upcoming", list(groups), back, self.now)
         until: timedelta | None = rows[0][0]
         return until
 
@@ -233,7 +231,7 @@ class PostgresMailbox(PostgresOperations):
     def extend(self, claims: Sequence[Claim], owner: str, hold: timedelta) -> Script[Extended]:
         if not claims:
             return Extended()
-        rows = yield Statement(self._sql("extend"), (*columns.columns(sorted(claims), 3), owner, hold, self.now))
+        rows = yield self._sql("extend", *columns.columns(sorted(claims), 3), owner, hold, self.now)
         return Extended(_claims(rows, "lost"), _claims(rows, "busy"), _claims(rows, "asked"))
 
     @operation("settle")
@@ -271,14 +269,14 @@ class PostgresMailbox(PostgresOperations):
         if all(type(each.verdict) is Done and each.keep == "failures" and not each.member for each in settlements):
             # Plain successes that leave nothing behind: nearly all of what is ever settled.
             claims = sorted(each.claim for each in settlements)
-            rows = yield Statement(self._sql("settle_done"), (*columns.columns(claims, 3), owner, self.now))
+            rows = yield self._sql("settle_done", *columns.columns(claims, 3), owner, self.now)
         else:
             args = (*columns.of_settlements(settlements), owner, shown(owner), self.now)
-            rows = yield Statement(self._sql("settle"), args)
+            rows = yield self._sql("settle", *args)
         return Settled(_claims(rows, "lost"), _claims(rows, "gone"), _claims(rows, "busy"))
 
     def _wait_for(self, settlements: Sequence[Settlement], patience: str | None) -> Script[None]:
-        yield Statement(self._sql("settle_wait"), ([each.claim.id for each in settlements], patience))
+        yield self._sql("settle_wait", [each.claim.id for each in settlements], patience)
 
     @operation("write")
     def cancel(self, which: UUID | Keyed, reason: str) -> Script[Cancelled]:
@@ -286,14 +284,14 @@ class PostgresMailbox(PostgresOperations):
         cancelled, asked, got_away = 0, 0, True
         while got_away:
             args = (*named, columns.clean(reason), self._channel, self.now)
-            [(stopped, asked, got_away)] = yield Statement(self._sql("cancel"), args)
+            [(stopped, asked, got_away)] = yield self._sql("cancel", *args)
             cancelled += stopped
         return Cancelled(cancelled, asked)
 
     @operation("write")
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
         """``Ledger.pending`` for a transaction that is about to publish."""
-        rows = yield Statement(self._sql("pending"), (list(limits), list(limits.values())))
+        rows = yield self._sql("pending", list(limits), list(limits.values()))
         return {group: count for group, count in rows}  # noqa: C416 - a row is no pair to a type checker
 
     @operation("write")
@@ -303,7 +301,7 @@ class PostgresMailbox(PostgresOperations):
         A row that another session has locked is waited for a few seconds, here and by ``settle_all``. Then the driver's
         error is raised.
         """
-        yield Statement(self._sql("pin"), (*claim, owner, _PATIENCE))
+        yield self._sql("pin", *claim, owner, _PATIENCE)
 
     @operation("settle")
     def settle_all(self, settlements: Sequence[Settlement], owner: str) -> Script[bool]:

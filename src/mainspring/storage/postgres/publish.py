@@ -12,8 +12,8 @@ from mainspring.model.message import Conflict, Draft, Published, repeated
 from mainspring.storage.operation import Now
 from mainspring.storage.portable.joins import read_join, written_draft
 from mainspring.storage.postgres import columns
-from mainspring.storage.postgres.dialect import Names, Opening
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.postgres.dialect import Names
+from mainspring.storage.script import Script
 
 _BATCH = 1000
 
@@ -24,7 +24,7 @@ def conflicts(names: Names, drafts: Sequence[Draft], stored: Collection[UUID]) -
     found: dict[int, str] = {}
     for start in range(0, len(known), _BATCH):
         rows = [(place, each.id, each.topic, _digest(each)) for place, each in known[start : start + _BATCH]]
-        differing = yield Statement(names.sql("publish_known"), columns.columns(rows, 4))
+        differing = yield names("publish_known", *columns.columns(rows, 4))
         found |= {place: topic for place, topic in differing}  # noqa: C416 - a row is no pair to a type checker
     return found
 
@@ -47,19 +47,17 @@ def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> S
     stored: set[UUID] = set()
     for start in range(0, len(drafts), _BATCH):
         batch = columns.of_drafts(drafts[start : start + _BATCH])
-        stored.update(
-            columns.plain_id(row[0]) for row in (yield Opening(names.sql("publish"), (*batch, names.bell, now)))
-        )
+        stored.update(columns.plain_id(row[0]) for row in (yield names.opening("publish", *batch, names.bell, now)))
     if stored:
         # Members that were there already belong to another call, perhaps an earlier copy of this one.
         following = written_draft(join.then), written_draft(join.failed)
-        yield Statement(names.sql("joint_open"), (join.id, len(stored), *following, now))
+        yield names("joint_open", join.id, len(stored), *following, now)
     return Published(frozenset(stored), (yield from conflicts(names, drafts, stored)))
 
 
 def fire(names: Names, publish: Callable[[Sequence[Draft]], Script[Published]], limit: int) -> Script[Fired]:
     """Count what has ended, and let joins that are complete by that go on: one transaction, so exactly once."""
-    rows = yield Opening(names.sql("joint_count"), (limit,))
+    rows = yield names.opening("joint_count", limit)
     following = [
         continuation(read_join(id, on_done, on_failed), done, failed) for id, on_done, on_failed, done, failed in rows
     ]

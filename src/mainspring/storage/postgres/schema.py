@@ -67,7 +67,7 @@ def _step(step: Migration, names: Names) -> str:
 
 def lacking(names: Names) -> Script[list[str]]:
     """See ``Schema.lacking``."""
-    rows = yield Statement(names.sql("rights_lacking"), (names.schema, list(_called())))
+    rows = yield names("rights_lacking", names.schema, list(_called()))
     return [f"GRANT {right} ON {what} TO {role};" for right, what, role in rows]
 
 
@@ -320,5 +320,5 @@ class EnlistedSchema:
 
 
 def _applied(names: Names) -> Script[list[Applied]]:
-    rows = yield Statement(names.sql("schema_applied"))
+    rows = yield names("schema_applied")
     return [Applied(*row) for row in rows]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from mainspring.model.message import Published
 from mainspring.model.schedule import (
@@ -28,14 +26,14 @@ from mainspring.model.schedule import (
     Timesheet,
 )
 from mainspring.storage.operation import Clocked, Gateway, operation
+from mainspring.storage.portable.timetable import SqlTimetable, revised
 from mainspring.storage.postgres.columns import clean, columns
-from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.publish import Fired, fire
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.script import Script
 
 _WIDTH = 19
-_decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class _Glance(NamedTuple):
@@ -45,7 +43,7 @@ class _Glance(NamedTuple):
     ended: bool
 
 
-class PostgresTimetable(PostgresOperations):
+class PostgresTimetable(SqlTimetable, PostgresOperations):
     """``Timetable`` on PostgreSQL."""
 
     def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
@@ -64,7 +62,7 @@ class PostgresTimetable(PostgresOperations):
         elif glance.waiting:
             gone_on = ScheduleTick(released=(yield from self._release(app=app)))
         if glance.ended:
-            fired = yield from fire(self._names, self._mailbox.publish.script, limit)
+            fired = yield from fire(self._sql, self._mailbox.publish.script, limit)
         if is_due or gone_on.released or glance.ended:
             glance = yield from self._peek(app, left)
         return replace(
@@ -80,10 +78,10 @@ class PostgresTimetable(PostgresOperations):
         )
 
     def _let_go_on(self, app: str, decide: Decide, limit: int, left: set[str]) -> Script[ScheduleTick]:
-        rows = yield Opening(self._sql("timetable_due"), (app, sorted(left), limit, UNSERVED_AFTER, self.now))
+        rows = yield self._sql.opening("timetable_due", app, sorted(left), limit, UNSERVED_AFTER, self.now)
         moves: list[tuple[Schedule, ScheduleAdvance]] = []
         for row in rows:
-            due = Due(_schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
+            due = Due(self._schedule(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1])
             move = decide(due, row[_WIDTH + 2])
             if move is None:
                 left.add(due.schedule.name)
@@ -96,11 +94,11 @@ class PostgresTimetable(PostgresOperations):
     def _release(self, *, app: str | None = None, entered: Sequence[str] = (), free: Sequence[str] = ()) -> Script[int]:
         """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
         args = (self._channel, app, list(entered), list(free), UNSERVED_AFTER, self.now)
-        released: int = (yield Statement(self._sql("timetable_release"), args))[0][0]
+        released: int = (yield self._sql("timetable_release", *args))[0][0]
         return released
 
     def _peek(self, app: str, leave: Collection[str]) -> Script[_Glance]:
-        rows = yield Statement(self._sql("timetable_peek"), (app, sorted(leave), self.now))
+        rows = yield self._sql("timetable_peek", app, sorted(leave), self.now)
         return _Glance(*rows[0])
 
     def _go_on(self, moves: Sequence[tuple[Schedule, ScheduleAdvance]]) -> Script[ScheduleTick]:
@@ -127,7 +125,7 @@ class PostgresTimetable(PostgresOperations):
             )
             for schedule, move in moves
         ]
-        moved = {name for (name,) in (yield Statement(self._sql("timetable_move"), columns(rows, 8)))}
+        moved = {name for (name,) in (yield self._sql("timetable_move", *columns(rows, 8)))}
         going = {schedule.name: move for schedule, move in moves if schedule.name in moved}
         occurrences = [each for move in going.values() for each in move.occurrences]
         published = yield from self._publish(occurrences)
@@ -140,7 +138,7 @@ class PostgresTimetable(PostgresOperations):
         fresh = [each for each in occurrences if each.draft.id in published.stored]
         later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
         if later:
-            yield Statement(self._sql("timetable_later"), columns(later, 2))
+            yield self._sql("timetable_later", *columns(later, 2))
         return published
 
     def _cancel(self, schedules: Sequence[str], reason: str) -> Script[tuple[int, Collection[str]]]:
@@ -154,7 +152,7 @@ class PostgresTimetable(PostgresOperations):
         busy: Collection[str] = ()
         while got_away:
             args = (schedules, reason, begun, by_hand, parked, self._channel, self.now)
-            [(asked, got_away, busy)] = yield Statement(self._sql("timetable_cancel"), args)
+            [(asked, got_away, busy)] = yield self._sql("timetable_cancel", *args)
         return asked, busy
 
     @operation("write")
@@ -167,122 +165,75 @@ class PostgresTimetable(PostgresOperations):
         busy: set[str] = set()
         # Where another was faster to add a row, it is there to be seen in the next round; what we have added stands.
         while open_names := sorted(set(names) - added - busy):
-            rows = yield Opening(self._sql("timetable_lock"), (open_names, waits, self.now))
+            rows = yield self._sql.opening("timetable_lock", open_names, waits, self.now)
             moment: datetime = rows[0][0]
             busy |= set(rows[0][1])
             open_names = [name for name in open_names if name not in busy]
-            known = {row[2]: _schedule(row[2:]) for row in rows if row[2] is not None}
+            known = {row[2]: self._schedule(row[2:]) for row in rows if row[2] is not None}
             wanted |= {name: how(name, known.get(name), moment) for name in open_names}
             # In the order of names, so that concurrent calls do not deadlock.
             fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
             if fresh:
-                new = yield Statement(self._sql("timetable_insert"), columns(map(_columns, fresh), _WIDTH))
+                new = yield self._sql("timetable_insert", *columns(map(self._columns, fresh), _WIDTH))
                 added |= {name for (name,) in new}
             if added.issuperset(row.name for row in fresh):
                 break
         changed = [name for name, row in wanted.items() if row is not known.get(name)]
         old = [row for name in changed if (row := wanted[name]) is not None and name in known]
-        written = {row.name: _grown(row, known[row.name]) for row in old}
+        written = {row.name: revised(row, known[row.name]) for row in old}
         if written:
-            yield Statement(self._sql("timetable_update"), columns(map(_columns, written.values()), _WIDTH))
+            yield self._sql("timetable_update", *columns(map(self._columns, written.values()), _WIDTH))
         gone = [name for name in changed if wanted[name] is None]
         if gone:
-            yield Statement(self._sql("timetable_delete"), (gone,))
+            yield self._sql("timetable_delete", gone)
             yield from self._cancel(gone, DELETED)
         paused = [row.name for row in old if row.paused_at and known[row.name].paused_at is None]
         if paused:
             yield from self._cancel(paused, PAUSED)
         if changed:
             if note is not None:
-                said = (clean(note.by), note.action, clean(note.detail))
-                yield Statement(self._sql("timetable_note"), (changed, *said, self.now))
-            yield Statement(self._sql("timetable_ring"), (self._channel,))
+                noted = (clean(note.by), note.action, clean(note.detail))
+                yield self._sql("timetable_note", changed, *noted, self.now)
+            yield self._sql("timetable_ring", self._channel)
         return [written.get(name, wanted.get(name)) for name in names]
 
     @operation("write")
     def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         subjects = sorted({each.draft.schedule or "" for each in occurrences})
-        said = (clean(note.by), note.action, clean(note.detail))
-        yield Opening(self._sql("timetable_note"), (subjects, *said, self.now))
+        noted = (clean(note.by), note.action, clean(note.detail))
+        yield self._sql.opening("timetable_note", subjects, *noted, self.now)
         published = yield from self._publish(occurrences)
         yield from self._release(entered=subjects)
         if any(each.due_at == NEVER for each in occurrences):
             # The worker that ends the run they wait for must know.
-            yield Statement(self._sql("timetable_ring"), (self._channel,))
+            yield self._sql("timetable_ring", self._channel)
         return published
 
     @operation("read")
     def read(self, names: Collection[str] | None = None, app: str | None = None) -> Script[Timesheet]:
-        rows = yield Statement(self._sql("timetable_read"), (None if names is None else sorted(names), app, self.now))
-        freezes = yield Statement(self._sql("timetable_freezes"))
-        schedules = tuple(_schedule(row[1:]) for row in rows if row[1] is not None)
+        rows = yield self._sql("timetable_read", None if names is None else sorted(names), app, self.now)
+        freezes = yield self._sql("timetable_freezes")
+        schedules = tuple(self._schedule(row[1:]) for row in rows if row[1] is not None)
         return Timesheet(rows[0][0], schedules, tuple(Freeze(*row) for row in freezes))
 
     @operation("write")
     def declared(self, app: str, names: Collection[str], every: timedelta) -> Script[None]:
-        yield Statement(self._sql("timetable_declared"), (app, sorted(names), every, self.now))
+        yield self._sql("timetable_declared", app, sorted(names), every, self.now)
 
     @operation("write")
     def retire(self, app: str, silent: timedelta) -> Script[list[str]]:
-        rows = yield Statement(self._sql("timetable_retire"), (app, silent, self.now))
+        rows = yield self._sql("timetable_retire", app, silent, self.now)
         return sorted(row[0] for row in rows)
 
     @operation("write")
     def freeze(self, app: str, by: str, reason: str) -> Script[None]:
-        yield Opening(self._sql("timetable_freeze"), (app, clean(by), clean(reason), self.now))
-        yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "freeze", clean(reason), self.now))
+        yield self._sql.opening("timetable_freeze", app, clean(by), clean(reason), self.now)
+        yield self._sql("timetable_note", [app or "*"], clean(by), "freeze", clean(reason), self.now)
 
     @operation("write")
     def thaw(self, app: str, by: str) -> Script[bool]:
-        rows = yield Opening(self._sql("timetable_thaw"), (app,))
+        rows = yield self._sql.opening("timetable_thaw", app)
         if rows:
-            yield Statement(self._sql("timetable_note"), ([app or "*"], clean(by), "thaw", "", self.now))
-            yield Statement(self._sql("timetable_ring"), (self._channel,))
+            yield self._sql("timetable_note", [app or "*"], clean(by), "thaw", "", self.now)
+            yield self._sql("timetable_ring", self._channel)
         return bool(rows)
-
-
-def _grown(row: Schedule, known: Schedule) -> Schedule:
-    """The row as it is written over the one that was there."""
-    return replace(row, created_at=known.created_at, revision=known.revision + 1)
-
-
-def _schedule(row: Row) -> Schedule:
-    name, app, origin, definition, created, declared, base, next_at, overrides, edits, *rest = row
-    code, configured, edited = map(_layer, (definition, overrides, edits))
-    return Schedule(name, app, origin, code, created, declared, base, next_at, configured, edited, *rest)
-
-
-def _layer(text: str) -> dict[str, Any]:
-    """What cannot be read is one field, which no plan has: that row alone is bad."""
-    try:
-        return _decode_layer(text)
-    except msgspec.DecodeError:
-        return {"unreadable": text}
-
-
-def _columns(row: Schedule) -> tuple[Any, ...]:
-    return (
-        row.name,
-        row.app,
-        row.origin,
-        _json(row.definition),
-        row.created_at,
-        row.declared_at,
-        row.base_at,
-        row.next_at,
-        _json(row.overrides),
-        _json(row.edits),
-        row.version,
-        row.revision,
-        row.paused_at,
-        None if row.paused_by is None else clean(row.paused_by),
-        None if row.pause_reason is None else clean(row.pause_reason),
-        row.retired_at,
-        row.fired,
-        row.missed,
-        row.skipped,
-    )
-
-
-def _json(layer: Any) -> str:
-    return msgspec.json.encode(layer, order="sorted").decode()

@@ -21,8 +21,8 @@ from mainspring.storage.portable.declarations import Known, Read, Wishes, declar
 from mainspring.storage.portable.joins import id_after
 from mainspring.storage.portable.retention import CHOICE, STATUSES, STRETCH, Ages, Found, pruned
 from mainspring.storage.postgres.columns import clean, columns, to_json
-from mainspring.storage.postgres.dialect import Names, Opening, PostgresOperations
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
+from mainspring.storage.script import Row, Script
 
 _RUNS = ("topics_ran", "prune_runs")
 _BY_TOPIC: dict[Kind, tuple[str, str]] = {
@@ -43,7 +43,7 @@ class PostgresRegistry:
     """``Registry`` for PostgreSQL."""
 
     def __init__(self, names: Names, now: Now) -> None:
-        self._sql = names.sql
+        self._sql = names
         self._now = now
 
     def described(self, declaration: Declaration) -> tuple[str, str]:
@@ -52,8 +52,8 @@ class PostgresRegistry:
 
     def read(self, wishes: Wishes) -> Script[Read]:
         """See ``Registry.read``."""
-        asked = (wishes.groups, *_by(wishes), *columns(wishes.subscriptions, 2), SEEN_EVERY, self._now)
-        rows = yield Statement(self._sql("declared"), asked)
+        args = (wishes.groups, *_by(wishes), *columns(wishes.subscriptions, 2), SEEN_EVERY, self._now)
+        rows = yield self._sql("declared", *args)
         known = {
             name: Known(app, (handler, options), version, patterns)
             for name, app, handler, options, version, patterns, _ in rows
@@ -62,32 +62,32 @@ class PostgresRegistry:
 
     def kept(self, wishes: Wishes) -> Script[set[Subscription]]:
         """See ``Registry.kept``."""
-        asked = (wishes.groups, *_by(wishes), SILENT_AFTER, self._now)
-        rows = yield Statement(self._sql("declare_kept"), asked)
+        args = (wishes.groups, *_by(wishes), SILENT_AFTER, self._now)
+        rows = yield self._sql("declare_kept", *args)
         return {(group, pattern) for group, pattern in rows}
 
     def see(self, wishes: Wishes) -> Script[None]:
         """See ``Registry.see``."""
-        yield Statement(self._sql("declare_seen"), self._seen(wishes))
+        yield self._sql("declare_seen", *self._seen(wishes))
 
     def enter(self, wishes: Wishes, described: Sequence[Declaration]) -> Script[None]:
         """See ``Registry.enter``."""
-        yield Opening(self._sql("declare_seen"), self._seen(wishes))
+        yield self._sql.opening("declare_seen", *self._seen(wishes))
         rows = [(each.group, each.app, *self.described(each), each.version) for each in described]
         if rows:
-            yield Statement(self._sql("declare_groups"), (*columns(rows, 5), self._now))
-        yield Statement(self._sql("declare_lock"), (wishes.groups,))
+            yield self._sql("declare_groups", *columns(rows, 5), self._now)
+        yield self._sql("declare_lock", wishes.groups)
 
     def subscribe(self, missing: Sequence[Subscription]) -> Script[None]:
         """See ``Registry.subscribe``."""
         if missing:
             rows = [(pattern, group, is_wild(pattern), expression(pattern)) for group, pattern in missing]
-            yield Statement(self._sql("declare_subscribe"), columns(rows, 4))
+            yield self._sql("declare_subscribe", *columns(rows, 4))
 
     def unsubscribe(self, surplus: Sequence[Subscription]) -> Script[None]:
         """See ``Registry.unsubscribe``."""
         if surplus:
-            yield Statement(self._sql("declare_unsubscribe"), columns(surplus, 2))
+            yield self._sql("declare_unsubscribe", *columns(surplus, 2))
 
     def _seen(self, wishes: Wishes) -> tuple[object, ...]:
         return *_by(wishes), *columns(wishes.subscriptions, 2), SILENT_AFTER / 5, self._now
@@ -101,7 +101,7 @@ class PostgresPruning:
     """The chores. Every statement is bounded (invariant 14), and a transaction by itself."""
 
     def __init__(self, names: Names, retention: Retention, limit: int, now: Now, topic: str | None) -> None:
-        self._sql = names.sql
+        self._sql = names
         self._ages = Ages(retention, topic)
         self._retention = retention
         self._limit = limit
@@ -129,20 +129,20 @@ class PostgresPruning:
         }
 
     def _messages(self) -> Script[Found]:
-        asked = (self._retention.repeats, self._limit, self._now)
-        ((removed, goes_on),) = yield Statement(self._sql("prune_messages"), asked)
+        args = (self._retention.repeats, self._limit, self._now)
+        ((removed, goes_on),) = yield self._sql("prune_messages", *args)
         return removed, "" if goes_on else None
 
     def _of_topics(self, kind: Kind, after: str, *of: list[str]) -> Script[Found]:
         """Prune a kind: all at once where all topics are kept alike, else a stretch of topics, one by one."""
         topics, prune = _BY_TOPIC[kind]
-        meant, end = self._ages.known(kind), None
-        if meant is None:
-            there = yield Statement(self._sql(topics), (*of, self._now, after, STRETCH))
-            meant = self._ages.over(kind, ((row[0], row[1]) for row in there if row[1] is not None))
+        ages, end = self._ages.known(kind), None
+        if ages is None:
+            there = yield self._sql(topics, *of, self._now, after, STRETCH)
+            ages = self._ages.over(kind, ((row[0], row[1]) for row in there if row[1] is not None))
             end = there[-1][0] if len(there) >= STRETCH else None
         removed, passed = 0, after
-        for topic, kept_for in meant:
+        for topic, kept_for in ages:
             removed += yield from self._counted(prune, *of, kept_for, self._limit - removed, self._now, topic)
             if removed >= self._limit:
                 return removed, passed
@@ -151,15 +151,15 @@ class PostgresPruning:
 
     def _workers(self) -> Script[Found]:
         age = self._retention.workers
-        silent = yield Statement(self._sql("prune_workers"), (age, self._limit, self._now))
+        silent = yield self._sql("prune_workers", age, self._limit, self._now)
         if silent:
-            yield Statement(self._sql("farewell"), ([row[0] for row in silent], ""))
-        yield Statement(self._sql("prune_declarations"), (max(age, FORGOTTEN_AFTER), self._limit, self._now))
+            yield self._sql("farewell", [row[0] for row in silent], "")
+        yield self._sql("prune_declarations", max(age, FORGOTTEN_AFTER), self._limit, self._now)
         return len(silent), None
 
     def _bells(self) -> Script[Found]:
-        yield Statement(self._sql("prune_bells"), (self._now,))
-        yield Statement(self._sql("prune_spent"), (self._limit, self._now))
+        yield self._sql("prune_bells", self._now)
+        yield self._sql("prune_spent", self._limit, self._now)
         return 0, None
 
     def _measures(self) -> Script[Found]:
@@ -176,7 +176,7 @@ class PostgresPruning:
         return (yield from self._counted(name, *args)), None
 
     def _counted(self, name: str, *args: Any) -> Script[int]:
-        rows = yield Statement(self._sql(name), args)
+        rows = yield self._sql(name, *args)
         count: int = rows[0][0]
         return count
 
@@ -191,12 +191,12 @@ class PostgresMeasures(PostgresOperations):
 
     @operation("read")
     def read(self, span: int, back: timedelta, group: str) -> Script[Sums[datetime]]:
-        rows = yield Statement(self._sql("measure_read"), (span, back, group, self.now))
+        rows = yield self._sql("measure_read", span, back, group, self.now)
         return Sums(rows[0][0], _counts(rows))
 
     @operation("read")
     def paces(self, back: timedelta) -> Script[Sums[str]]:
-        rows = yield Statement(self._sql("measure_paces"), (_SHORTEST, back, self.now))
+        rows = yield self._sql("measure_paces", _SHORTEST, back, self.now)
         return Sums(rows[0][0], _counts(rows))
 
 
@@ -215,63 +215,61 @@ class PostgresUpkeep(PostgresOperations):
 
     @operation("write")
     def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
-        return declare(PostgresRegistry(self._names, self.now), Wishes(declarations, declarer))
+        return declare(PostgresRegistry(self._sql, self.now), Wishes(declarations, declarer))
 
     @operation("write")
     def beat(self, beat: Beat) -> Script[Orders]:
         runs = list(beat.runs.values())
-        told = yield Statement(
-            self._sql("beat"),
-            (
-                beat.worker,
-                beat.app,
-                clean(beat.host),
-                beat.pid,
-                list(beat.groups),
-                beat.in_hand,
-                beat.bell,
-                list(beat.runs),
-                [each.handled for each in runs],
-                [each.failed for each in runs],
-                list(beat.tripped),
-                self.now,
-                *columns(map(_measured, with_totals(beat.measures)), 4),
-                list(SPANS),
-                slot_of(beat.worker),
-                beat.start_id,
-                beat.number,
-                beat.draining,
-            ),
+        rows = yield self._sql(
+            "beat",
+            beat.worker,
+            beat.app,
+            clean(beat.host),
+            beat.pid,
+            list(beat.groups),
+            beat.in_hand,
+            beat.bell,
+            list(beat.runs),
+            [each.handled for each in runs],
+            [each.failed for each in runs],
+            list(beat.tripped),
+            self.now,
+            *columns(map(_measured, with_totals(beat.measures)), 4),
+            list(SPANS),
+            slot_of(beat.worker),
+            beat.start_id,
+            beat.number,
+            beat.draining,
         )
-        return Orders(drain=told[0][0])
+        return Orders(drain=rows[0][0])
 
     @operation("write")
     def farewell(self, worker: str, start_id: str = "") -> Script[None]:
-        yield Statement(self._sql("farewell"), ([worker], start_id))
+        yield self._sql("farewell", [worker], start_id)
 
     @operation("write")
     def record(self, runs: Sequence[RunView]) -> Script[None]:
         if runs:
-            yield Statement(self._sql("record"), columns(map(_recorded, runs), 15))
+            yield self._sql("record", *columns(map(_recorded, runs), 15))
 
     @operation("write")
     def reroute(self, limit: int, after: str | None = None) -> Script[Rerouted]:
-        asked = (limit, self._channel, self.now, after or "", STRETCH, CHOICE)
-        ((routed, topics, last),) = yield Statement(self._sql("reroute"), asked)
+        args = (limit, self._channel, self.now, after or "", STRETCH, CHOICE)
+        ((routed, topics, last),) = yield self._sql("reroute", *args)
         return Rerouted(routed, after if routed >= limit else last if topics >= STRETCH else None)
 
     @operation("write")
     def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
-        ((gone, last),) = yield Statement(self._sql("joint_gone"), (id_after(after), limit))
+        ((gone, last),) = yield self._sql("joint_gone", id_after(after), limit)
         if not gone:
             return Recount(last=last)
-        return Recount(_count((yield Statement(self._sql("joint_recount"), (gone, self._channel)))), last)
+        return Recount(_count((yield self._sql("joint_recount", gone, self._channel))), last)
 
     @operation("write")
     def report(self, progress: Sequence[Progress], owner: str) -> Script[None]:
         latest = {each.claim: clean(each.text) for each in progress}
-        told = sorted((*claim, text) for claim, text in latest.items())
-        yield Statement(self._sql("report"), (*columns(told, 4), owner, self.now))
+        reports = sorted((*claim, text) for claim, text in latest.items())
+        yield self._sql("report", *columns(reports, 4), owner, self.now)
 
     @operation("write")
     def prune(
@@ -283,7 +281,7 @@ class PostgresUpkeep(PostgresOperations):
         after: str | None = None,
     ) -> Script[Pruned]:
         """Each statement is a transaction by itself: locks are held for one of them only."""
-        pruning = PostgresPruning(self._names, retention, limit, self.now, topic)
+        pruning = PostgresPruning(self._sql, retention, limit, self.now, topic)
         return pruned(topic, chore, after, limit, pruning.chores)
 
 
@@ -292,9 +290,9 @@ def _measured(measure: Measure) -> tuple[object, ...]:
 
 
 def _recorded(run: RunView) -> tuple[object, ...]:
-    said = (None if text is None else clean(text) for text in (run.error, run.traceback, run.output))
+    texts = (None if text is None else clean(text) for text in (run.error, run.traceback, run.output))
     where = (run.message_id, run.group, run.topic, run.attempt, run.status, run.started_at, run.finished_at)
-    return *where, run.node, run.kind, *said, run.source, run.schedule, run.scheduled_for
+    return *where, run.node, run.kind, *texts, run.source, run.schedule, run.scheduled_for
 
 
 def _count(rows: Sequence[Row]) -> int:

@@ -13,12 +13,10 @@ from mainspring.storage.operation import Clocked, Gateway, Nowhere, operation
 from mainspring.storage.portable.storage import SqlStorage
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.controls import SqliteControls
+from mainspring.storage.sqlite.coordination import SqliteFanouts, SqliteInbox, SqliteLeases
 from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
-from mainspring.storage.sqlite.fanouts import SqliteFanouts
 from mainspring.storage.sqlite.gateway import SqliteGateway
-from mainspring.storage.sqlite.inbox import SqliteInbox
-from mainspring.storage.sqlite.leases import SqliteLeases
 from mainspring.storage.sqlite.ledger import SqliteLedger
 from mainspring.storage.sqlite.lender import SqliteLender
 from mainspring.storage.sqlite.mailbox import SqliteMailbox

@@ -86,8 +86,8 @@ class SqliteControls(SqliteOperations):
         parked = yield sql("cancel_parked_picked", *_apart(picked))
         answer = yield from cancel_deliveries(sql, found, parked, reason, at)
         if found or parked:
-            told = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
-            yield self._batch(at, by, "cancel", spelled(picked), answer.cancelled + answer.asked, told)
+            detail = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
+            yield self._batch(at, by, "cancel", spelled(picked), answer.cancelled + answer.asked, detail)
         return answer
 
     @operation("write")

@@ -12,14 +12,15 @@ from functools import cache
 from typing import Any
 
 from mainspring.model.symptom import AHEAD, stands_still
-from mainspring.storage.operation import Clocked, Gateway, Operations
+from mainspring.storage.operation import Clocked, Gateway
+from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.portable.statements import load
 from mainspring.storage.script import Row, Script, Statement
-from mainspring.storage.sqlite.values import micros
+from mainspring.storage.sqlite.values import SqliteValues, micros
 
 _logger = logging.getLogger("mainspring.storage")
 
-_TOLD_EVERY = 60.0
+_WARN_EVERY = 60.0
 _MICROSECOND = timedelta(microseconds=1)
 _BEHIND = 100_000
 """Microseconds by which the stored mark may be behind; the same is written in ``clock_mark.sql``."""
@@ -45,7 +46,7 @@ class Clock:
         self._mark = mark
         self._host = host
         self._highest = 0
-        self._told_at: float | None = None
+        self._warned_at: float | None = None
 
     def ahead(self, stored: int) -> timedelta:
         """Return how far this mark is ahead of the host's clock, at least zero."""
@@ -99,8 +100,8 @@ class Clock:
 
     def _warn(self, ahead: timedelta) -> None:
         now = time.monotonic()
-        if self._told_at is None or now - self._told_at >= _TOLD_EVERY:
-            self._told_at = now
+        if self._warned_at is None or now - self._warned_at >= _WARN_EVERY:
+            self._warned_at = now
             _logger.warning("%s", stands_still(ahead))
 
 
@@ -118,9 +119,9 @@ def prefix(tables: str) -> str:
     return f"{schema}{dash}{namespace.replace('_', '__')}"
 
 
-def named(said: str) -> str:
+def named(error: str) -> str:
     """Whose table it is that SQLite does not find: the schema and the namespace, as ``prefix`` was given them."""
-    found = _NO_TABLE.search(said)
+    found = _NO_TABLE.search(error)
     return "mainspring" if found is None else f"{found['schema']}-{found['namespace'].replace('__', '_')}"
 
 
@@ -192,9 +193,17 @@ def _repeated(sql: str, times: int) -> str:
     return f"{sql[: row.start(1)]}{rows}{sql[row.end(1) :]}"
 
 
-class SqliteOperations(Operations):
+class SqliteOperations(SqlOperations):
     """Operations on SQLite, with the statements and the clock of one prefix."""
+
+    _values = SqliteValues()
 
     def __init__(self, sql: Dialect, gateway: Gateway) -> None:
         super().__init__(gateway, sql)
-        self._sql = sql
+        self._sql: Dialect = sql
+
+    def _read_clock(self) -> Script[int]:
+        return self._sql.read_clock()
+
+    def _turn_clock(self) -> Script[int]:
+        return self._sql.turn_clock()

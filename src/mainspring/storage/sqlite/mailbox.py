@@ -28,6 +28,7 @@ from mainspring.model.message import (
 from mainspring.model.verdict import Settlement
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import operation
+from mainspring.storage.portable.dialect import read_mapping
 from mainspring.storage.portable.limits import (
     DEPTH,
     KEYS,
@@ -49,7 +50,6 @@ from mainspring.storage.sqlite.values import (
     micros,
     names,
     numbers,
-    read_mapping,
     uuid_or_none,
 )
 from mainspring.storage.sqlite.verdicts import cancel_deliveries, settle

@@ -26,18 +26,16 @@ from mainspring.model.schedule import (
     Timesheet,
 )
 from mainspring.storage.operation import operation
-from mainspring.storage.script import Row, Script, Statement
+from mainspring.storage.portable.timetable import SqlTimetable, revised
+from mainspring.storage.script import Script, Statement
 from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
 from mainspring.storage.sqlite.publish import Fired, fire, publish
 from mainspring.storage.sqlite.values import (
     before,
     instant,
-    instant_or_none,
-    layer,
     micros,
     micros_or_none,
     numbers,
-    read_layer,
     storable,
 )
 from mainspring.storage.sqlite.values import names as listed
@@ -58,69 +56,6 @@ def moving(sql: Dialect, schedule: Schedule, move: ScheduleAdvance) -> Statement
     )
 
 
-def writing(name: str, row: Schedule | None, *, is_new: bool) -> tuple[str, tuple[Any, ...]]:
-    if row is None:
-        return "timetable_delete", (name,)
-    return "timetable_insert" if is_new else "timetable_update", _columns(row)
-
-
-def grown(row: Schedule | None, known: Schedule | None) -> Schedule | None:
-    """The row as it is written over the one that was there."""
-    if row is None or known is None:
-        return row
-    return replace(row, created_at=known.created_at, revision=known.revision + 1)
-
-
-def read_schedule(row: Row) -> Schedule:
-    (name, app, origin, definition, created, declared, base, next_at, overrides, edits, *rest) = row
-    (version, revision, paused, paused_by, reason, retired, fired, missed, skipped) = rest
-    return Schedule(
-        name=name,
-        app=app,
-        origin=origin,
-        definition=read_layer(definition),
-        created_at=instant(created),
-        declared_at=instant(declared),
-        base_at=instant(base),
-        next_at=instant_or_none(next_at),
-        overrides=read_layer(overrides),
-        edits=read_layer(edits),
-        version=version,
-        revision=revision,
-        paused_at=instant_or_none(paused),
-        paused_by=paused_by,
-        pause_reason=reason,
-        retired_at=instant_or_none(retired),
-        fired=fired,
-        missed=missed,
-        skipped=skipped,
-    )
-
-
-def _columns(row: Schedule) -> tuple[Any, ...]:
-    return (
-        row.name,
-        row.app,
-        row.origin,
-        layer(row.definition),
-        micros(row.created_at),
-        micros(row.declared_at),
-        micros(row.base_at),
-        micros_or_none(row.next_at),
-        layer(row.overrides),
-        layer(row.edits),
-        row.version,
-        row.revision,
-        micros_or_none(row.paused_at),
-        storable(row.paused_by),
-        storable(row.pause_reason),
-        micros_or_none(row.retired_at),
-        row.fired,
-        row.missed,
-        row.skipped,
-    )
-
-
 class _Glance(NamedTuple):
     next_at: int | None
     waiting: int
@@ -128,7 +63,7 @@ class _Glance(NamedTuple):
     complete: int
 
 
-class SqliteTimetable(SqliteOperations):
+class SqliteTimetable(SqlTimetable, SqliteOperations):
     """``Timetable`` on SQLite. Frequent operations write only when something has changed.
 
     Operations that run in a caller's transaction (``rewrite``, ``enter``, ``freeze``, ``thaw``) take the lock first of
@@ -148,7 +83,7 @@ class SqliteTimetable(SqliteOperations):
         if is_due:
             served_since = before(at, UNSERVED_AFTER)
             for row in (yield sql("timetable_due", app, listed(left), at, limit, served_since)):
-                due = Due(read_schedule(row[:-2]), *row[-2:])
+                due = Due(self._schedule(row[:-2]), *row[-2:])
                 move = decide(due, instant(at))
                 if move is None:
                     left.add(due.schedule.name)
@@ -252,12 +187,12 @@ class SqliteTimetable(SqliteOperations):
         sql = self._sql
         at = yield from sql.turn_clock()
         rows = yield sql("timetable_read", listed(names), None)
-        known = {row[0]: read_schedule(row) for row in rows}
+        known = {row[0]: self._schedule(row) for row in rows}
         # All is decided before anything is written: in a caller's transaction nothing would roll it back.
         decided = {name: how(name, known.get(name), instant(at)) for name in sorted(set(names))}
         changed = [name for name, row in decided.items() if row is not known.get(name)]
-        stored = {name: grown(decided[name], known.get(name)) for name in changed}
-        writes = [writing(name, row, is_new=name not in known) for name, row in stored.items()]
+        stored = {name: _written(decided[name], known.get(name)) for name in changed}
+        writes = [self._write(name, row, is_new=name not in known) for name, row in stored.items()]
         for statement, values in writes:
             yield sql(statement, *values)
         yield from self._cancel([name for name, row in stored.items() if row is None], DELETED, at)
@@ -288,7 +223,7 @@ class SqliteTimetable(SqliteOperations):
         freezes = yield self._sql("timetable_freezes")
         return Timesheet(
             instant(at),
-            tuple(read_schedule(row) for row in rows),
+            tuple(self._schedule(row) for row in rows),
             tuple(Freeze(frozen, instant(since), by, reason) for frozen, since, by, reason in freezes),
         )
 
@@ -321,6 +256,11 @@ class SqliteTimetable(SqliteOperations):
         yield self._sql("bell_ring")
         return True
 
+    def _write(self, name: str, row: Schedule | None, *, is_new: bool) -> tuple[str, tuple[Any, ...]]:
+        if row is None:
+            return "timetable_delete", (name,)
+        return "timetable_insert" if is_new else "timetable_update", self._columns(row)
+
     def _note(self, at: int, subject: str, note: Note) -> Statement:
         return self._sql("audit_note", at, storable(note.by), note.action, subject, storable(note.detail))
 
@@ -328,3 +268,7 @@ class SqliteTimetable(SqliteOperations):
 def _is_paused(known: Schedule | None, row: Schedule | None) -> bool:
     """Whether it goes on no more, from now on."""
     return row is not None and row.paused_at is not None and known is not None and known.paused_at is None
+
+
+def _written(row: Schedule | None, known: Schedule | None) -> Schedule | None:
+    return row if row is None or known is None else revised(row, known)

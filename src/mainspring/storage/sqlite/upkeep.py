@@ -21,7 +21,17 @@ from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
 from mainspring.storage.sqlite.mailbox import prune_unique_keys
 from mainspring.storage.sqlite.publish import Routes, recount, routed
-from mainspring.storage.sqlite.values import before, instant, mapping, micros, names, numbers, pairs, storable, told
+from mainspring.storage.sqlite.values import (
+    before,
+    instant,
+    mapping,
+    micros,
+    names,
+    numbers,
+    pairs,
+    progress_rows,
+    storable,
+)
 
 _SHORTEST = min(SPANS)
 _SECOND = 1_000_000
@@ -43,8 +53,8 @@ class SqliteRegistry:
 
     def read(self, wishes: Wishes) -> Script[Read]:
         """See ``Registry.read``."""
-        asked = (*_by(wishes), pairs(wishes.subscriptions), before(self._at, SEEN_EVERY))
-        seen = yield self._sql("declare_lately", *asked)
+        args = (*_by(wishes), pairs(wishes.subscriptions), before(self._at, SEEN_EVERY))
+        seen = yield self._sql("declare_lately", *args)
         patterns: dict[str, list[str]] = {}
         for group, pattern in (yield self._sql("declare_patterns", names(wishes.groups))):
             patterns.setdefault(group, []).append(pattern)
@@ -57,8 +67,8 @@ class SqliteRegistry:
 
     def kept(self, wishes: Wishes) -> Script[set[Subscription]]:
         """See ``Registry.kept``."""
-        asked = (names(wishes.groups), *_by(wishes), before(self._at, SILENT_AFTER))
-        rows = yield self._sql("declare_kept", *asked)
+        args = (names(wishes.groups), *_by(wishes), before(self._at, SILENT_AFTER))
+        rows = yield self._sql("declare_kept", *args)
         return {(group, pattern) for group, pattern in rows}
 
     def see(self, wishes: Wishes) -> Script[None]:
@@ -105,10 +115,10 @@ class SqliteMeasures(SqliteOperations):
 
 def add_measures(sql: Dialect, measures: Sequence[Measure], at: int) -> Script[None]:
     """Add up what a worker has counted."""
-    told = with_totals(measures)
+    counts = with_totals(measures)
     yield from sql.many(
         "beat_measure",
-        [(span, _slot(at, span), each.group, each.what, each.bin, each.count) for span in SPANS for each in told],
+        [(span, _slot(at, span), each.group, each.what, each.bin, each.count) for span in SPANS for each in counts],
     )
 
 
@@ -204,14 +214,14 @@ class SqlitePruning:
 
     def _runs(self, kind: Kind, after: str) -> Script[Found]:
         """Forget old runs, except those of what is not over yet."""
-        meant, end = yield from self._meant(kind, after, "topics_ran", names(STATUSES[kind]))
+        cuts, end = yield from self._cuts(kind, after, "topics_ran", names(STATUSES[kind]))
         removed, passed = 0, after
-        for topic, cut in meant:
+        for topic, cut in cuts:
             for status in STATUSES[kind]:
-                asked = (status, cut, self._limit - removed)
+                args = (status, cut, self._limit - removed)
                 every = topic is None
                 over = yield (
-                    self._sql("prune_runs_read", *asked) if every else self._sql("prune_runs_of", *asked, topic)
+                    self._sql("prune_runs_read", *args) if every else self._sql("prune_runs_of", *args, topic)
                 )
                 if over:
                     yield self._sql("prune_runs_delete", numbers(id for id, _ in over))
@@ -243,10 +253,10 @@ class SqlitePruning:
 
     def _over(self, kind: Kind, after: str, topics: str, every: str, one: str) -> Script[tuple[list[Row], str | None]]:
         """Find what is older than its topic keeps it, up to the limit, and where to continue."""
-        meant, end = yield from self._meant(kind, after, topics)
+        cuts, end = yield from self._cuts(kind, after, topics)
         over: list[Row] = []
         passed = after
-        for topic, cut in meant:
+        for topic, cut in cuts:
             room = self._limit - len(over)
             over += yield self._sql(every, cut, room) if topic is None else self._sql(one, cut, room, topic)
             if len(over) >= self._limit:
@@ -254,17 +264,17 @@ class SqlitePruning:
             passed = topic or after
         return over, end
 
-    def _meant(
+    def _cuts(
         self, kind: Kind, after: str, topics: str, *of: str
     ) -> Script[tuple[list[tuple[str | None, int]], str | None]]:
         """The topics to look at, or None for all of them at once, and before when; and the end of the stretch."""
-        meant, end = self._ages.known(kind), None
-        if meant is None:
+        ages, end = self._ages.known(kind), None
+        if ages is None:
             there = yield self._sql(topics, *of, after, STRETCH)
-            ages = ((topic, timedelta(microseconds=self._at - since)) for topic, since in there if since is not None)
-            meant = self._ages.over(kind, ages)
+            oldest = ((topic, timedelta(microseconds=self._at - since)) for topic, since in there if since is not None)
+            ages = self._ages.over(kind, oldest)
             end = there[-1][0] if len(there) >= STRETCH else None
-        return [(topic, before(self._at, age)) for topic, age in meant], end
+        return [(topic, before(self._at, age)) for topic, age in ages], end
 
     def _workers(self, age: timedelta) -> Script[Found]:
         """Take workers off the roster that have fallen silent."""
@@ -303,15 +313,15 @@ class SqliteUpkeep(SqliteOperations):
         sql = self._sql
         at = yield from sql.turn_clock()
         served = names(beat.groups)
-        told = yield sql("beat_worker", *_seen(beat, served, at))
-        if not told:
-            told = yield sql("beat_drain", beat.worker)
-            return Orders(drain=told[0][0] is not None)
+        rows = yield sql("beat_worker", *_seen(beat, served, at))
+        if not rows:
+            rows = yield sql("beat_drain", beat.worker)
+            return Orders(drain=rows[0][0] is not None)
         for group, runs in beat.runs.items():
             yield sql("beat_tally", beat.worker, group, runs.handled, runs.failed)
         yield from add_measures(sql, beat.measures, at)
         yield sql("beat_served", served, at)
-        return Orders(drain=told[0][0] is not None)
+        return Orders(drain=rows[0][0] is not None)
 
     @operation("write")
     def farewell(self, worker: str, start_id: str = "") -> Script[None]:
@@ -358,7 +368,7 @@ class SqliteUpkeep(SqliteOperations):
     def report(self, progress: Sequence[Progress], owner: str) -> Script[None]:
         latest = {each.claim: each.text for each in progress}
         at = yield from self._sql.turn_clock()
-        yield self._sql("report", told(latest), at, owner)
+        yield self._sql("report", progress_rows(latest), at, owner)
 
     @operation("write")
     def prune(
@@ -381,8 +391,8 @@ def _seen(beat: Beat, served: str, at: int) -> tuple[Any, ...]:
 
 
 def _recorded(run: RunView) -> tuple[Any, ...]:
-    said = (storable(text) for text in (run.error, run.traceback, run.output))
+    texts = (storable(text) for text in (run.error, run.traceback, run.output))
     times = (micros(run.started_at), micros(run.finished_at))
-    asked = None if run.scheduled_for is None else micros(run.scheduled_for)
+    scheduled = None if run.scheduled_for is None else micros(run.scheduled_for)
     where = (run.message_id.bytes, run.group, run.topic, run.attempt, run.status, *times, run.node, run.kind)
-    return *where, *said, run.source, run.schedule, asked
+    return *where, *texts, run.source, run.schedule, scheduled

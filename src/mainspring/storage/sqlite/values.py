@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
 import msgspec
 
 from mainspring.model.message import Claim
+from mainspring.storage.script import Row
 from mainspring.timing.duration import spell
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -17,8 +20,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode_mapping = msgspec.json.Decoder(dict[str, str]).decode
-_decode_layer = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
@@ -72,11 +73,6 @@ def numbers(values: Iterable[int]) -> str:
     return _encode(list(values)).decode()
 
 
-def read_numbers(text: str) -> list[int]:
-    """A list of numbers, gathered by ``json_group_array``."""
-    return _decode_numbers(text)
-
-
 def names(values: Iterable[str]) -> str:
     """A list of names, for ``json_each`` or to be kept."""
     return _encode(list(values)).decode()
@@ -87,9 +83,9 @@ def pairs(values: Iterable[tuple[str, str]]) -> str:
     return _encode(list(values)).decode()
 
 
-def told(said: Mapping[Claim, str]) -> str:
+def progress_rows(texts: Mapping[Claim, str]) -> str:
     """Progress under claims as rows for ``json_each``, which has no NUL."""
-    rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in said.items())
+    rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in texts.items())
     return _encode([(*claim, text.replace("\x00", "\\x00")) for *claim, text in rows]).decode()
 
 
@@ -108,26 +104,69 @@ def mapping(values: Mapping[str, str]) -> str:
     return _encode(dict(values)).decode()
 
 
-def read_mapping(text: str) -> dict[str, str]:
-    """Kept headers or options."""
-    return _decode_mapping(text)
-
-
-def layer(values: Mapping[str, Any]) -> str:
-    """Fields of a schedule's plan."""
-    return _encode(dict(values)).decode()
-
-
-def read_layer(text: str) -> dict[str, Any]:
-    """Kept fields of a schedule's plan. What cannot be read is one field, which no plan has: that row alone is bad."""
-    try:
-        return _decode_layer(text)
-    except msgspec.DecodeError:
-        return {"unreadable": text}
-
-
 def storable(text: str | None) -> str | None:
     """Text from errors and handlers: what has no UTF-8 form is written as an escape, never refused."""
     if text is None or text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+class SqliteValues:
+    """``Values`` on SQLite, which has numbers, text and bytes only."""
+
+    def id(self, id: UUID) -> bytes:
+        """See ``Values.id``."""
+        return id.bytes
+
+    def instant(self, at: datetime | None) -> int | None:
+        """See ``Values.instant``."""
+        return micros_or_none(at)
+
+    micros = instant
+
+    def span(self, length: timedelta | None) -> int | None:
+        """See ``Values.span``."""
+        return None if length is None else span(length)
+
+    def text(self, text: str) -> str:
+        """See ``Values.text``."""
+        return storable(text) or ""
+
+    def needle(self, text: str) -> bytes:
+        """See ``Values.needle``: text in small letters, as bytes."""
+        return text.encode("utf-8", "backslashreplace").lower()
+
+    def seqs(self, seqs: list[int]) -> str:
+        """See ``Values.seqs``: a list for ``json_each``."""
+        return numbers(seqs)
+
+    def read_seqs(self, column: str) -> list[int]:
+        """See ``Values.read_seqs``: a list that was gathered by ``json_group_array``."""
+        return _decode_numbers(column)
+
+    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[str]:
+        """See ``Values.pairs``: a list for ``json_each``."""
+        return (pairs(rows),)
+
+    def fields(self, kind: type, row: Row) -> list[Any]:
+        """See ``Values.fields``: a value is read by the type of its field."""
+        read = zip(row, _readers(kind), strict=False)
+        return [value if value is None or reader is None else reader(value) for value, reader in read]
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    UUID: lambda raw: UUID(bytes=raw),
+    datetime: instant,
+    timedelta: lambda length: timedelta(microseconds=length),
+    bool: bool,
+    tuple[str, ...]: read_names,
+}
+
+
+@cache
+def _readers(kind: type) -> list[Callable[[Any], Any] | None]:
+    """The reader of each field that is stored as something else."""
+    hints = get_type_hints(kind)
+    # Of ``datetime | None`` the first.
+    types = (get_args(hint)[0] if isinstance(hint, UnionType) else hint for hint in hints.values())
+    return [_READERS.get(each) for each in types]

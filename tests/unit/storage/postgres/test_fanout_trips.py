@@ -11,8 +11,8 @@ from mainspring.model.lease import Hold
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
 from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.postgres.coordination import PostgresFanouts
 from mainspring.storage.postgres.dialect import Names, Opening
-from mainspring.storage.postgres.fanouts import PostgresFanouts
 from mainspring.storage.script import Row, Script, Statement, run
 
 NAMES = Names("mainspring")

@@ -8,8 +8,8 @@ import pytest
 
 from mainspring.model.inbox import Admission, InboxFilter, InboxKey
 from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.postgres.coordination import PostgresInbox
 from mainspring.storage.postgres.dialect import Names, Opening
-from mainspring.storage.postgres.inbox import PostgresInbox
 from mainspring.storage.script import Row, Script, Statement, run
 
 NAMES = Names("mainspring")

@@ -8,8 +8,8 @@ import pytest
 
 from mainspring.model.lease import Granted, Hold, Renewal, Renewed
 from mainspring.storage.operation import HandSet, Nowhere
+from mainspring.storage.postgres.coordination import PostgresLeases
 from mainspring.storage.postgres.dialect import Names, Opening
-from mainspring.storage.postgres.leases import PostgresLeases
 from mainspring.storage.script import Row, Script, Statement, run
 
 LEASES = PostgresLeases(Names("mainspring"), Nowhere(), HandSet())

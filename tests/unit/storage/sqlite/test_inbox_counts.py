@@ -7,8 +7,8 @@ import pytest
 
 from mainspring.model.inbox import InboxFilter, InboxKey
 from mainspring.storage.operation import Nowhere
+from mainspring.storage.sqlite.coordination import SqliteInbox
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.inbox import SqliteInbox
 from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
 
 INBOX = SqliteInbox(Dialect("mainspring", lambda: NOON), Nowhere())

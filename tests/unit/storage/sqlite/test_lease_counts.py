@@ -7,8 +7,8 @@ from typing import Any
 from mainspring.model.lease import Hold, Renewal
 from mainspring.storage.operation import Nowhere
 from mainspring.storage.script import Row, Script, Statement, run
+from mainspring.storage.sqlite.coordination import SqliteLeases
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.leases import SqliteLeases
 
 TTL = timedelta(seconds=30)
 HOST = 1_900_000_000_000_000

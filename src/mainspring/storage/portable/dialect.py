@@ -1,0 +1,90 @@
+"""What operations that dialects share need of a dialect: its statements, its clock and its values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from mainspring.storage.operation import Operations
+from mainspring.storage.script import Row, Script, Statement
+
+T = TypeVar("T")
+
+read_mapping = msgspec.json.Decoder(dict[str, str]).decode
+"""Read stored headers or options."""
+
+
+class Statements(Protocol):
+    """The statements of one dialect."""
+
+    def __call__(self, name: str, *args: Any) -> Statement:
+        """Make the statement of this name."""
+        ...
+
+
+class Values(Protocol):
+    """How one dialect writes values into statements and reads them from rows."""
+
+    def id(self, id: UUID) -> Any:
+        """Write an id."""
+        ...
+
+    def instant(self, at: datetime | None) -> Any:
+        """Write an instant that may be missing."""
+        ...
+
+    def micros(self, at: datetime | None) -> int | None:
+        """Write an instant that may be missing as microseconds since 1970."""
+        ...
+
+    def span(self, length: timedelta | None) -> Any:
+        """Write a length of time that may be missing."""
+        ...
+
+    def text(self, text: str) -> str:
+        """Write text that the dialect may be unable to store as it is."""
+        ...
+
+    def needle(self, text: str) -> Any:
+        """Write text that is searched for in payloads."""
+        ...
+
+    def seqs(self, seqs: list[int]) -> Any:
+        """Write seqs as one parameter."""
+        ...
+
+    def read_seqs(self, column: Any) -> list[int]:
+        """Read seqs from one column."""
+        ...
+
+    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+        """Write rows of two texts as parameters."""
+        ...
+
+    def fields(self, kind: type, row: Row) -> Sequence[Any]:
+        """Read a row whose columns are the first fields of a dataclass."""
+        ...
+
+
+class SqlOperations(Operations, ABC):
+    """Base class of operations in SQL. Those on which dialects agree are written once, over what a dialect has here."""
+
+    _sql: Statements
+    _values: Values
+
+    @abstractmethod
+    def _read_clock(self) -> Script[Any]:
+        """Return the time as a parameter; writes nothing."""
+
+    @abstractmethod
+    def _turn_clock(self) -> Script[Any]:
+        """Return the same at the beginning of a script that will write."""
+
+    def _view(self, kind: type[T], row: Row) -> T:
+        """Read a row whose columns are the fields of a dataclass."""
+        return kind(*self._values.fields(kind, row))

@@ -1,0 +1,128 @@
+"""The ledger: reading, which changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from uuid import UUID
+
+from mainspring.model.join import Follower, JoinView
+from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
+from mainspring.model.views import AuditView, DeliveryView, MessageView, RunView, WorkerView
+from mainspring.model.worker import shown
+from mainspring.storage.operation import operation
+from mainspring.storage.portable.dialect import SqlOperations, read_mapping
+from mainspring.storage.portable.joins import LAST_ID, id_after
+from mainspring.storage.portable.search import Search, browse, causes, source_of
+from mainspring.storage.script import Row, Script
+
+
+class SqlLedger(SqlOperations):
+    """The operations of ``Ledger`` on which dialects agree. The columns of a row are the fields of its view."""
+
+    @operation("read")
+    def browse(self, filter: Filter) -> Script[Page]:
+        at = yield from self._read_clock()
+        search = Search(self._sql, self._values, self._delivery, at)
+        return (yield from browse(source_of(search, filter), filter))
+
+    @operation("read")
+    def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
+        return causes(self._sql, self._values, group, cap, limit, scan)
+
+    @operation("read")
+    def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("chain", self._values.id(message_id), limit, at)
+        # Up to one more than the limit on each side, nearest first.
+        causes = [self._view(Link, row[2:]) for row in rows if row[0]]
+        caused = [self._view(Link, row[2:]) for row in rows if not row[0]]
+        more = len(causes) > limit or len(caused) > limit
+        return Chain(tuple(reversed(causes[:limit])), tuple(caused[:limit]), more)
+
+    @operation("read")
+    def find(self, message_id: UUID) -> Script[MessageView | None]:
+        key = self._values.id(message_id)
+        at = yield from self._read_clock()
+        found = yield self._sql("find_message", key)
+        if not found:
+            return None
+        rows = yield self._sql("find_deliveries", key, at)
+        deliveries = sorted(map(self._delivery, rows), key=lambda view: (view.state == "parked", view.seq))
+        runs = yield self._sql("find_runs", key)
+        message = self._values.fields(MessageView, found[0])
+        headers = {} if message[5] is None else read_mapping(message[5])
+        ends = (tuple(deliveries), tuple(self._view(RunView, row) for row in runs))
+        return MessageView(*(*message[:5], headers, *message[6:], *ends))
+
+    @operation("read")
+    def runs(
+        self, group: str | None, before: int | None, limit: int, schedule: str | None = None
+    ) -> Script[list[RunView]]:
+        if schedule is not None:
+            rows = yield self._sql("runs_schedule", schedule, group, before, limit)
+        elif group is None:
+            rows = yield self._sql("runs_all", before, limit)
+        else:
+            rows = yield self._sql("runs_group", group, before, limit)
+        return [self._view(RunView, row) for row in rows]
+
+    @operation("read")
+    def failures(self, limit: int) -> Script[list[RunView]]:
+        return [self._view(RunView, row) for row in (yield self._sql("runs_failed", limit))]
+
+    @operation("read")
+    def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:
+        return self._joins(id_after(after), LAST_ID, limit)
+
+    @operation("read")
+    def find_join(self, id: UUID) -> Script[JoinView | None]:
+        found = yield from self._joins(id, id, 1)
+        return found[0] if found else None
+
+    def _joins(self, first: UUID, last: UUID, limit: int) -> Script[list[JoinView]]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("joint_read", self._values.id(first), self._values.id(last), limit, at)
+        return [self._join(row) for row in rows]
+
+    @operation("read")
+    def members(self, join_id: UUID, after: int | None, limit: int) -> Script[list[DeliveryView]]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("joint_members", self._values.id(join_id), after or 0, limit, at)
+        return [self._delivery(row) for row in rows]
+
+    @operation("read")
+    def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
+        rows = yield self._sql("audit", before, limit)
+        return [self._view(AuditView, row) for row in rows]
+
+    def _delivery(self, row: Row) -> DeliveryView:
+        """A delivery, its holder without the token of its start."""
+        view = self._view(DeliveryView, row)
+        return view if view.held_by is None else replace(view, held_by=shown(view.held_by))
+
+    def _join(self, row: Row) -> JoinView:
+        id, opened_at = self._values.fields(JoinView, row[:2])
+        members, ended, failed, then_topic, then_group, failed_topic, failed_group, key, correlation_id = row[2:11]
+        then, otherwise = _follower(then_topic, then_group), _follower(failed_topic, failed_group)
+        oldest = None if row[11] is None else self._delivery(row[11:])
+        return JoinView(id, opened_at, members, ended, failed, then, otherwise, key, correlation_id, oldest)
+
+    def _worker(self, row: Row) -> WorkerView:
+        name, app, host, pid, groups, in_hand, bell, started, beat, tripped, *drained = self._values.fields(
+            WorkerView, row
+        )
+        return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped), *drained)
+
+
+def by_schedule(runs: Iterable[RunView]) -> dict[str, tuple[RunView, ...]]:
+    """Group runs by schedule, in their order."""
+    grouped: dict[str, list[RunView]] = {}
+    for run in runs:
+        if run.schedule is not None:
+            grouped.setdefault(run.schedule, []).append(run)
+    return {name: tuple(theirs) for name, theirs in grouped.items()}
+
+
+def _follower(topic: str | None, group: str | None) -> Follower | None:
+    return None if topic is None else Follower(topic, group or "")

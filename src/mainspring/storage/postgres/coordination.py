@@ -1,0 +1,115 @@
+"""The inbox, leases and fan-out on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from mainspring.model.fanout import SEEN_EVERY, Batch, Choose, FanoutPolicy, subject
+from mainspring.model.inbox import Admission, Entering, InboxKey
+from mainspring.model.lease import Granted, Hold, Renewal, Renewed
+from mainspring.model.message import Published
+from mainspring.model.schedule import Note
+from mainspring.storage.operation import Clocked, Gateway, operation
+from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
+from mainspring.storage.postgres.columns import EPOCH, clean, columns
+from mainspring.storage.postgres.dialect import Names, PostgresOperations
+from mainspring.storage.postgres.mailbox import PostgresMailbox
+from mainspring.storage.script import Script
+
+
+class PostgresInbox(SqlInbox, PostgresOperations):
+    """``Inbox`` on PostgreSQL: one statement admits a message, also among concurrent callers."""
+
+    @operation("write")
+    def admit(
+        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
+    ) -> Script[Admission]:
+        rows = yield self._sql("inbox_admit", *key, hash, status, retry_after, self.now)
+        admitted, stands, times, since, mismatch, news, at = rows[0]
+        admission = Admission(*key, admitted, stands, times, _instant(since), mismatch, news)
+        return replace(admission, admitted_at=_instant(at)) if admission else admission
+
+    @operation("write")
+    def release(self, key: InboxKey, by: str) -> Script[bool]:
+        rows = yield self._sql("inbox_release", *key, clean(by), self.now)
+        return bool(rows)
+
+
+def _instant(microseconds: int) -> datetime:
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+class PostgresLeases(SqlLeases, PostgresOperations):
+    """``Leases`` on PostgreSQL, one statement each."""
+
+    @operation("write")
+    def acquire(self, name: str, holder: str, ttl: timedelta) -> Script[Granted | None]:
+        rows = yield self._sql("lease_acquire", name, holder, ttl, self.now)
+        return Granted(*rows[0]) if rows else None
+
+    @operation("write")
+    def renew(self, renewals: Sequence[Renewal]) -> Script[Renewed]:
+        batch = sorted((*each.hold, each.ttl) for each in renewals)
+        rows = yield self._sql("lease_renew", *columns(batch, 4), self.now)
+        lost, busy = (frozenset(Hold(*hold) for *hold, what in rows if what == word) for word in ("lost", "busy"))
+        return Renewed(lost, busy)
+
+    @operation("write")
+    def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
+        return bool((yield self._sql("lease_confirm", name, epoch, holder, self.now)))
+
+    @operation("write")
+    def revoke(self, name: str, by: str, reason: str) -> Script[bool]:
+        return bool((yield self._sql("lease_revoke", name, clean(by), clean(reason), self.now)))
+
+
+class PostgresFanouts(SqlFanouts, PostgresOperations):
+    """``Fanouts`` on PostgreSQL: a batch is planned in one transaction."""
+
+    def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
+        super().__init__(names, gateway, clock)
+        self._mailbox = PostgresMailbox(names, gateway, clock)
+
+    @operation("write")
+    def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
+        topic = batch.topic
+        # No other process acquires the lease from here until the commit.
+        if not (yield self._sql.opening("lease_confirm", *batch.hold, self.now)):
+            return None
+        if batch.note is not None:
+            noted = (clean(batch.note.by), batch.note.action, clean(batch.note.detail))
+            yield self._sql("timetable_note", [batch.subject], *noted, self.now)
+        named = columns(((work, shard, batch.consumers.get(work)) for work, shard in batch.shards), 3)
+        rows = yield self._sql("fanout_candidates", topic, *named, SEEN_EVERY, self.now)
+        chosen = choose([self._candidate(row) for row in rows])
+        due = {(each.work, each.shard) for each in chosen}
+        # Also where its slice is on its way, since that may take longer than cursors are kept.
+        seen = {(row[0], row[1]) for row in rows if row[8]} - due
+        # Sorted, here and below, because rows are locked in this order by every writer of several.
+        if touched := sorted(due | seen):
+            # What another session has locked is left to the next plan, and keeps no other shard waiting (invariant 28).
+            locked = yield self._sql("fanout_busy", topic, *columns(touched, 2))
+            busy = {(work, shard) for work, shard in locked}
+            chosen = [each for each in chosen if (each.work, each.shard) not in busy]
+            seen -= busy
+        published = yield from self._mailbox.publish.script([each.draft for each in chosen])
+        planned = sorted((each.work, each.shard, each.draft.id) for each in chosen)
+        if planned:
+            yield self._sql("fanout_planned", topic, *columns(planned, 3), batch.window, self.now)
+        if seen:
+            yield self._sql("fanout_seen", topic, *columns(sorted(seen), 2), self.now)
+        return published
+
+    @operation("write")
+    def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> Script[FanoutPolicy]:
+        noted = (clean(note.by), note.action, subject(topic, work, shard), clean(note.detail))
+        wanted = (policy.enabled, policy.every, policy.jitter)
+        rows = yield self._sql("fanout_edit", topic, work, shard, *wanted, *noted, self.now)
+        return self._policy(rows[0])
+
+    @operation("write")
+    def reset(self, topic: str, work: str, shard: str, note: Note) -> Script[bool]:
+        noted = (clean(note.by), note.action, subject(topic, work, shard), clean(note.detail))
+        return bool((yield self._sql("fanout_reset", topic, work, shard, *noted, self.now)))
