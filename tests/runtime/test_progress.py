@@ -137,7 +137,7 @@ async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: N
         "here",
         timedelta(minutes=1),
         on_lost=lambda _: None,
-        on_asked=lambda _: None,
+        on_cancel=lambda _: None,
         log=RateLimitedLog(SystemClock()),
         clock=SystemClock(),
     )

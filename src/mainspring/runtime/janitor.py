@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
 from mainspring.model.views import Beat, Declaration, Orders
-from mainspring.model.worker import SILENT_AFTER, Declarer, Standing
+from mainspring.model.worker import SILENT_AFTER, Declarer, Standing, seat
+from mainspring.runtime.claims_in_hand import ClaimsInHand
+from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import LoopReport, Service
-from mainspring.storage.contract import Upkeep
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.storage.contract import Doorbell, Upkeep
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
@@ -25,6 +30,8 @@ _PRUNE_BATCH = 2_000
 _ROUTE_BATCH = 1_000
 _RECOUNT_BATCH = 500
 _AGAIN = 0.05
+_NEWS = 1.0
+"""Seconds after which new counts are reported."""
 _WALK = 0.25
 """Seconds between two steps of a scan over topics: 300,000 topics take a little more than a minute."""
 
@@ -113,10 +120,6 @@ class Recounting(Service):
         return _PRUNE_EVERY
 
 
-_NEWS = 1.0
-"""Seconds after which new counts are reported."""
-
-
 class Reporting(Service):
     """Reports every few seconds that its worker is alive, and within a second what ``meter`` has counted.
 
@@ -182,6 +185,75 @@ class Reporting(Service):
         self._unsent = None
         self._told_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
         self._owes_answer = self._obey is not None and self._obey(orders)
+
+
+class Heartbeat:
+    """Creates the numbered beats of one start of a worker, and stores whether it drains.
+
+    Another start under the same name begins undrained; a worker that only missed beats stays drained.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        start_id: str,
+        groups: Iterable[str],
+        in_hand: ClaimsInHand,
+        doorbell: Doorbell,
+        meter: Meter,
+        pauses: Callable[[], Iterable[str]],
+        fetchers: Fetchers,
+    ) -> None:
+        self.draining: bool = False
+        """Whether an operator has asked this worker to stop claiming."""
+        self._settings = settings
+        self._groups = tuple(groups)
+        self._in_hand = in_hand
+        self._doorbell = doorbell
+        self._meter = meter
+        self._pauses = pauses
+        self._fetchers = fetchers
+        self._start_id = start_id
+        self._number = 0
+
+    @property
+    def declarer(self) -> Declarer:
+        """The identity under which this start of the worker declares."""
+        return Declarer(seat(self._settings.app, self._settings.name), self._start_id)
+
+    def beat(self) -> Beat:
+        """Create a beat with the current state and the new counts of the meter."""
+        self._number += 1
+        runs, measures = self._meter.take()
+        return Beat(
+            seat(self._settings.app, self._settings.name),
+            self._settings.app,
+            socket.gethostname(),
+            os.getpid(),
+            self._groups,
+            len(self._in_hand),
+            self._doorbell.mode,
+            runs,
+            tuple(self._pauses()),
+            measures,
+            self._start_id,
+            self._number,
+            self.draining,
+        )
+
+    def obey(self, orders: Orders) -> bool:
+        """Carry out the operators' orders. Returns True if something changed, which the next beat has to report."""
+        if orders.drain == self.draining:
+            return False
+        self.draining = orders.drain
+        self._fetchers.drain(drains=orders.drain)
+        if orders.drain:
+            _logger.warning(
+                "draining: an operator asked this worker to stop claiming; it finishes %d in hand", len(self._in_hand)
+            )
+        else:
+            _logger.info("resumed: an operator asked this worker to claim again")
+        return True
 
 
 class Subscribing(Service):

@@ -20,7 +20,6 @@ from mainspring.model.message import Delivery
 from mainspring.model.verdict import Verdict
 from mainspring.runtime import wire
 from mainspring.runtime.handler import Program
-from mainspring.runtime.interpreters import how_it_ended, interpreter
 from mainspring.runtime.verdicts import Reported
 from mainspring.telemetry.logs import JsonLines
 from mainspring.telemetry.tracing import carried
@@ -240,3 +239,20 @@ def _ended(code: int | None) -> str:
         return "the process closed its channel, and cannot be killed"
     hint = ", as the system does when it runs out of memory" if code == -signal.SIGKILL else ""
     return f"the process {how_it_ended(code)}{hint}"
+
+
+def interpreter() -> list[str]:
+    """Return this interpreter with the options it was started with: ``-O``, ``-W``, ``-X`` and the like."""
+    # Undocumented, but the standard library uses it wherever it starts another interpreter.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+    return [sys.executable, *flags]
+
+
+def how_it_ended(code: int) -> str:
+    """Describe an exit code; negative ones are signals."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -18,11 +18,10 @@ from mainspring.model.errors import BadOption
 from mainspring.model.message import Priority
 from mainspring.model.schedule import Misfire, Overlap
 from mainspring.runtime.schedules.plan import CODE, COUNTRY, CannotPlan, Code, Plan, country_days, read_plan
+from mainspring.timing.calendar import Tells, weekdays_of, zone
 from mainspring.timing.cron import Cron, CronError
-from mainspring.timing.days import Tells, weekdays_of
 from mainspring.timing.duration import Duration
 from mainspring.timing.rhythm import Every, Once, read_rhythm
-from mainspring.timing.zone import zone
 
 RhythmOption = str | Cron | Every
 """A cron expression, as text or parsed, or an interval made by ``every("90s")``."""

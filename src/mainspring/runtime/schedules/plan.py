@@ -17,9 +17,8 @@ from mainspring.model.message import Priority
 from mainspring.model.schedule import Misfire, Mode, Overlap
 from mainspring.model.text import described
 from mainspring.runtime.verdicts import refuse_unawaited
-from mainspring.timing.days import Days, Tells, read_days
+from mainspring.timing.calendar import Days, Tells, read_days, zone
 from mainspring.timing.rhythm import Rhythm, read_rhythm
-from mainspring.timing.zone import zone
 
 COUNTRY = "country:"
 """The prefix of a stored country: ``country:DE``, ``country:DE-BY``."""
