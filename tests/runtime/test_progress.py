@@ -213,7 +213,7 @@ class _Unprintable:
 )
 def test_whatever_is_said_becomes_a_short_text(given: Any, said: str) -> None:
     run = Run.__new__(Run)
-    run.told = None
+    run.on_progress = None
 
     run.report(given)
 

@@ -139,35 +139,35 @@ class Reporting(Service):
         super().__init__("reporting", log, clock)
         self._obey = obey
         self._meter = meter or Meter()
-        self._meter.stirred = self.wake
+        self._meter.on_news = self.wake
         self._upkeep = upkeep
         self._beat = beat
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._round_at = 0.0
         self._unsent: Beat | None = None
-        self._owes_answer = self._is_called = False
+        self._must_confirm = self._is_requested = False
         self._by = ("", "")
 
-    def call(self) -> None:
+    def report_soon(self) -> None:
         """Report soon: the reply may contain new orders from operators."""
-        self._is_called = True
+        self._is_requested = True
         self.wake()
 
     async def turn(self) -> float:
         """Report, if it is time or there is news."""
         now = self._clock.monotonic()
-        if now >= self._round_at or (self._has_reason and now >= self._told_at + _NEWS):
+        if now >= self._round_at or (self._has_reason and now >= self._reported_at + _NEWS):
             await self._report(now)
-        if self._owes_answer:
+        if self._must_confirm:
             await self._report(now)
-        until = min(self._round_at, self._told_at + _NEWS) if self._has_reason else self._round_at
+        until = min(self._round_at, self._reported_at + _NEWS) if self._has_reason else self._round_at
         return max(until - now, 0.0)
 
     @property
     def _has_reason(self) -> bool:
-        return self._meter.has_news or self._is_called
+        return self._meter.has_news or self._is_requested
 
-    async def farewell(self) -> None:
+    async def deregister(self) -> None:
         """Report the last runs and leave the roster."""
         now = self._clock.monotonic()
         if self._unsent is not None:
@@ -179,12 +179,12 @@ class Reporting(Service):
         # Making the beat takes the counts out of the meter: one that fails is sent again unchanged.
         if self._unsent is None:
             self._unsent = self._beat()
-        self._is_called = False  # before it is sent: a call that comes now may be too late for this one
+        self._is_requested = False  # before it is sent: a request that comes now may be too late for this one
         self._by = self._unsent.worker, self._unsent.start_id
         orders = await self._upkeep.beat(self._unsent)
         self._unsent = None
-        self._told_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
-        self._owes_answer = self._obey is not None and self._obey(orders)
+        self._reported_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
+        self._must_confirm = self._obey is not None and self._obey(orders)
 
 
 class Heartbeat:
@@ -344,19 +344,19 @@ class Janitor:
         for each in self._loops:
             each.start()
 
-    def call(self) -> None:
+    def report_soon(self) -> None:
         """Report soon: the reply may contain new orders from operators."""
-        self._reporting.call()
+        self._reporting.report_soon()
 
     async def stop(self) -> None:
-        """End. Waits only for the loops that would re-register the worker after its farewell. Idempotent."""
+        """End. Waits only for the loops that would re-register the worker after it has deregistered. Idempotent."""
         for each in self._loops:
             each.end_soon()
         await asyncio.gather(self._reporting.stop(), self._subscribing.stop())
 
-    async def farewell(self) -> None:
+    async def deregister(self) -> None:
         """Report the last runs and leave the roster."""
-        await self._reporting.farewell()
+        await self._reporting.deregister()
 
     def abandon(self) -> None:
         """End at once."""

@@ -8,9 +8,8 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.interrupts import is_interrupt
@@ -22,6 +21,8 @@ from mainspring.timing.clock import Clock
 
 FOREVER = math.inf
 _FIRST_PAUSE = 0.05
+_PATIENCE = 1.0
+"""Seconds to wait for a thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +134,6 @@ class Service:
         self._ended_early = True
         self._failed(RuntimeError("its loop has ended: restart the worker") if error is None else error)
 
-    def _turn_in_thread(self, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run an event loop in this thread, and another if that ends by itself."""
-        while True:
-            try:
-                asyncio.run(serve())
-            except BaseException as error:  # noqa: BLE001 - the end of a thread would go unnoticed
-                pause = self._failed(error)
-            else:
-                return
-            if self._stopping:
-                return
-            time.sleep(pause)
-
     async def _loop(self) -> None:
         while not self._stopping:
             try:
@@ -200,10 +188,6 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-_PATIENCE = 1.0
-"""Seconds to wait for the thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
-
-
 class ThreadService(Service):
     """Turns in its own thread from ``start`` to ``stop``; both may be called from any loop."""
 
@@ -243,11 +227,24 @@ class ThreadService(Service):
 
     def _main(self) -> None:
         try:
-            self._turn_in_thread(self._serve)
+            self._turn_in_thread()
         finally:
             self._over = True
             if self._on_end is not None:
                 self._on_end()
+
+    def _turn_in_thread(self) -> None:
+        """Run an event loop in this thread, and another if that ends by itself."""
+        while True:
+            try:
+                asyncio.run(self._serve())
+            except BaseException as error:  # noqa: BLE001 - the end of a thread would go unnoticed
+                pause = self._failed(error)
+            else:
+                return
+            if self._stopping:
+                return
+            time.sleep(pause)
 
     async def _serve(self) -> None:
         self._own_loop = asyncio.get_running_loop()

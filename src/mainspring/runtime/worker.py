@@ -279,7 +279,7 @@ class Worker:
         self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
-            self._janitor.call()
+            self._janitor.report_soon()
             if len(self._in_hand):
                 self._keeper.poke()
 

@@ -10,7 +10,7 @@ from struct import pack
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-Tells = Callable[[date], bool]
+DayTest = Callable[[date], bool]
 """Returns whether a day belongs."""
 
 
@@ -21,25 +21,25 @@ class Days:
     weekdays: frozenset[int] = frozenset()
     """Monday is 0."""
     dates: frozenset[date] = frozenset()
-    others: tuple[Tells, ...] = ()
+    others: tuple[DayTest, ...] = ()
 
     def __contains__(self, day: date) -> bool:
         """Return whether this day is one of them."""
-        return day.weekday() in self.weekdays or day in self.dates or any(tells(day) for tells in self.others)
+        return day.weekday() in self.weekdays or day in self.dates or any(test(day) for test in self.others)
 
 
-def read_days(written: Iterable[str], tells: Callable[[str], Tells]) -> Days:
-    """Parse days: ``"sat"``, ``"mon-fri"``, ``"2026-12-25"``; ``tells`` parses everything else. Raises ValueError."""
+def read_days(written: Iterable[str], read_other: Callable[[str], DayTest]) -> Days:
+    """Parse days: ``"sat"``, ``"mon-fri"``, ``"2026-12-25"``; ``read_other`` everything else. Raises ValueError."""
     weekdays: set[int] = set()
     dates: set[date] = set()
-    others: list[Tells] = []
+    others: list[DayTest] = []
     for each in written:
         if found := weekdays_of(each):
             weekdays |= found
         elif (day := _date(each)) is not None:
             dates.add(day)
         else:
-            others.append(tells(each))
+            others.append(read_other(each))
     return Days(frozenset(weekdays), frozenset(dates), tuple(others))
 
 

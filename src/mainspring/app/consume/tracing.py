@@ -11,7 +11,7 @@ from mainspring.app.consume.context import BatchContext, Context
 from mainspring.app.consume.middleware import Middleware, Next
 from mainspring.model.verdict import Verdict
 from mainspring.runtime import verdicts
-from mainspring.runtime.batch import Undone
+from mainspring.runtime.batch import BatchRolledBack
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, STOP_TIMEOUT
 from mainspring.runtime.handler import Run
 from mainspring.telemetry import spans
@@ -83,7 +83,7 @@ def _outcome(run: Run, answer: object) -> str:
         return "failed"
     if run.stop_reason == STOP_LOST:
         return "lost"
-    if isinstance(answer, Undone):
+    if isinstance(answer, BatchRolledBack):
         return _ENDS.get(run.stop_reason or STOP_SHUTDOWN, "released")
     verdict = None if isinstance(answer, BaseException) else _verdict(answer)
     if verdict is not None:
@@ -104,7 +104,7 @@ def _broken(span: Span, run: Run, error: BaseException) -> None:
         spans.recorded(span, error)  # raised after the commit, it undoes nothing
     elif run.stop_reason is not None:
         _stopped(span, run, run.stop_reason)
-    elif isinstance(error, Undone):
+    elif isinstance(error, BatchRolledBack):
         span.set_attribute(spans.OUTCOME, "released")
     else:
         span.set_attribute(spans.OUTCOME, "failed")
