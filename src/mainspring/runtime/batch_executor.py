@@ -161,6 +161,7 @@ class BatchExecutor(Executor):
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._crew.awake()
         while True:
             while not self._queue or self._left() > _SLACK:
                 await self._crew.rest(loop)

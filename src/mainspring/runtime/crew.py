@@ -27,26 +27,36 @@ class Crew:
         self._log = log
         self._idle: list[asyncio.Future[None]] = []
         self._workers: set[asyncio.Task[None]] = set()
+        self._is_waking = False
         self.closed: bool = False
         """Whether the coroutines have to end."""
 
     def wake_one(self) -> None:
-        """Wake an idle coroutine, or start another."""
-        if self.closed:
+        """Wake an idle coroutine, or start another; not while one is about to run, since that wakes the next."""
+        if self._is_waking or self.closed:
             return
         while self._idle:
             if not (waiter := self._idle.pop()).done():  # else its coroutine was cancelled there, and waits elsewhere
+                self._is_waking = True
                 waiter.set_result(None)
                 return
         if len(self._workers) < self._size:
+            self._is_waking = True
             worker = asyncio.create_task(self._work(), name=f"mainspring-{self._group}")
             self._workers.add(worker)
             worker.add_done_callback(self._ended)
 
+    def awake(self) -> None:
+        """Note that a coroutine runs: the next may be woken."""
+        self._is_waking = False
+
     async def rest(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait to be woken."""
         self._idle.append(waiter := loop.create_future())
-        await waiter
+        try:
+            await waiter
+        finally:
+            self._is_waking = False
 
     def close(self) -> None:
         """Cancel all coroutines."""
@@ -56,6 +66,7 @@ class Crew:
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
         self._workers.discard(worker)
+        self._is_waking = False  # it may have been cancelled before it ran
         if self.closed:
             return
         error = None if worker.cancelled() else worker.exception()

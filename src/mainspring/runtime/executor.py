@@ -182,6 +182,7 @@ class Executor:
         queue, loop = self._queue, asyncio.get_running_loop()
         task = cast("asyncio.Task[None]", asyncio.current_task())
         served = 0
+        self._crew.awake()
         while True:
             while not queue:
                 await self._crew.rest(loop)

@@ -123,6 +123,8 @@ def of_result(result: object) -> Verdict:
     Raises TypeError for obvious mistakes, and ReturnedFailure for Retry and Bury, which depend on the policy. Verdicts
     are rebuilt: a subclass could return other values later.
     """
+    if result is None:  # most handlers return nothing
+        return DONE
     match result:
         case Done(output):
             return DONE if output is None else Done(_storable(output))
@@ -140,8 +142,7 @@ def of_result(result: object) -> Verdict:
         case type() if result is Snooze:
             raise TypeError("the handler returned the class Snooze: pass a delay, return Snooze('5m')")
         case _:
-            if result is not None:
-                refuse_unawaited(result, "the handler")
+            refuse_unawaited(result, "the handler")
             return DONE
 
 
