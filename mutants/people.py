@@ -238,8 +238,8 @@ TEXT: list[Mutant] = [
     Mutant(
         "a span holds the password of a URL",
         file="telemetry/spans.py",
-        was="named.EXCEPTION_MESSAGE: redacted(text_of(error)),",
-        becomes="named.EXCEPTION_MESSAGE: text_of(error),",
+        was="EXCEPTION_MESSAGE: redacted(text_of(error)),",
+        becomes="EXCEPTION_MESSAGE: text_of(error),",
         caught_by="tests/integration/app/test_traced_attempts.py tests/integration/app/test_secrets.py",
     ),
     Mutant(

@@ -150,7 +150,7 @@ _INTERRUPTS = [
     Mutant(
         "the second Ctrl-C under asyncio.run is not heard",
         file="model/interrupts.py",
-        was='getattr(function, "__qualname__", None) != _HEARS',
+        was='getattr(function, "__qualname__", None) != _SIGINT_HANDLER',
         becomes="function is not None",
         caught_by=f"{INTERRUPTS}::test_the_second_one_ends_the_program_while_a_handler_computes",
     ),

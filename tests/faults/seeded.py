@@ -92,7 +92,7 @@ def keep_next_times_in_memory() -> None:
     """Reckon every next time from the start of this process, as a leader does that keeps them in its memory."""
 
     def anew(row: Schedule, wanted: Declared, version: int, now: datetime) -> Schedule:
-        return reconciling.scheduled_anew(row, now, wanted.code)
+        return reconciling.rescheduled(row, now, wanted.code)
 
     reconciling._updated = anew
 

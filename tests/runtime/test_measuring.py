@@ -238,7 +238,7 @@ async def test_a_report_that_fails_is_sent_again_as_it_was_and_what_came_since_f
         meter.count("work", DONE)
 
     upkeep.away = False
-    await reporting.farewell()
+    await reporting.deregister()
 
     one = (Measure("work", "done", 0, 1),)
     assert [beat.measures for beat in upkeep.taken] == [one, one, one]

@@ -142,7 +142,7 @@ async def test_the_handler_knows_how_long_it_has(stage: Stage) -> None:
 async def test_a_death_is_noticed_although_a_fork_keeps_the_channel_open(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.processes._LOOK", 0.1)
+    monkeypatch.setattr("mainspring.runtime.processes._CHECK_EVERY", 0.1)
     file = tmp_path / "pids"
     await publish(stage, {"file": str(file)})
 

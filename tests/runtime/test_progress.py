@@ -137,7 +137,7 @@ async def test_all_that_changed_goes_in_one_trip_and_nothing_goes_twice(noted: N
         "here",
         timedelta(minutes=1),
         on_lost=lambda _: None,
-        on_asked=lambda _: None,
+        on_cancel=lambda _: None,
         log=RateLimitedLog(SystemClock()),
         clock=SystemClock(),
     )
@@ -213,7 +213,7 @@ class _Unprintable:
 )
 def test_whatever_is_said_becomes_a_short_text(given: Any, said: str) -> None:
     run = Run.__new__(Run)
-    run.told = None
+    run.on_progress = None
 
     run.report(given)
 

@@ -96,7 +96,7 @@ async def test_a_second_stop_does_not_wait_for_the_grace(stage: Stage) -> None:
 async def test_stop_returns_although_a_thread_never_does_and_its_claim_is_left_alone(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.runtime.shutdown._LAST_WORDS", 0.1)
+    monkeypatch.setattr("mainspring.runtime.shutdown._LAST_VERDICTS", 0.1)
     release = threading.Event()
 
     def stuck(_: Delivery, __: Run) -> None:

@@ -29,10 +29,10 @@ from mainspring.cli.output import (
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.message import Priority
 from mainspring.model.views import RunView
+from mainspring.timing.calendar import zone
 from mainspring.timing.cron import Cron
 from mainspring.timing.duration import spell
 from mainspring.timing.rhythm import Rhythm, read_rhythm
-from mainspring.timing.zone import zone
 
 _WEEK = timedelta(days=6)
 Name = Annotated[str, Parameter(name="SCHEDULE", help="The schedule's name, as in `schedules list`.")]

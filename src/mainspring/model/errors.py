@@ -110,14 +110,14 @@ class Backlogged(MainspringError):
         self.limit = limit
         self.pending = pending
         if more > limit:
-            said = f"{more:,} messages at once are more than the pending_limit of group {group!r}, which is {limit:,}"
+            text = f"{more:,} messages at once are more than the pending_limit of group {group!r}, which is {limit:,}"
             advice = f"Publish at most {limit:,} at a time, or raise the limit"
         else:
             room = "one more" if more == 1 else f"{more:,} more"
             still = "" if waited is None else f", after a wait of {waited}"
-            said = f"group {group!r} has no room for {room}{still}: {pending:,} wait, its pending_limit is {limit:,}"
+            text = f"group {group!r} has no room for {room}{still}: {pending:,} wait, its pending_limit is {limit:,}"
             advice = "Publish later, let more workers serve it, see `mainspring groups list`, or raise the limit"
-        super().__init__(f"{said}. Nothing was stored. {advice}")
+        super().__init__(f"{text}. Nothing was stored. {advice}")
 
 
 class Unreadable(MainspringError):
@@ -127,9 +127,9 @@ class Unreadable(MainspringError):
 class ProcessDied(MainspringError):
     """The process of a ``cpu=True`` handler died before it returned. ``exit_code`` is negative for a signal."""
 
-    def __init__(self, exit_code: int | None, said: str) -> None:
+    def __init__(self, exit_code: int | None, text: str) -> None:
         self.exit_code = exit_code
-        super().__init__(said)
+        super().__init__(text)
 
 
 class ClaimLost(MainspringError):
@@ -139,10 +139,10 @@ class ClaimLost(MainspringError):
     call, it was. Both are empty in a caller's transaction, since it must be rolled back.
     """
 
-    def __init__(self, said: str, lost: tuple[Any, ...] = (), settled: tuple[Any, ...] = ()) -> None:
+    def __init__(self, text: str, lost: tuple[Any, ...] = (), settled: tuple[Any, ...] = ()) -> None:
         self.lost: tuple[Any, ...] = lost
         self.settled: tuple[Any, ...] = settled
-        super().__init__(said)
+        super().__init__(text)
 
 
 class TransactionConflict(MainspringError):
@@ -182,19 +182,19 @@ class StorageUnavailable(StorageError):
 class NotGranted(StorageError):
     """The database is reachable, but the role lacks a right."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(f"{said}: run `mainspring doctor` as this role, it prints the GRANT that is missing")
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text}: run `mainspring doctor` as this role, it prints the GRANT that is missing")
 
 
 class SchemaMissing(StorageError):
     """The tables are missing, or some of them."""
 
-    def __init__(self, found: int, needed: int, told: str | None = None, flags: str = "") -> None:
+    def __init__(self, found: int, needed: int, text: str | None = None, flags: str = "") -> None:
         self.found = found
         self.needed = needed
         state = "has no Mainspring schema" if found == 0 else f"is at schema version {found}, {needed} is needed"
         command = f"mainspring migrate{flags}"
-        super().__init__(told or f"the database {state}: run `{command}`, or open with auto_migrate=True")
+        super().__init__(text or f"the database {state}: run `{command}`, or open with auto_migrate=True")
 
 
 class SchemaTooNew(StorageError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -200,8 +199,3 @@ def slice_of(delivery: Delivery) -> tuple[CursorKey, datetime] | None:
     if name is None or str(slice_id(name)) not in (str(delivery.message_id), headers.get(REPLACES_HEADER)):
         return None
     return read_identity(name)
-
-
-def share(id: UUID) -> float:
-    """Return a number from 0 to 1 that is the same for the same slice on every node: its share of the jitter."""
-    return int.from_bytes(hashlib.blake2b(id.bytes, digest_size=8).digest(), "big") / 2**64

@@ -35,7 +35,7 @@ _KEYED = re.compile(r"\bKeyError(?:: |\()$")
 _CODED = re.compile(r"""["'](?:(?:\w{1,20}_)?code|type)["'] ?: ?$|["']loc["']: [\[(]$""")
 _CODELIKE = re.compile(r"[A-Za-z]{3,}(?:[_.-][A-Za-z]+)*")
 _JOINED = re.compile(r"(?:, | and |, and | or | from )$")
-_SPOKEN = re.compile(r"(?:(?:Error|Exception)\(|^[\w.]{1,80}: \(\d{4}, )$")
+_QUOTING = re.compile(r"(?:(?:Error|Exception)\(|^[\w.]{1,80}: \(\d{4}, )$")
 _REFUSED = re.compile(r"[\w.]*(?:ValidationError|Invalid): [\[{]")
 _DIGITS = re.compile(r"\d{4,}|(?<=\[)\d+(?=\])")
 
@@ -85,8 +85,8 @@ _ASSIGNED = re.compile(
     (?:[bruf]{0,2}(?:'(?:[^'\\]|\\.)*+'?|"(?:[^"\\]|\\.)*+"?)|[\[({][^\])}]*+[\])}]?|[^\s,;&)}\]]+)""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-_TOLD = re.compile(r"""(?<![\w-])([\w-]++)\\{0,4}["']?\s{0,3}:(?!:)""")
-_TELLS = re.compile(r"\s{0,3}[:=]")
+_FIELD = re.compile(r"""(?<![\w-])([\w-]++)\\{0,4}["']?\s{0,3}:(?!:)""")
+_ASSIGNS = re.compile(r"\s{0,3}[:=]")
 _HIDDEN = re.compile(
     r"pass|pwd|secret|token|auth|key$|credential|card|cookie|cvv|cvc|ssn|pin$|otp$|jwt|bearer|session|pan$",
     re.IGNORECASE,
@@ -127,8 +127,8 @@ def fingerprint(kind: str, error: str) -> str:
 
 @lru_cache(maxsize=128)  # failures often repeat
 def _fingerprint(kind: str, error: str) -> str:
-    told = f"{kind}\n{generalised(error)}".encode("utf-8", "backslashreplace")
-    return blake2s(told, digest_size=6).hexdigest()
+    text = f"{kind}\n{generalised(error)}".encode("utf-8", "backslashreplace")
+    return blake2s(text, digest_size=6).hexdigest()
 
 
 def generalised(error: str) -> str:
@@ -140,7 +140,7 @@ def generalised(error: str) -> str:
     for pattern, instead in _AFTER_QUOTES:
         text = pattern.sub(instead, text)
     # Values of fields must not be guessable from a fingerprint, which is shown where they are masked.
-    text = _untold(_ASSIGNED.sub(r"\1?", text))
+    text = _without_secrets(_ASSIGNED.sub(r"\1?", text))
     for pattern, instead in _NUMBERS:
         text = pattern.sub(instead, text)
     text = _SIGN.sub("#", _WORD.sub(_numbered, _TOKEN.sub(_random, text)))
@@ -174,56 +174,56 @@ def _unquoted(text: str, kept: _Kept, depth: int = 0) -> str:
     parts: list[str] = []
     done, names = 0, False
     for found in _QUOTED.finditer(text):
-        before, said = text[max(done, found.start() - 40) : found.start()], found[0][1:-1]
-        names = _is_name(said, before, text, found, after_name=names) or (
-            refused and text.startswith(":", found.end()) and _WORDLIKE.fullmatch(said) is not None
+        before, quoted = text[max(done, found.start() - 40) : found.start()], found[0][1:-1]
+        names = _is_name(quoted, before, text, found, after_name=names) or (
+            refused and text.startswith(":", found.end()) and _WORDLIKE.fullmatch(quoted) is not None
         )
         parts.append(text[done : found.start()])
         done = found.end()
-        if _HIDDEN.search(said) and _WORDLIKE.fullmatch(said) and _TELLS.match(text, done):
-            parts.append(said)  # its value is left out below
+        if _HIDDEN.search(quoted) and _WORDLIKE.fullmatch(quoted) and _ASSIGNS.match(text, done):
+            parts.append(quoted)  # its value is left out below
         elif names:
-            parts.append(kept.put(_DIGITS.sub("#", said)))
-            names = _HIDDEN.search(said) is None  # the text after it may be its value
-        elif _KEYED.search(before) and _WORDLIKE.fullmatch(said):
+            parts.append(kept.put(_DIGITS.sub("#", quoted)))
+            names = _HIDDEN.search(quoted) is None  # the text after it may be its value
+        elif _KEYED.search(before) and _WORDLIKE.fullmatch(quoted):
             parts.append(found[0])
-        elif depth < _DEEPEST and (refused or _SPOKEN.search(text, max(found.start() - 90, 0), found.start())):
-            parts.append(_unquoted(said, kept, depth + 1))
+        elif depth < _DEEPEST and (refused or _QUOTING.search(text, max(found.start() - 90, 0), found.start())):
+            parts.append(_unquoted(quoted, kept, depth + 1))
         else:
             parts.append("?")
     return "".join((*parts, text[done:]))
 
 
-def _is_name(said: str, before: str, text: str, found: re.Match[str], *, after_name: bool) -> bool:
-    if _STATUS.fullmatch(said):
+def _is_name(quoted: str, before: str, text: str, found: re.Match[str], *, after_name: bool) -> bool:
+    if _STATUS.fullmatch(quoted):
         return True
-    if found[0][0] == "`" and _TYPELIKE.fullmatch(said) and _TYPED.search(before):
+    if found[0][0] == "`" and _TYPELIKE.fullmatch(quoted) and _TYPED.search(before):
         return True
-    if _WORDLIKE.fullmatch(said) is None:
+    if _WORDLIKE.fullmatch(quoted) is None:
         return False
     if _NAMED.search(before) or _NAMING.match(text, found.end()):
         return True
-    if _CODELIKE.fullmatch(said) and _CODED.search(text, max(found.start() - 40, 0), found.start()):
+    if _CODELIKE.fullmatch(quoted) and _CODED.search(text, max(found.start() - 40, 0), found.start()):
         return True
-    return after_name and _JOINED.fullmatch(before) is not None and _TELLS.match(text, found.end()) is None
+    return after_name and _JOINED.fullmatch(before) is not None and _ASSIGNS.match(text, found.end()) is None
 
 
-def _untold(text: str) -> str:
+def _without_secrets(text: str) -> str:
     """Return the text without the rest of each line that contains a secret."""
     parts: list[str] = []
     done = 0
-    for told in _TOLD.finditer(text):
-        if told.start() >= done and _HIDDEN.search(told[1]) and not told[1].endswith(_KINDS):
-            parts += (text[done : told.end()], "?")
-            line = text.find("\n", told.end())
+    for field in _FIELD.finditer(text):
+        if field.start() >= done and _HIDDEN.search(field[1]) and not field[1].endswith(_KINDS):
+            parts += (text[done : field.end()], "?")
+            line = text.find("\n", field.end())
             done = len(text) if line < 0 else line
     return "".join((*parts, text[done:]))
 
 
 def _random(token: re.Match[str]) -> str:
     text = token[0]
-    looks = _DIGIT.search(text) and _LOWER.search(text) and _UPPER.search(text) and not text.endswith(_KINDS)
-    return "#" if looks else text
+    is_random = _DIGIT.search(text) and _LOWER.search(text) and _UPPER.search(text) and not text.endswith(_KINDS)
+    return "#" if is_random else text
 
 
 def _numbered(word: re.Match[str]) -> str:

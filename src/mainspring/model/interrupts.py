@@ -8,9 +8,9 @@ from functools import partial
 from threading import current_thread, main_thread
 
 _RAISE = opmap["RAISE_VARARGS"]
-_HEARS = "Runner._on_sigint"
+_SIGINT_HANDLER = "Runner._on_sigint"
 """The handler of SIGINT in ``asyncio.run``: it cancels at the first, and raises at the second."""
-_RAISES = (_HEARS, "Runner.run")
+_RAISES = (_SIGINT_HANDLER, "Runner.run")
 """Functions whose ``raise`` is Ctrl-C: the latter's, if the first one cancelled its main task."""
 
 
@@ -22,9 +22,9 @@ def is_interrupt(error: BaseException) -> bool:
     """
     if type(error) is not KeyboardInterrupt or current_thread() is not main_thread():
         return False
-    hearing = signal.getsignal(signal.SIGINT)
-    function = hearing.func if isinstance(hearing, partial) else None
-    if hearing is not signal.default_int_handler and getattr(function, "__qualname__", None) != _HEARS:
+    handler = signal.getsignal(signal.SIGINT)
+    function = handler.func if isinstance(handler, partial) else None
+    if handler is not signal.default_int_handler and getattr(function, "__qualname__", None) != _SIGINT_HANDLER:
         return False
     return not _is_raised_by_code(error)
 

@@ -112,17 +112,17 @@ def continuation(join: Join, done: int, failed: int) -> Draft | None:
     draft = join.failed if failed else join.then
     if draft is None:
         return None
-    told = {JOIN_HEADER: str(join.id), DONE_HEADER: str(done), FAILED_HEADER: str(failed)}
-    return replace(draft, id=follower_id(join.id), headers={**(draft.headers or {}), **told})
+    result = {JOIN_HEADER: str(join.id), DONE_HEADER: str(done), FAILED_HEADER: str(failed)}
+    return replace(draft, id=follower_id(join.id), headers={**(draft.headers or {}), **result})
 
 
 def outcome(delivery: Delivery) -> JoinOutcome | None:
     """Return the outcome of a join from its follow-up; None for other messages."""
     headers = delivery.headers or {}
     try:
-        told = JoinOutcome(UUID(headers[JOIN_HEADER]), int(headers[DONE_HEADER]), int(headers[FAILED_HEADER]))
+        result = JoinOutcome(UUID(headers[JOIN_HEADER]), int(headers[DONE_HEADER]), int(headers[FAILED_HEADER]))
     except (KeyError, ValueError):
         return None
     # Headers of a message with any other id are not trusted. Earlier releases used the join's own id.
     known = str(delivery.message_id), headers.get(REPLACES_HEADER)
-    return told if str(follower_id(told.id)) in known or str(told.id) in known else None
+    return result if str(follower_id(result.id)) in known or str(result.id) in known else None

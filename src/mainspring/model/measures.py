@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,11 +34,6 @@ SPANS: Mapping[int, timedelta] = {10: timedelta(hours=2), 600: timedelta(days=8)
 Window = Literal["15m", "2h", "24h", "7d"]
 WINDOWS: Mapping[Window, tuple[int, int]] = {"15m": (10, 90), "2h": (10, 720), "24h": (600, 144), "7d": (600, 1008)}
 """The length of a bucket in each window, in seconds, and how many there are."""
-
-
-def bin_of(seconds: float) -> int:
-    """Return the bin of a time: the first whose bound is not below it."""
-    return bisect_left(BOUNDS, seconds)
 
 
 def slot(now: datetime, span: int) -> datetime:
@@ -149,7 +143,7 @@ class MeasuresView:
     @property
     def total(self) -> Bucket:
         """The whole window as one bucket."""
-        return together(self.start, self.buckets)
+        return merged(self.start, self.buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +176,7 @@ class PacesView:
         return count / self.seconds if self.seconds > 0 else 0.0
 
 
-def together(at: datetime, buckets: Iterable[Bucket]) -> Bucket:
+def merged(at: datetime, buckets: Iterable[Bucket]) -> Bucket:
     """Return several buckets as one that began at ``at``."""
     rows: list[Row] = []
     for each in buckets:

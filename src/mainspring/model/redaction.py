@@ -26,7 +26,7 @@ _SUSPECTS = (
     *("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "private key"),
 )
 """Texts without any of these contain no secret: most lines are checked no further."""
-_SAID = (
+_OTHERS = (
     # "token" is also an ordinary word: its value is hidden only if it clearly is one.
     re.compile(
         r"""(?<![\w-]) (?P<kept> token (?: = | \\{0,4}["'] \s{0,3} : \s{0,3} ) )
@@ -36,25 +36,26 @@ _SAID = (
     re.compile(r"""(?P<kept>\bPASSWORD\s{1,3})'(?:[^'\\\n]|\\.|'')*+'?""", re.IGNORECASE),
     re.compile(r"(?P<kept>\bbearer\s{1,3})(?=[\w~+/-]{0,500}[\d._=])[\w.~+/=-]{6,}", re.IGNORECASE),
 )
+_MASK = "…"
 _LONG_USER = re.compile(r"(?<=://)[\w.~%-]{20,200}(?=@)")
 """Too long for a name: a token."""
 
 
-def redacted(text: str, mask: str = "…") -> str:
+def redacted(text: str) -> str:
     """Return the text with ``…`` for the user and password of every URL, and for values of secret fields."""
-    text = without_users(text, mask)
+    text = without_users(text, _MASK)
     lowered = text.lower()
     if not any(each in lowered for each in _SUSPECTS):
         return text
-    text = masked(text, private_keys(text), mask)
-    text = masked(text, named_values(text, is_secret), mask)
-    for pattern in _SAID:
-        text = pattern.sub(rf"\g<kept>{mask}", text)
+    text = masked(text, private_keys(text), _MASK)
+    text = masked(text, named_values(text, is_secret), _MASK)
+    for pattern in _OTHERS:
+        text = pattern.sub(rf"\g<kept>{_MASK}", text)
     return text
 
 
-def without_users(text: str, mask: str = "…") -> str:
-    """Return the text with ``…`` for the user and password of every URL, and for ``password=`` parameters."""
+def without_users(text: str, mask: str) -> str:
+    """Return the text with a mask for the user and password of every URL, and for ``password=`` parameters."""
     if ":/" in text and "@" in text:
         text = _LONG_USER.sub(mask, _without_users(text, mask))
     return _PARAMETER.sub(rf"\1{mask}", text) if "password=" in text.lower() else text
@@ -146,18 +147,18 @@ def private_keys(text: str) -> Spans:
 def named_values(text: str, hides: Callable[[str], bool]) -> Spans:
     """Yield the spans of values whose field names must be hidden."""
     start = 0
-    while (said := _NAMED.search(text, start)) is not None:
-        start = said.end()
-        if not hides(said["name"]) or (said["sign"] == ":" and said["name"].endswith(_NO_FIELDS)):
-            if said["sign"] is None:
-                start = said.end("name")
+    while (found := _NAMED.search(text, start)) is not None:
+        start = found.end()
+        if not hides(found["name"]) or (found["sign"] == ":" and found["name"].endswith(_NO_FIELDS)):
+            if found["sign"] is None:
+                start = found.end("name")
             continue
-        if said["sign"] is None and said["second"] is None and not _is_in_pair(text, said.start()):
-            start = said.end("name")
+        if found["sign"] is None and found["second"] is None and not _is_in_pair(text, found.start()):
+            start = found.end("name")
             continue
-        end = _value_end(text, said)
-        if end > said.end():
-            yield said.end(), end
+        end = _value_end(text, found)
+        if end > found.end():
+            yield found.end(), end
             start = end
 
 
@@ -165,16 +166,16 @@ def _is_in_pair(text: str, start: int) -> bool:
     return _PAIR.search(text[max(start - 12, 0) : start]) is not None
 
 
-def _value_end(text: str, said: re.Match[str]) -> int:
-    start = said.end()
-    header = any(each in said["name"].lower() for each in _TO_THE_END_OF_THE_LINE)
-    if header and said["sign"] == ":" and said["closed"] is None:
+def _value_end(text: str, found: re.Match[str]) -> int:
+    start = found.end()
+    header = any(each in found["name"].lower() for each in _TO_THE_END_OF_THE_LINE)
+    if header and found["sign"] == ":" and found["closed"] is None:
         return _ended(_LINE, text, start)
     opening = _OPENING.match(text, start)
     if opening is None:
-        if header and said["closed"] is None and said["sign"] is not None:
+        if header and found["closed"] is None and found["sign"] is not None:
             return _ended(_LINE, text, start)
-        return _ended(_WORDS if said["sign"] in (":", None) else _WORD, text, start)
+        return _ended(_WORDS if found["sign"] in (":", None) else _WORD, text, start)
     if opening["bracket"] is not None:
         return _bracket_end(text, start)
     # Text behind a quote without a space belongs to it.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
+from uuid import UUID
 
 from mainspring.model.message import Conflict, Draft
 
@@ -179,3 +181,8 @@ class Note:
     by: str
     action: str
     detail: str = ""
+
+
+def jitter_share(id: UUID) -> float:
+    """Return the share of a jitter by which this message starts later, from 0 to 1: the same on every node."""
+    return int.from_bytes(hashlib.blake2b(id.bytes, digest_size=8).digest(), "big") / 2**64

@@ -38,16 +38,16 @@ def repr_of(value: object, limit: int = LONGEST) -> str:
     return shortened(plain(value, repr), limit)
 
 
-def described(error: BaseException, limit: int = LONGEST) -> str:
+def described(error: BaseException) -> str:
     """Return the kind of an error and its text, as ``ValueError: no such order``; never raises."""
     kind, text = str(_QUALNAME(type(error))), plain(error)
-    return shortened(f"{kind}: {text}" if text else kind, limit)
+    return shortened(f"{kind}: {text}" if text else kind, LONGEST)
 
 
-def stack_of(error: BaseException, limit: int = LONGEST_STACK) -> str | None:
-    """Return its traceback, cut to the limit; None for an error that cannot be inspected."""
+def stack_of(error: BaseException) -> str | None:
+    """Return its traceback, shortened; None for an error that cannot be inspected."""
     try:
-        return joined(traceback.format_exception(error), limit)
+        return joined(traceback.format_exception(error), LONGEST_STACK)
     except BaseException as failed:  # its notes and causes are the user's own objects
         if is_interrupt(failed):
             raise

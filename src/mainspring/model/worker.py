@@ -49,8 +49,8 @@ SEEN_EVERY = timedelta(seconds=20)
 class Declarer:
     """The declaring process: a worker by its roster name and start, or a queue by its group and topics.
 
-    A worker's declarations are kept while it repeats them every few seconds, and until its farewell. Queues have no
-    farewell: theirs are kept until they have not been repeated for long.
+    A worker's declarations are kept while it repeats them every few seconds, and until it deregisters. Queues do not
+    deregister: theirs are kept until they have not been repeated for long.
     """
 
     worker: str

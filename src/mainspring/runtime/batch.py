@@ -20,7 +20,7 @@ Answer = tuple[Run, object]
 """A message's run and what its handler returned for it: an outcome, or the exception it failed with."""
 
 
-class Undone(ClaimLost):
+class BatchRolledBack(ClaimLost):
     """Raised when a lost claim rolled back the transaction of the whole batch: no message in it is at fault."""
 
 

@@ -15,7 +15,7 @@ from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import text_of
 from mainspring.model.verdict import Release, Verdict
 from mainspring.runtime import verdicts
-from mainspring.runtime.batch import Answer, Batch, Undone
+from mainspring.runtime.batch import Answer, Batch, BatchRolledBack
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.crew import is_spent
 from mainspring.runtime.executor import STOP_SHUTDOWN, Cancels, Executor
@@ -63,9 +63,9 @@ class BatchExecutor(Executor):
         self._stopping = False
         self._arrived: deque[float] = deque()
         """When each delivery in the queue arrived."""
-        self._ripening: Timer | None = None
+        self._linger_timer: Timer | None = None
         self._batches: dict[Run, Batch] = {}
-        self._told: tuple[BaseException, verdicts.Reported] | None = None
+        self._reported: tuple[BaseException, verdicts.Reported] | None = None
 
     def put(self, runs: list[Run]) -> None:
         """Queue deliveries to be run."""
@@ -79,7 +79,7 @@ class BatchExecutor(Executor):
         if self.guard is not None and self.guard.paused_for is not None:
             self._hand_back()  # claimed while the breaker opened
         else:
-            self._stir()
+            self._wake_ready()
 
     def release_waiting(self) -> None:
         """Release what has not started, because the worker stops: from now on nothing waits for a batch to fill."""
@@ -88,7 +88,7 @@ class BatchExecutor(Executor):
 
     def _hand_back(self) -> None:
         self._arrived.clear()
-        self._rest_easy()
+        self._cancel_timer()
         super().release_waiting()
 
     def running(self) -> list[Run]:
@@ -107,27 +107,27 @@ class BatchExecutor(Executor):
 
     def close(self) -> None:
         """Cancel all coroutines."""
-        self._rest_easy()
+        self._cancel_timer()
         super().close()
 
-    def _stir(self) -> None:
+    def _wake_ready(self) -> None:
         """Wake a coroutine for what is ready; set a timer for the rest."""
         if not self._queue:
             return
         left = self._left()
         if left <= _SLACK:
             self._crew.wake_one()
-        elif self._ripening is None:
-            self._ripening = self._timers.call_later(left, self._ripened)
+        elif self._linger_timer is None:
+            self._linger_timer = self._timers.call_later(left, self._lingered)
 
-    def _ripened(self) -> None:
-        self._ripening = None
-        self._stir()  # the delivery it was set for may be gone, and the next in the queue younger
+    def _lingered(self) -> None:
+        self._linger_timer = None
+        self._wake_ready()  # the delivery it was set for may be gone, and the next in the queue younger
 
-    def _rest_easy(self) -> None:
-        if self._ripening is not None:
-            self._ripening.cancel()
-            self._ripening = None
+    def _cancel_timer(self) -> None:
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
 
     def _left(self) -> float:
         """Return the seconds until the first delivery of the queue has lingered long enough."""
@@ -166,7 +166,7 @@ class BatchExecutor(Executor):
             while not self._queue or self._left() > _SLACK:
                 await self._crew.rest(loop)
             runs = self._take()
-            self._stir()
+            self._wake_ready()
             try:
                 await self._serve_all(runs, task, loop)
             except BaseException as error:  # noqa: BLE001 - as for any other consumer
@@ -226,7 +226,7 @@ class BatchExecutor(Executor):
             for run in batch.runs:
                 del self._batches[run]
         judged = [(run, self._judged(run, answer)) for run, answer in answers]
-        self._told = None
+        self._reported = None
         return judged
 
     async def _perform_all(self, batch: Batch) -> Sequence[Answer]:
@@ -252,7 +252,7 @@ class BatchExecutor(Executor):
         if run.settled is not None:
             report_failure(self._failures, run.delivery, run.settled.verdict)
             return run.settled.verdict  # committed with it, whatever was requested since
-        if isinstance(answer, Undone):
+        if isinstance(answer, BatchRolledBack):
             return Release() if run.stop_reason is None else self._after_stop(run, None)
         if isinstance(answer, asyncio.CancelledError):
             return self._broken(run, verdicts.uncalled_for(answer))
@@ -271,9 +271,9 @@ class BatchExecutor(Executor):
         shared: BaseException = error
         if not policy.retry_on and not policy.give_up_on and not isinstance(error, verdicts.ReturnedFailure):
             # Format the traceback of one error once, not once per message.
-            if self._told is None or self._told[0] is not error:
-                self._told = error, verdicts.Reported(verdicts.failure_of(error), ())
-            shared = self._told[1]
+            if self._reported is None or self._reported[0] is not error:
+                self._reported = error, verdicts.Reported(verdicts.failure_of(error), ())
+            shared = self._reported[1]
         verdict = verdicts.of_error(shared, run.delivery, policy, elapsed)
         report_failure(self._failures, run.delivery, verdict)
         return verdict

@@ -38,16 +38,16 @@ class Reporter:
 
     def begin(self, run: Run) -> None:
         """Report the progress of this run from now on."""
-        run.told = self._tell
+        run.on_progress = self._send_soon
         self._run = run
 
-    def end(self, answer: wire.Answer) -> None:
+    def end(self, response: wire.Response) -> None:
         """Send the result. Later progress is dropped, since it would be taken for the next run's."""
         with self._sending:
             self._run = None
-            self._line.sendall(wire.framed(answer))
+            self._line.sendall(wire.framed(response))
 
-    def _tell(self) -> None:
+    def _send_soon(self) -> None:
         with self._starting:
             if not self._started:
                 self._started = True
@@ -60,14 +60,14 @@ class Reporter:
                 self._news.clear()
                 with self._sending:
                     if self._run is not None and self._run.progress is not None:
-                        self._line.sendall(wire.framed(wire.Said(self._run.progress)))
+                        self._line.sendall(wire.framed(wire.Progress(self._run.progress)))
                 time.sleep(_EVERY)
 
 
 MAIN = "__mp_main__"
 """The module name of a script in here, as in processes of ``multiprocessing``: its main guard must be false."""
 
-_at: list[Delivery] = []  # the message this process is running: one at a time
+_current: list[Delivery] = []  # the message this process is running: one at a time
 _serving: list[Program] = []  # set once at the start of the process, never changed
 
 
@@ -84,61 +84,61 @@ def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> No
     with socket.socket(fileno=channel) as line:
         if (first := _receive(line)) is None:
             return
-        briefing = wire.briefing(first)
-        _serving.append(briefing.program)
+        setup = wire.read_setup(first)
+        _serving.append(setup.program)
         try:
-            handler = _prepare(briefing, find)
+            handler = _prepare(setup, find)
         except BaseException as error:  # noqa: BLE001 - whatever its module raises is reported to the worker
-            line.sendall(wire.framed(_failed(error, briefing.program)))
+            line.sendall(wire.framed(_failed(error, setup.program)))
             return
         line.sendall(wire.framed(wire.Ready()))
         reporter = Reporter(line)
         while (body := _receive(line)) is not None:
             line.sendall(wire.framed(wire.Ready()))  # from here on a death is charged to this message
-            answer = _answer(handler, wire.errand(body), briefing.program, reporter)
+            response = _respond(handler, wire.read_request(body), setup.program, reporter)
             _flush()  # the next message may be the one that kills this process
-            reporter.end(answer)
+            reporter.end(response)
 
 
-def _prepare(briefing: wire.Briefing, find: Callable[[Program], Handler]) -> Handler:
-    sys.argv[:] = map(os.fsdecode, briefing.arguments)
-    handler = find(briefing.program)
-    if briefing.log_level is not None:
+def _prepare(setup: wire.Setup, find: Callable[[Program], Handler]) -> Handler:
+    sys.argv[:] = map(os.fsdecode, setup.arguments)
+    handler = find(setup.program)
+    if setup.log_level is not None:
         # A no-op where the application has set up its own logging; hence its module is imported first.
-        told = logging.StreamHandler()
-        told.setFormatter(lines(briefing.log_form, briefing.worker))
-        told.addFilter(_about_the_message)
-        logging.basicConfig(level=briefing.log_level, handlers=[told])
+        stream = logging.StreamHandler()
+        stream.setFormatter(lines(setup.log_form, setup.worker))
+        stream.addFilter(_about_the_message)
+        logging.basicConfig(level=setup.log_level, handlers=[stream])
     return handler
 
 
 def _about_the_message(record: logging.LogRecord) -> bool:
-    for name, value in (facts(_at[0]) if _at else {}).items():
+    for name, value in (facts(_current[0]) if _current else {}).items():
         vars(record).setdefault(name, value)
     return True
 
 
-def _answer(handler: Handler, errand: wire.Errand, program: Program, reporter: Reporter) -> wire.Answer:
-    run = Run(errand.delivery, handler, math.inf)
-    _at[:] = [errand.delivery]
+def _respond(handler: Handler, request: wire.Request, program: Program, reporter: Reporter) -> wire.Response:
+    run = Run(request.delivery, handler, math.inf)
+    _current[:] = [request.delivery]
     reporter.begin(run)
     run.started = time.monotonic()
-    if errand.seconds is not None:
-        run.deadline = run.started + errand.seconds
+    if request.seconds is not None:
+        run.deadline = run.started + request.seconds
     try:
-        result = contextvars.copy_context().run(_called, handler, errand, run)
+        result = contextvars.copy_context().run(_called, handler, request, run)
         return wire.outcome(verdicts.of_result(result))
     except verdicts.ReturnedFailure as returned:
         return wire.outcome(returned.outcome)
     except BaseException as error:  # noqa: BLE001 - whatever it raises is the handler's result
         return _failed(error, program)
     finally:
-        _at.clear()
+        _current.clear()
 
 
-def _called(handler: Handler, errand: wire.Errand, run: Run) -> object:
-    with within(errand.trace):
-        return handler.call(errand.delivery, run)
+def _called(handler: Handler, request: wire.Request, run: Run) -> object:
+    with within(request.trace):
+        return handler.call(request.delivery, run)
 
 
 def _failed(error: BaseException, program: Program) -> wire.Failed:

@@ -94,7 +94,7 @@ class Fetcher(Service):
         self._reaped_at = -FOREVER
         self._claimed_at = -FOREVER
         self._more: set[str] = set()
-        self._bereaved: set[str] = set()
+        self._lapsed_in: set[str] = set()
         """The groups that may have more lapsed deliveries."""
         self._passed_over = False
         """Whether a suspect that must run alone was left, since another was in hand."""
@@ -108,7 +108,7 @@ class Fetcher(Service):
     def rung(self, group: str) -> None:
         """Handle a ring for this group, or for any (the empty string): scan everything."""
         if not group:
-            self._look_everywhere()
+            self._scan_everything()
         elif group in self._marks:
             self._marks[group].rung()
         else:
@@ -118,7 +118,7 @@ class Fetcher(Service):
 
     def nudge(self) -> None:
         """Handle a publish in this process: it lies above every mark, so scan only there."""
-        self._wakeup.stirred()
+        self._wakeup.published()
         self.wake()
 
     def claim_no_more(self) -> None:
@@ -130,7 +130,7 @@ class Fetcher(Service):
         """Stop claiming until further notice, or resume."""
         self._drains = drains
         if not drains:
-            self._look_everywhere()  # deliveries that arrived since may lie anywhere
+            self._scan_everything()  # deliveries that arrived since may lie anywhere
         self.wake()
 
     def comes_back(self, delay: timedelta) -> None:
@@ -160,9 +160,9 @@ class Fetcher(Service):
             return pause
         if await self.fetch(wants):
             return 0.0
-        pause, look_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
-        if look_again:
-            self._look_everywhere()
+        pause, scan_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
+        if scan_again:
+            self._scan_everything()
         return min(pause, reap_in)
 
     async def fetch(self, wants: Sequence[ClaimRequest]) -> bool:
@@ -171,12 +171,12 @@ class Fetcher(Service):
         try:
             claimed = await self._claim(wants)
         except Exception:
-            self._look_everywhere()  # the claim failed, so its range is still to be scanned
+            self._scan_everything()  # the claim failed, so its range is still to be scanned
             raise
         short = self._hand_out(wants, claimed, sent)
         if claimed:
             await self._wakeup.worked(sent)
-        return not short or self._has_more_to_see()
+        return not short or self._has_unscanned()
 
     async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         return await self._mailbox.claim(wants, self._owner, self._hold)
@@ -184,7 +184,7 @@ class Fetcher(Service):
     async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
         return await self._mailbox.reap(groups, self._owner, self._hold, accused=accused, aside=self._in_hand.aside)
 
-    def _has_more_to_see(self) -> bool:
+    def _has_unscanned(self) -> bool:
         """Return whether a claim that came back short has not scanned everything."""
         return False
 
@@ -236,10 +236,10 @@ class Fetcher(Service):
             return FOREVER
         if now - self._reaped_at >= self._reap_every or (self._passed_over and not self._in_hand.holds_suspects):
             self._reaped_at = now
-            self._bereaved = set(self._executors)
+            self._lapsed_in = set(self._executors)
         while True:
             waits = {
-                group: self._in_hand.probation(group) for group in self._bereaved if self._executors[group].free > 0
+                group: self._in_hand.probation(group) for group in self._lapsed_in if self._executors[group].free > 0
             }
             groups = [group for group, wait in waits.items() if wait <= 0]
             if not groups or self._stopping:
@@ -258,12 +258,12 @@ class Fetcher(Service):
                 # Where one was found there may be more.
                 self._give(suspect.group, [suspect], sent + self._hold.total_seconds())
             else:
-                self._bereaved.difference_update(groups)
+                self._lapsed_in.difference_update(groups)
                 self._passed_over = not accused
         finally:
             self._in_hand.is_reaping = False
 
-    def _look_everywhere(self) -> None:
+    def _scan_everything(self) -> None:
         for marks in self._marks.values():
             marks.rung()
 

@@ -44,12 +44,12 @@ class LimitedFetcher(Fetcher):
         log: RateLimitedLog,
         clock: Clock,
     ) -> None:
-        self._foresight = _Foresight(clock)
+        self._last_claim = _LastClaim(clock)
         super().__init__(
             storage.mailbox,
             [executor],
             in_hand,
-            Wakeup(self._foresight, storage.doorbell, longest_poll, clock),
+            Wakeup(self._last_claim, storage.doorbell, longest_poll, clock),
             owner=owner,
             hold=hold,
             log=log,
@@ -60,7 +60,7 @@ class LimitedFetcher(Fetcher):
         self._limits = limits
         self._after: str | None = None
         self._found = False
-        self._more_to_see = False
+        self._unscanned = False
         self._left = False
         self._is_idle = False
         self._is_at_limit = False
@@ -94,7 +94,7 @@ class LimitedFetcher(Fetcher):
                 rousing.cancel()
             await asyncio.wait(self._rousing)
 
-    async def last_words(self) -> None:
+    async def notify_others(self) -> None:
         """Notify other workers that the runs here have ended or were released."""
         try:
             await self._doorbell.rouse()
@@ -111,7 +111,7 @@ class LimitedFetcher(Fetcher):
     @property
     def again_in(self) -> timedelta | None:
         """How long until its limits, or a due time, let more be claimed; None if the last claim did not tell."""
-        return self._foresight.again_in
+        return self._last_claim.again_in
 
     async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         (want,) = wants
@@ -119,32 +119,32 @@ class LimitedFetcher(Fetcher):
             # Deliveries that had to wait lie before the mark, which follows those that had not.
             want = want._replace(scans=tuple(each._replace(since=None) for each in want.scans))
         began = self._after
-        asked = self._clock.monotonic()
-        if self._is_idle and await self._has_nothing(want.group, asked):
+        sent = self._clock.monotonic()
+        if self._is_idle and await self._has_nothing(want.group, sent):
             return []
         self._has_ended = False
-        ration = await self._mailbox.claim_limited(want, self._limits, began, self._owner, self._hold)
-        self._foresight.learn(asked, ration.again_in)
-        self._left = ration.left
-        self._is_idle = not ration.left and not ration.deliveries
-        self._is_at_limit = ration.full
-        self._is_full = len(ration.deliveries) >= want.limit
-        if ration.left and self._has_ended:
+        limited = await self._mailbox.claim_limited(want, self._limits, began, self._owner, self._hold)
+        self._last_claim.learn(sent, limited.again_in)
+        self._left = limited.left
+        self._is_idle = not limited.left and not limited.deliveries
+        self._is_at_limit = limited.full
+        self._is_full = len(limited.deliveries) >= want.limit
+        if limited.left and self._has_ended:
             self.wake()  # it arrived during the claim: the deliveries left may have waited for it
-        self._after = ration.after
-        self._found |= bool(ration.deliveries)
+        self._after = limited.after
+        self._found |= bool(limited.deliveries)
         # Keys are scanned to their end, and again from the beginning if that claimed something.
-        self._more_to_see = ration.after is not None or (began is not None and self._found)
-        if ration.after is None:
+        self._unscanned = limited.after is not None or (began is not None and self._found)
+        if limited.after is None:
             self._found = False
-        return ration.deliveries
+        return limited.deliveries
 
-    async def _has_nothing(self, group: str, asked: float) -> bool:
+    async def _has_nothing(self, group: str, sent: float) -> bool:
         """Return whether nothing is due: checked without a turn, which is a write that others wait for."""
         upcoming = await self._mailbox.upcoming([group], _EVER)
         if upcoming is not None and upcoming <= timedelta():
             return False
-        self._foresight.learn(asked, upcoming)
+        self._last_claim.learn(sent, upcoming)
         return True
 
     async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
@@ -154,8 +154,8 @@ class LimitedFetcher(Fetcher):
             group, self._limits, self._owner, self._hold, accused=accused, aside=aside
         )
 
-    def _has_more_to_see(self) -> bool:
-        return self._more_to_see
+    def _has_unscanned(self) -> bool:
+        return self._unscanned
 
     async def _rouse(self) -> None:
         await asyncio.sleep(_ROUSE_AFTER)
@@ -163,18 +163,18 @@ class LimitedFetcher(Fetcher):
         self._is_gathering = False
         # A worker that had free slots and has claimed since has taken everything that may run.
         if self._has_ended or self._is_full:
-            await self.last_words()
+            await self.notify_others()
 
 
-class _Foresight:
+class _LastClaim:
     """When more may be claimed without a ring, according to the last claim."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at: float | None = None
 
-    def learn(self, asked: float, again_in: timedelta | None) -> None:
-        self._at = None if again_in is None else asked + again_in.total_seconds()
+    def learn(self, sent: float, again_in: timedelta | None) -> None:
+        self._at = None if again_in is None else sent + again_in.total_seconds()
 
     async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:  # noqa: ARG002
         return self.again_in
@@ -245,10 +245,10 @@ class Fetchers:
         """Finish the claims on their way and end."""
         await asyncio.gather(*(each.stop() for each in self._all))
 
-    async def last_words(self) -> None:
+    async def notify_others(self) -> None:
         """Notify other workers' limited fetchers that everything in hand is settled."""
         if self._limited:
-            await next(iter(self._limited.values())).last_words()  # one ring reaches all groups
+            await next(iter(self._limited.values())).notify_others()  # one ring reaches all groups
 
     def abandon(self) -> None:
         """End at once."""

@@ -27,9 +27,9 @@ class Run:
     ``started``, ``deadline`` and ``arrived`` (when its claim came here) are monotonic seconds. ``stop_reason`` is set
     once, at ``stopped_at``. In a transactional consumer ``tx`` is the handle of its transaction, open since
     ``tx_since``; ``posted`` is whether it has published in it, and ``settled`` the verdict committed with it.
-    ``progress`` is the handler's last report, ``reported`` the one the keeper has stored, ``told`` a callback for each.
-    ``ran`` is whether the handler was called, ``judged`` whether its verdict is on its way, ``owner`` its claim's
-    holder.
+    ``progress`` is the handler's last report, ``reported`` the one the keeper has stored, ``on_progress`` a callback
+    for each. ``ran`` is whether the handler was called, ``judged`` whether its verdict is on its way, ``owner`` its
+    claim's holder.
     """
 
     __slots__ = (
@@ -41,6 +41,7 @@ class Run:
         "handler",
         "held_until",
         "judged",
+        "on_progress",
         "owner",
         "posted",
         "progress",
@@ -51,7 +52,6 @@ class Run:
         "stop_reason",
         "stopped_at",
         "task",
-        "told",
         "tx",
         "tx_since",
     )
@@ -78,7 +78,7 @@ class Run:
         self.settled: Settlement | None = None
         self.progress: str | None = None
         self.reported: str | None = None
-        self.told: Callable[[], None] | None = None
+        self.on_progress: Callable[[], None] | None = None
         self._stopped: threading.Event | None = None
 
     @property
@@ -105,8 +105,8 @@ class Run:
     def report(self, progress: object) -> None:
         """Record the progress, from any thread. Never waits, and no value fails the run."""
         self.progress = storable(plain(progress)[:LONGEST_PROGRESS])[:LONGEST_PROGRESS]
-        if self.told is not None:
-            self.told()
+        if self.on_progress is not None:
+            self.on_progress()
 
     def ask_to_stop(self, reason: str) -> None:
         """Ask the handler to stop; the first reason is kept."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
 from mainspring.model.views import Beat, Declaration, Orders
-from mainspring.model.worker import SILENT_AFTER, Declarer, Standing
+from mainspring.model.worker import SILENT_AFTER, Declarer, Standing, seat
+from mainspring.runtime.claims_in_hand import ClaimsInHand
+from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import LoopReport, Service
-from mainspring.storage.contract import Upkeep
+from mainspring.runtime.settings import WorkerSettings
+from mainspring.storage.contract import Doorbell, Upkeep
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
@@ -25,6 +30,8 @@ _PRUNE_BATCH = 2_000
 _ROUTE_BATCH = 1_000
 _RECOUNT_BATCH = 500
 _AGAIN = 0.05
+_NEWS = 1.0
+"""Seconds after which new counts are reported."""
 _WALK = 0.25
 """Seconds between two steps of a scan over topics: 300,000 topics take a little more than a minute."""
 
@@ -113,10 +120,6 @@ class Recounting(Service):
         return _PRUNE_EVERY
 
 
-_NEWS = 1.0
-"""Seconds after which new counts are reported."""
-
-
 class Reporting(Service):
     """Reports every few seconds that its worker is alive, and within a second what ``meter`` has counted.
 
@@ -136,35 +139,35 @@ class Reporting(Service):
         super().__init__("reporting", log, clock)
         self._obey = obey
         self._meter = meter or Meter()
-        self._meter.stirred = self.wake
+        self._meter.on_news = self.wake
         self._upkeep = upkeep
         self._beat = beat
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._round_at = 0.0
         self._unsent: Beat | None = None
-        self._owes_answer = self._is_called = False
+        self._must_confirm = self._is_requested = False
         self._by = ("", "")
 
-    def call(self) -> None:
+    def report_soon(self) -> None:
         """Report soon: the reply may contain new orders from operators."""
-        self._is_called = True
+        self._is_requested = True
         self.wake()
 
     async def turn(self) -> float:
         """Report, if it is time or there is news."""
         now = self._clock.monotonic()
-        if now >= self._round_at or (self._has_reason and now >= self._told_at + _NEWS):
+        if now >= self._round_at or (self._has_reason and now >= self._reported_at + _NEWS):
             await self._report(now)
-        if self._owes_answer:
+        if self._must_confirm:
             await self._report(now)
-        until = min(self._round_at, self._told_at + _NEWS) if self._has_reason else self._round_at
+        until = min(self._round_at, self._reported_at + _NEWS) if self._has_reason else self._round_at
         return max(until - now, 0.0)
 
     @property
     def _has_reason(self) -> bool:
-        return self._meter.has_news or self._is_called
+        return self._meter.has_news or self._is_requested
 
-    async def farewell(self) -> None:
+    async def deregister(self) -> None:
         """Report the last runs and leave the roster."""
         now = self._clock.monotonic()
         if self._unsent is not None:
@@ -176,12 +179,81 @@ class Reporting(Service):
         # Making the beat takes the counts out of the meter: one that fails is sent again unchanged.
         if self._unsent is None:
             self._unsent = self._beat()
-        self._is_called = False  # before it is sent: a call that comes now may be too late for this one
+        self._is_requested = False  # before it is sent: a request that comes now may be too late for this one
         self._by = self._unsent.worker, self._unsent.start_id
         orders = await self._upkeep.beat(self._unsent)
         self._unsent = None
-        self._told_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
-        self._owes_answer = self._obey is not None and self._obey(orders)
+        self._reported_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
+        self._must_confirm = self._obey is not None and self._obey(orders)
+
+
+class Heartbeat:
+    """Creates the numbered beats of one start of a worker, and stores whether it drains.
+
+    Another start under the same name begins undrained; a worker that only missed beats stays drained.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        start_id: str,
+        groups: Iterable[str],
+        in_hand: ClaimsInHand,
+        doorbell: Doorbell,
+        meter: Meter,
+        pauses: Callable[[], Iterable[str]],
+        fetchers: Fetchers,
+    ) -> None:
+        self.draining: bool = False
+        """Whether an operator has asked this worker to stop claiming."""
+        self._settings = settings
+        self._groups = tuple(groups)
+        self._in_hand = in_hand
+        self._doorbell = doorbell
+        self._meter = meter
+        self._pauses = pauses
+        self._fetchers = fetchers
+        self._start_id = start_id
+        self._number = 0
+
+    @property
+    def declarer(self) -> Declarer:
+        """The identity under which this start of the worker declares."""
+        return Declarer(seat(self._settings.app, self._settings.name), self._start_id)
+
+    def beat(self) -> Beat:
+        """Create a beat with the current state and the new counts of the meter."""
+        self._number += 1
+        runs, measures = self._meter.take()
+        return Beat(
+            seat(self._settings.app, self._settings.name),
+            self._settings.app,
+            socket.gethostname(),
+            os.getpid(),
+            self._groups,
+            len(self._in_hand),
+            self._doorbell.mode,
+            runs,
+            tuple(self._pauses()),
+            measures,
+            self._start_id,
+            self._number,
+            self.draining,
+        )
+
+    def obey(self, orders: Orders) -> bool:
+        """Carry out the operators' orders. Returns True if something changed, which the next beat has to report."""
+        if orders.drain == self.draining:
+            return False
+        self.draining = orders.drain
+        self._fetchers.drain(drains=orders.drain)
+        if orders.drain:
+            _logger.warning(
+                "draining: an operator asked this worker to stop claiming; it finishes %d in hand", len(self._in_hand)
+            )
+        else:
+            _logger.info("resumed: an operator asked this worker to claim again")
+        return True
 
 
 class Subscribing(Service):
@@ -272,19 +344,19 @@ class Janitor:
         for each in self._loops:
             each.start()
 
-    def call(self) -> None:
+    def report_soon(self) -> None:
         """Report soon: the reply may contain new orders from operators."""
-        self._reporting.call()
+        self._reporting.report_soon()
 
     async def stop(self) -> None:
-        """End. Waits only for the loops that would re-register the worker after its farewell. Idempotent."""
+        """End. Waits only for the loops that would re-register the worker after it has deregistered. Idempotent."""
         for each in self._loops:
             each.end_soon()
         await asyncio.gather(self._reporting.stop(), self._subscribing.stop())
 
-    async def farewell(self) -> None:
+    async def deregister(self) -> None:
         """Report the last runs and leave the roster."""
-        await self._reporting.farewell()
+        await self._reporting.deregister()
 
     def abandon(self) -> None:
         """End at once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import sys
 import threading
@@ -17,7 +16,7 @@ from mainspring.model.message import Claim, Progress
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.service import Service
+from mainspring.runtime.service import StorageService, call_on
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -27,15 +26,13 @@ _LAG_REPORTED = 2.0
 _FRAMES_SHOWN = 3
 _HELD_REPORTED = 5.0
 """Seconds a handler may hold its transaction open before that is logged."""
-_PATIENCE = 1.0
-"""Seconds to wait for the thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
 
 
-class Keeper(Service):
+class Keeper(StorageService):
     """Extends every claim in hand, even while a handler blocks the worker's event loop (invariant 8).
 
-    It has its own thread, loop and connections, because driver objects never cross loops. It detects lost claims and
-    requested cancels, and reports them on the worker's loop. It also stores the progress of runs.
+    It detects lost claims and requested cancels, and reports them on the worker's loop. It also stores the progress of
+    runs.
     """
 
     longest_pause: float = 1.0
@@ -48,47 +45,32 @@ class Keeper(Service):
         hold: timedelta,
         *,
         on_lost: Callable[[Claim], None],
-        on_asked: Callable[[Claim], None],
+        on_cancel: Callable[[Claim], None],
         log: RateLimitedLog,
         clock: Clock,
     ) -> None:
-        super().__init__("keeper", log, clock)
-        self._shared = storage
-        self._storage = storage.sibling()
-        self._open: asyncio.AbstractEventLoop | None = None
-        """The loop on which it is open."""
+        super().__init__("keeper", storage, log, clock)
         self._in_hand = in_hand
         self._owner = owner
         self._hold = hold
         self._seconds = hold.total_seconds()
         self._tick = min(1.0, self._seconds / 10)
         self._on_lost = on_lost
-        self._on_asked = on_asked
+        self._on_cancel = on_cancel
         self._everything = False
         self._poked_at = 0.0
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._worker_thread = 0
-        self._loop_here: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._ended = asyncio.Event()
         self._ping_sent: float | None = None
-        self._lag_told = 0.0
-        self._held_told: set[object] = set()
+        self._lag_logged_at = 0.0
+        self._held_logged: set[object] = set()
         self._reporting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start the thread, for a worker on the running loop."""
         self._worker_loop = asyncio.get_running_loop()
         self._worker_thread = threading.get_ident()
-        self._thread = threading.Thread(target=self._main, name="mainspring-keeper", daemon=True)
-        self._thread.start()
-
-    def wake(self) -> None:
-        """End the current sleep. Safe from any thread."""
-        loop = self._loop_here
-        if loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended already
-                loop.call_soon_threadsafe(super().wake)
+        super().start()
 
     def poke(self) -> None:
         """Check every claim soon, not only those that need extending: a cancel may have been requested.
@@ -100,20 +82,9 @@ class Keeper(Service):
             self._poked_at = self._clock.monotonic()
             self.wake()
 
-    async def stop(self) -> None:
-        """End the thread. Returns within a second even if the database does not respond."""
-        self._stopping = True
-        self.wake()
-        if self._thread is not None:
-            await asyncio.wait([asyncio.create_task(self._ended.wait())], timeout=_PATIENCE)
-
     async def turn(self) -> float:
         """Extend the claims that need it."""
-        if self._open is not (loop := asyncio.get_running_loop()):
-            if self._open is not None:
-                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
-            await self._storage.open()
-            self._open = loop
+        await self.opened()
         everything, self._everything = self._everything, False
         now = self._clock.monotonic()
         runs = in_hand = self._in_hand.runs()
@@ -133,19 +104,12 @@ class Keeper(Service):
         self._report(in_hand)
         return self._tick
 
-    def _main(self) -> None:
-        try:
-            self._turn_in_thread(self._keep)
-        finally:
-            self._tell(self._ended.set)
-
-    async def _keep(self) -> None:
-        self._loop_here = asyncio.get_running_loop()
-        await self._loop()
+    async def finish(self) -> None:
+        """End the report on its way, and close the storage."""
         if self._reporting is not None:
             self._reporting.cancel()
             await asyncio.wait([self._reporting])
-        await self._storage.close()
+        await super().finish()
 
     async def _extend_all(self, runs: Sequence[Run]) -> None:
         for start in range(0, len(runs), _BATCH):
@@ -157,11 +121,11 @@ class Keeper(Service):
         answer = await self._storage.mailbox.extend(sorted(by_claim), self._owner, self._hold)
         for claim, run in by_claim.items():
             if claim in answer.lost:
-                self._tell(self._on_lost, claim)
+                self._notify(self._on_lost, claim)
             elif claim not in answer.busy:
                 run.held_until = sent + self._seconds
         for claim in answer.asked:
-            self._tell(self._on_asked, claim)
+            self._notify(self._on_cancel, claim)
 
     def _report(self, runs: Sequence[Run]) -> None:
         """Store progress that has changed; if none has, no statement is sent.
@@ -173,7 +137,7 @@ class Keeper(Service):
                 return
             before, self._reporting = self._reporting, None
             before.result()
-        news = [(run, said) for run in runs if (said := run.progress) is not None and said != run.reported]
+        news = [(run, text) for run in runs if (text := run.progress) is not None and text != run.reported]
         if news:
             self._reporting = asyncio.create_task(self._store(news))
 
@@ -181,31 +145,28 @@ class Keeper(Service):
         for start in range(0, len(news), _BATCH):
             batch = news[start : start + _BATCH]
             try:
-                told = [Progress(run.delivery.claim, said) for run, said in batch]
-                await self._storage.upkeep.report(told, self._owner)
+                progress = [Progress(run.delivery.claim, text) for run, text in batch]
+                await self._storage.upkeep.report(progress, self._owner)
             except StorageUnavailable:
                 return  # other services log the outage; retried at the next turn
-            for run, said in batch:
-                run.reported = said
+            for run, text in batch:
+                run.reported = text
 
-    def _tell(self, what: Callable[..., None], *args: object) -> None:
-        loop = self._worker_loop
-        if loop is not None:
-            # If the loop closes just now, there is nothing left to notify.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(what, *args)
+    def _notify(self, callback: Callable[..., None], *args: object) -> None:
+        if self._worker_loop is not None:
+            call_on(self._worker_loop, callback, *args)
 
     def _watch_lag(self) -> None:
         """Log a handler that blocks the worker's loop, with its stack."""
         now = self._clock.monotonic()
         if self._ping_sent is None:
             self._ping_sent = now
-            self._tell(self._pong)
+            self._notify(self._pong)
             return
         lag = now - self._ping_sent
-        if lag < _LAG_REPORTED or now - self._lag_told < max(_LAG_REPORTED, lag / 2):
+        if lag < _LAG_REPORTED or now - self._lag_logged_at < max(_LAG_REPORTED, lag / 2):
             return
-        self._lag_told = now
+        self._lag_logged_at = now
         frame = sys._current_frames().get(self._worker_thread)  # noqa: SLF001 - the only way to see another thread's stack
         places = traceback.extract_stack(frame)[-_FRAMES_SHOWN:] if frame is not None else []
         where = " > ".join(f"{Path(each.filename).name}:{each.lineno} {each.name}: {each.line}" for each in places)
@@ -224,7 +185,7 @@ class Keeper(Service):
             if since is None or now - since < _HELD_REPORTED:
                 continue
             long.add(run)
-            if run not in self._held_told:
+            if run not in self._held_logged:
                 self._log.log(
                     logging.WARNING,
                     "%s: message %s has held its transaction open for %.0f s: do slow work before it, or without one",
@@ -232,7 +193,7 @@ class Keeper(Service):
                     run.delivery.message_id,
                     now - since,
                 )
-        self._held_told = long
+        self._held_logged = long
 
     def _pong(self) -> None:
         self._ping_sent = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
@@ -14,7 +13,7 @@ from datetime import timedelta
 from mainspring.model.errors import MainspringError
 from mainspring.model.lease import Hold, Renewal
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.service import FOREVER, ThreadService
+from mainspring.runtime.service import FOREVER, StorageService
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -68,7 +67,7 @@ class Holding:
             else:
                 ran_out = False
         if ran_out:
-            self._tell()
+            self._notify()
         return self._over
 
     def renewed(self, sent: float) -> None:
@@ -86,7 +85,7 @@ class Holding:
         """Mark it as lost. Returns False if it was not held any more."""
         ours = self.end(why)
         if ours:
-            self._tell()
+            self._notify()
         return ours
 
     def end(self, why: str) -> bool:
@@ -97,7 +96,7 @@ class Holding:
             ours, self._over = self._over is None, self._over or why
         return ours
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self.on_lost is not None:
             self.on_lost()
 
@@ -122,26 +121,21 @@ class Return:
     until: float
     epoch: int | None = None
     """None if the reply to an acquire was lost: the holder is then looked up."""
-    look_at: float = 0.0
+    check_at: float = 0.0
     """When to check again, by the clock. A database may grant a request after its caller has gone."""
     pause: float = _AGAIN
 
 
-class LeaseKeeper(ThreadService):
+class LeaseKeeper(StorageService):
     """Renews all held leases, in one trip, even while their holders' loops are blocked.
 
-    It has its own thread, loop and connections, because driver objects never cross loops (invariant 8). It notifies
-    the holder of a lease that is lost: the database has reported so, or has not replied in time.
+    It notifies the holder of a lease that is lost: the database has reported so, or has not replied in time.
     """
 
     longest_pause: float = 1.0
 
     def __init__(self, storage: Storage, clock: Clock, log: RateLimitedLog) -> None:
-        super().__init__("leases", log, clock)
-        self._shared = storage
-        self._storage = storage.sibling()
-        self._open: asyncio.AbstractEventLoop | None = None
-        """The loop on which it is open."""
+        super().__init__("leases", storage, log, clock)
         self._held: dict[Hold, Holding] = {}
         self._returns: list[Return] = []
 
@@ -180,9 +174,7 @@ class LeaseKeeper(ThreadService):
         now = self._clock.elapsed()
         held = [each for each in list(self._held.values()) if not self._is_over(each)]
         due = sorted((each for each in held if each.renew_at <= now), key=lambda each: each.until)
-        returns = [each for each in list(self._returns) if each.look_at <= now]
-        if due or returns:
-            await self._opened()
+        returns = [each for each in list(self._returns) if each.check_at <= now]
         for start in range(0, len(due), _BATCH):
             await self._renew(due[start : start + _BATCH])
         for each in returns:
@@ -190,29 +182,20 @@ class LeaseKeeper(ThreadService):
                 self._returns.remove(each)
         # Read again: callbacks about lost leases may have dropped some, and others were added.
         next_at = min((min(each.renew_at, each.until) for each in list(self._held.values())), default=FOREVER)
-        next_at = min(next_at, min((each.look_at for each in list(self._returns)), default=FOREVER))
+        next_at = min(next_at, min((each.check_at for each in list(self._returns)), default=FOREVER))
         return FOREVER if next_at == FOREVER else min(max(next_at - self._clock.elapsed(), _BRIEF), _TICK)
 
     async def finish(self) -> None:
-        """Release what is left, once."""
+        """Release what is left, once, and close the storage."""
         with contextlib.suppress(MainspringError):
-            if self._returns:
-                await self._opened()
             for each in self._returns:
                 await self._returned(each)
-        if self._open:
-            await self._storage.close()
-
-    async def _opened(self) -> None:
-        if self._open is not (loop := asyncio.get_running_loop()):
-            if self._open is not None:
-                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
-            await self._storage.open()
-            self._open = loop
+        await super().finish()
 
     async def _renew(self, due: Sequence[Holding]) -> None:
+        leases = (await self.opened()).leases
         sent = self._clock.elapsed()
-        answer = await self._storage.leases.renew([each.renewal for each in due])
+        answer = await leases.renew([each.renewal for each in due])
         for each in due:
             if each.hold in answer.lost:
                 each.lose(TAKEN)
@@ -224,19 +207,20 @@ class LeaseKeeper(ThreadService):
 
     async def _returned(self, what: Return) -> bool:
         """Return whether nothing is left to release."""
+        leases = (await self.opened()).leases
         now = self._clock.elapsed()
         if now >= what.until:
             return True
         epoch = what.epoch
         if epoch is None:
-            found = await self._storage.leases.find(what.name)
+            found = await leases.find(what.name)
             if found is None or found.holder != what.holder or found.state != "held":
                 # Maybe not yet: the request may still be on its way, or in an open transaction.
-                what.look_at = now + what.pause
+                what.check_at = now + what.pause
                 what.pause *= 2
                 return False
             epoch = found.epoch
-        await self._storage.leases.release(what.name, epoch, what.holder)
+        await leases.release(what.name, epoch, what.holder)
         return True
 
     def _is_over(self, holding: Holding) -> bool:

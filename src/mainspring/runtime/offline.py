@@ -127,8 +127,6 @@ class Offline:
         if self._runs:
             _logger.warning("%d runs made while the database was away are lost to the history", len(self._runs))
 
-    # --- as the executors' settler ---------------------------------------------------------------------------
-
     def put(self, origin: Origin, settlement: Settlement) -> None:
         """Record a run that has ended."""
         run = self._in_hand.drop(settlement.claim)
@@ -143,14 +141,12 @@ class Offline:
         """Never called: such consumers are rejected, since without a database there is no transaction."""
         raise AssertionError(f"{origin.group} has settled {settlement.claim} in a database that is away")
 
-    # --- the house -------------------------------------------------------------------------------------------
-
     def _executor(self, handler: Handler, threads: Threads, failures: RateLimitedLog, bus: Bus) -> Executor:
         if handler.batching is None:
-            return Executor(handler, self, self._in_hand, threads, _nobody, 1, failures, bus)
+            return Executor(handler, self, self._in_hand, threads, _ignore, 1, failures, bus)
         # An occurrence is a batch of one, and waits for no other.
         alone = replace(handler, batching=Batching(1, 0.0))
-        return BatchExecutor(alone, self, self._in_hand, threads, _nobody, 1, failures, bus)
+        return BatchExecutor(alone, self, self._in_hand, threads, _ignore, 1, failures, bus)
 
     def _fire(self, name: str, now: datetime) -> float | None:
         declared = self._declared[name]
@@ -204,7 +200,7 @@ class Offline:
         executor.put([run])
 
     def _view(self, delivery: Delivery, settlement: Settlement) -> RunView:
-        status, failure, output, reason = _told(settlement.verdict)
+        status, failure, output, reason = _run_result(settlement.verdict)
         ended = self._clock.now()
         return RunView(
             id=0,
@@ -226,16 +222,16 @@ class Offline:
         )
 
     def _passed(self, fired: dict[str, datetime], counts: dict[str, int]) -> Rewrite:
-        def how(name: str, row: Schedule | None, _now: datetime) -> Schedule | None:
+        def rewrite(name: str, row: Schedule | None, _now: datetime) -> Schedule | None:
             at = fired[name]
             if row is None or row.next_at is None or row.next_at > at:
                 return row
             return replace(row, base_at=at, next_at=self._plans[name].next(at), fired=row.fired + counts.get(name, 0))
 
-        return how
+        return rewrite
 
 
-def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None, str | None]:
+def _run_result(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None, str | None]:
     """Convert a verdict into a run's status, failure, output and reason of cancellation.
 
     Without the database nothing is retried.
@@ -253,5 +249,5 @@ def _told(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None, str 
             assert_never(verdict)
 
 
-def _nobody(_group: str) -> None:
+def _ignore(_group: str) -> None:
     """Do nothing: no fetcher waits for a free slot."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import repr_of
-from mainspring.runtime.handler import Handler, Program, Run
+from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.processes import Processes
 
 
@@ -90,9 +90,6 @@ def resolve(future: asyncio.Future[Any], result: Any, error: BaseException | Non
     future.set_exception(RuntimeError(f"the handler raised {repr_of(error)}"))
 
 
-Overrun = Callable[[Run], None]
-
-
 class Offload(Protocol):
     """Where a consumer's plain function runs."""
 
@@ -109,11 +106,11 @@ class Offload(Protocol):
         ...
 
 
-def offload(handler: Handler, threads: Threads, overrun: Overrun) -> Offload | None:
-    """Return where this handler runs; None for the loop."""
+def offload(handler: Handler, threads: Threads, overrun: Callable[[Run], None]) -> Offload | None:
+    """Return where this handler runs; None for the loop. ``overrun`` is called when a process exceeds its timeout."""
     if handler.program is not None:
         limit = None if handler.timeout is None else handler.timeout.total_seconds()
-        return InProcess(handler.program, limit, overrun)
+        return Processes(handler.program, limit, overrun)
     return InThread(handler, threads) if handler.threaded else None
 
 
@@ -142,37 +139,3 @@ class InThread:
 
     async def ended(self) -> None:
         """Do nothing: the threads are shared."""
-
-
-class InProcess:
-    """Runs in a process, which is killed when the run is cancelled."""
-
-    def __init__(self, program: Program, limit: float | None, overrun: Overrun) -> None:
-        self._processes = Processes(program)
-        self._limit = limit
-        self._overrun = overrun
-
-    async def perform(self, run: Run) -> object:
-        """Run it in a process, within the limit."""
-        loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
-
-        def begin() -> float | None:
-            # Not earlier: starting a process and importing libraries is not the handler's time.
-            if self._limit is not None:
-                for timer in timers:  # of a process that died while idle
-                    timer.cancel()
-                timers.append(loop.call_later(self._limit, self._overrun, run))
-            return self._limit
-
-        try:
-            return await self._processes.run(run.delivery, begin, run.report)
-        finally:
-            for timer in timers:
-                timer.cancel()
-
-    def close(self) -> None:
-        """Do nothing: every wait for a process can be cancelled."""
-
-    async def ended(self) -> None:
-        """Ask idle processes to end, and kill the others."""
-        await self._processes.close()

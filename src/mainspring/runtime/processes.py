@@ -16,11 +16,8 @@ from collections.abc import Callable
 import msgspec
 
 from mainspring.model.errors import ProcessDied
-from mainspring.model.message import Delivery
-from mainspring.model.verdict import Verdict
 from mainspring.runtime import wire
-from mainspring.runtime.handler import Program
-from mainspring.runtime.interpreters import how_it_ended, interpreter
+from mainspring.runtime.handler import Program, Run
 from mainspring.runtime.verdicts import Reported
 from mainspring.telemetry.logs import JsonLines
 from mainspring.telemetry.tracing import carried
@@ -29,12 +26,12 @@ STARTUP = 60.0
 """Seconds for a new process to import its handler. They do not count against the handler's timeout."""
 _ENDING = 0.5
 """Seconds for an idle process to end by itself, running its exit handlers."""
-_LETTING_GO = 2.0
+_KILLING = 2.0
 """Seconds to wait for a killed process: longer only if the kernel itself is stuck with it."""
-_LOOK = 1.0
+_CHECK_EVERY = 1.0
 """Seconds between checks of a busy process: its forked children may keep the channel open after its death."""
 
-Heard = Callable[[str], None]
+OnProgress = Callable[[str], None]
 """Called with the progress that a handler reports."""
 
 
@@ -47,7 +44,7 @@ class Process:
         watched, self._lifeline = os.pipe()
         self._channel.setblocking(False)  # noqa: FBT003
         self._open = True
-        self._looking: asyncio.TimerHandle | None = None
+        self._checking: asyncio.TimerHandle | None = None
         given = (theirs.fileno(), watched)
         # The path comes first: without it the package might not be found.
         code = f"import sys; sys.path[:] = {sys.path!r}; from {program.entry} import main; main{given}"
@@ -62,19 +59,19 @@ class Process:
             theirs.close()
             os.close(watched)
 
-    async def ask(
-        self, what: wire.Briefing | wire.Errand | None = None, *, during: str = "", heard: Heard | None = None
-    ) -> wire.Answer:
+    async def request(
+        self, sent: wire.Setup | wire.Request | None = None, *, during: str = "", on_progress: OnProgress | None = None
+    ) -> wire.Response:
         """Send a request and wait for the response; raises ProcessDied, with the cause, if none will come.
 
-        ``heard`` is called with the progress that the handler reports before that.
+        ``on_progress`` is called with the progress that the handler reports before that.
         """
         loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(_LOOK, self._look, loop)
+        self._checking = loop.call_later(_CHECK_EVERY, self._check, loop)
         try:
-            if what is not None:
-                await loop.sock_sendall(self._channel, wire.framed(what))
-            return await self._answer(loop, heard)
+            if sent is not None:
+                await loop.sock_sendall(self._channel, wire.framed(sent))
+            return await self._response(loop, on_progress)
         except (OSError, EOFError):
             # It is dying, which a signal does not change; but processes it has started may live.
             self.kill()
@@ -83,7 +80,7 @@ class Process:
         except msgspec.MsgspecError as error:
             raise ProcessDied(None, f"the process sent an invalid response, and was killed: {error}") from None
         finally:
-            self._looking.cancel()
+            self._checking.cancel()
 
     def hang_up(self) -> None:
         """Let it end by itself, when it is idle."""
@@ -96,7 +93,7 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
 
-    async def gone(self, patience: float = _LETTING_GO) -> bool:
+    async def gone(self, patience: float = _KILLING) -> bool:
         """Wait until it has ended. Returns False if it has not, within the given time."""
         until, pause = time.monotonic() + patience, 0.001
         while self._child.poll() is None:
@@ -107,14 +104,14 @@ class Process:
         self.close()
         return True
 
-    async def _answer(self, loop: asyncio.AbstractEventLoop, heard: Heard | None) -> wire.Answer:
+    async def _response(self, loop: asyncio.AbstractEventLoop, on_progress: OnProgress | None) -> wire.Response:
         while True:
             header = await self._receive(loop, wire.HEADER)
-            word = wire.word(await self._receive(loop, wire.length(header)))
-            if not isinstance(word, wire.Said):
-                return word
-            if heard is not None:
-                heard(word.text)
+            frame = wire.read_frame(await self._receive(loop, wire.length(header)))
+            if not isinstance(frame, wire.Progress):
+                return frame
+            if on_progress is not None:
+                on_progress(frame.text)
 
     async def _receive(self, loop: asyncio.AbstractEventLoop, count: int) -> bytes:
         body = bytearray()
@@ -125,12 +122,12 @@ class Process:
             body += chunk
         return bytes(body)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         # Checked without reaping: its group is killed under its pid, which must not be reused before.
         if os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            self._looking = loop.call_later(_LOOK, self._look, loop)
+            self._checking = loop.call_later(_CHECK_EVERY, self._check, loop)
         else:
-            self.hang_up()  # ends the waiting in ``ask``
+            self.hang_up()  # ends the waiting in ``request``
 
     def close(self) -> None:
         """Close the channel and the lifeline."""
@@ -143,31 +140,34 @@ class Process:
 class Processes:
     """The processes of one consumer: as many as its executor uses at once, started on demand.
 
-    One process runs one message at a time, so a message that kills its process affects no other (invariant 15).
+    One process runs one message at a time, so a message that kills its process affects no other (invariant 15). A
+    process is killed when its run is cancelled.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, limit: float | None, overrun: Callable[[Run], None]) -> None:
         self._program = program
+        self._limit = limit
+        self._overrun = overrun
         self._idle: list[Process] = []
         self._all: set[Process] = set()
 
-    async def run(self, delivery: Delivery, begin: Callable[[], float | None], heard: Heard) -> Verdict:
-        """Handle it in a process; ``begin`` is called when one is ready, and returns the timeout in seconds.
-
-        Raises ProcessDied, or Reported for what the handler raised. When cancelled, it kills the process.
-        """
-        while (answer := await self._serve(self._take(), delivery, begin, heard)) is None:
+    async def perform(self, run: Run) -> object:
+        """Handle it in a process, within the limit. Raises ProcessDied, or Reported for what the handler raised."""
+        while (response := await self._serve(self._take(), run)) is None:
             pass
-        match answer:
+        match response:
             case wire.Outcome():
-                return wire.verdict(answer)
+                return wire.verdict(response)
             case wire.Failed(failure, kinds):
                 raise Reported(failure, kinds)
             case wire.Ready():
                 raise ProcessDied(None, "the process sent a response out of turn")
 
-    async def close(self) -> None:
-        """End all processes; those that do not end by themselves are killed."""
+    def close(self) -> None:
+        """Do nothing: every wait for a process can be cancelled."""
+
+    async def ended(self) -> None:
+        """End all processes; those that are busy, or do not end by themselves, are killed."""
         for process in self._all:
             if process in self._idle:
                 process.hang_up()
@@ -183,31 +183,35 @@ class Processes:
         self._all.add(process)
         return process
 
-    async def _serve(
-        self, process: Process, delivery: Delivery, begin: Callable[[], float | None], heard: Heard
-    ) -> wire.Answer | None:
+    async def _serve(self, process: Process, run: Run) -> wire.Response | None:
         """Return the response; None if the process had died while idle, which is charged to no message."""
-        reused, begun = process.ready, False
+        reused, begun, timer = process.ready, False, None
         try:
             if not reused:
                 await self._prepare(process)
-            await process.ask(wire.Errand(delivery, begin(), carried()))
+            if self._limit is not None:
+                # Not earlier: starting a process and importing libraries is not the handler's time.
+                timer = asyncio.get_running_loop().call_later(self._limit, self._overrun, run)
+            await process.request(wire.Request(run.delivery, self._limit, carried()))
             begun = True
-            answer = await process.ask(heard=heard)
+            response = await process.request(on_progress=run.report)
         except BaseException as error:
             process.kill()
             await self._forget(process)
             if reused and not begun and isinstance(error, ProcessDied):
                 return None
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
         self._idle.append(process)
-        return answer
+        return response
 
     async def _prepare(self, process: Process) -> None:
         source = self._program.source
         root = logging.getLogger()
         written = next((each.formatter for each in root.handlers if isinstance(each.formatter, JsonLines)), None)
-        briefing = wire.Briefing(
+        setup = wire.Setup(
             self._program,
             [os.fsencode(each) for each in sys.argv],
             root.level if root.handlers else None,
@@ -216,13 +220,13 @@ class Processes:
         )
         try:
             async with asyncio.timeout(STARTUP):
-                answer = await process.ask(briefing, during=f" while it imported {source}")
+                response = await process.request(setup, during=f" while it imported {source}")
         except TimeoutError:
             raise ProcessDied(
                 None, f"the process was killed: it had not imported {source} after {STARTUP:g} s"
             ) from None
-        if isinstance(answer, wire.Failed):
-            raise Reported(answer.failure, answer.kinds)
+        if isinstance(response, wire.Failed):
+            raise Reported(response.failure, response.kinds)
         process.ready = True
 
     async def _end(self, process: Process) -> None:
@@ -240,3 +244,20 @@ def _ended(code: int | None) -> str:
         return "the process closed its channel, and cannot be killed"
     hint = ", as the system does when it runs out of memory" if code == -signal.SIGKILL else ""
     return f"the process {how_it_ended(code)}{hint}"
+
+
+def interpreter() -> list[str]:
+    """Return this interpreter with the options it was started with: ``-O``, ``-W``, ``-X`` and the like."""
+    # Undocumented, but the standard library uses it wherever it starts another interpreter.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+    return [sys.executable, *flags]
+
+
+def how_it_ended(code: int) -> str:
+    """Describe an exit code; negative ones are signals."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

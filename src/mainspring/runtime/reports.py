@@ -31,28 +31,28 @@ class RateLimitedLog:
         self._lock = threading.Lock()
         self._separate_warnings = separate_warnings
         self._next_at = {False: 0.0, True: 0.0}
-        self._held_back = 0
-        self._ailing: set[str] = set()
+        self._suppressed = 0
+        self._failing: set[str] = set()
 
-    def failure(self, who: str, error: BaseException, *, expected: bool) -> None:
+    def failure(self, loop: str, error: BaseException, *, expected: bool) -> None:
         """Log the failure of a loop. Expected errors (an unreachable database) get no traceback."""
         with self._lock:
-            self._ailing.add(who)
+            self._failing.add(loop)
         self.log(
             logging.WARNING if expected else logging.ERROR,
             "%s: %s",
-            who,
+            loop,
             text_of(error),
             trace=None if expected else error,
         )
 
-    def recovered(self, who: str) -> None:
+    def recovered(self, loop: str) -> None:
         """Note that a loop works again; logged once, when the last of them does."""
         with self._lock:
-            self._ailing.discard(who)
-            over = not self._ailing
+            self._failing.discard(loop)
+            over = not self._failing
         if over:
-            self.log(logging.INFO, "%s: working again", who)
+            self.log(logging.INFO, "%s: working again", loop)
 
     def log(
         self,
@@ -67,13 +67,13 @@ class RateLimitedLog:
         with self._lock:
             now = self._clock.monotonic()
             if now < self._next_at[lane]:
-                self._held_back += 1
+                self._suppressed += 1
                 return
             self._next_at[lane] = now + _SPACING
-            held_back, self._held_back = self._held_back, 0
-        if held_back:
+            suppressed, self._suppressed = self._suppressed, 0
+        if suppressed:
             text += " (%d more lines not shown)"
-            args = (*args, held_back)
+            args = (*args, suppressed)
         log(self._logger, level, text, *args, error=trace, facts=facts)
 
 

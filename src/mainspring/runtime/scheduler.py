@@ -57,7 +57,7 @@ class Scheduler(Service):
         self._doorbell = storage.doorbell
         self._offline = offline or None
         self._app = scheduling.app
-        self._timekeeper = Timekeeper(storage.timetable, scheduling, self._complain)
+        self._timekeeper = Timekeeper(storage.timetable, scheduling, self._log_problem)
         self._published = published
         self._longest_poll = longest_poll.total_seconds()
         self._watching_since = clock.monotonic()
@@ -71,9 +71,9 @@ class Scheduler(Service):
         """Fire what is due. Returns the seconds until more is."""
         offline = self._offline
         if offline is None:
-            return await self._look()
+            return await self._online_turn()
         try:
-            pause = await self._meanwhile(offline) if offline.is_away else await self._look()
+            pause = await self._offline_turn(offline) if offline.is_away else await self._online_turn()
         except StorageUnavailable as error:
             offline.lost()
             if not offline.is_away:
@@ -93,7 +93,7 @@ class Scheduler(Service):
         if self._offline is not None:
             self._offline.end()
 
-    async def last_words(self) -> None:
+    async def report_offline(self) -> None:
         """Report the runs made without the database, if it responds by now."""
         if self._offline is not None and self._offline.has_news:
             try:
@@ -107,21 +107,21 @@ class Scheduler(Service):
         if self._offline is not None:
             self._offline.close()
 
-    async def _meanwhile(self, offline: Offline) -> float:
+    async def _offline_turn(self, offline: Offline) -> float:
         """Tick, and run offline schedules until the database responds."""
-        looking = asyncio.create_task(self._look())
+        ticking = asyncio.create_task(self._online_turn())
         try:
-            while not looking.done():
-                await asyncio.wait([looking], timeout=min(offline.fire(), _AWAY_POLL))
-            return looking.result()
+            while not ticking.done():
+                await asyncio.wait([ticking], timeout=min(offline.fire(), _AWAY_POLL))
+            return ticking.result()
         finally:
-            looking.cancel()
+            ticking.cancel()
 
-    async def _look(self) -> float:
+    async def _online_turn(self) -> float:
         if self._offline is not None and self._offline.has_news:
             await self._offline.report(self._storage)
-        look = await self.tick()
-        return min(self._pause(look), FOREVER if self._is_reconciled else _LOCKED_POLL)
+        tick = await self.tick()
+        return min(self._pause(tick), FOREVER if self._is_reconciled else _LOCKED_POLL)
 
     async def reconcile(self, *, waits: bool = False) -> None:
         """Declare the schedules of the code and bring the rows in line with it, if it is time."""
@@ -140,16 +140,16 @@ class Scheduler(Service):
         await self.reconcile()
         now = self._clock.monotonic()
         self._left = {name: until for name, until in self._left.items() if until > now}
-        look = await self._timekeeper.look(self._left)
-        self._left.update(dict.fromkeys(look.left, now + _LEAVE_FOR))
-        for each in look.conflicts:
+        tick = await self._timekeeper.tick(self._left)
+        self._left.update(dict.fromkeys(tick.left, now + _LEAVE_FOR))
+        for each in tick.conflicts:
             _logger.warning("%s; it does not run: give that other message another message_id", each)
-        if look.fired or look.released or look.continuations:
+        if tick.fired or tick.released or tick.continuations:
             self._published()
-        if look.asked:
+        if tick.asked:
             await self._doorbell.ring()  # their keepers have to see it now
-        self._waits = look.waiting
-        return look
+        self._waits = tick.waiting
+        return tick
 
     def freed(self) -> None:
         """Note a written end of an occurrence: another may have waited for it."""
@@ -168,23 +168,23 @@ class Scheduler(Service):
                 _logger.warning("%s: retired, since no worker of %s declares it any more", name, self._app)
         self._declare_at = now + _DECLARE_EVERY.total_seconds()
 
-    def _pause(self, look: ScheduleTick) -> float:
+    def _pause(self, tick: ScheduleTick) -> float:
         pause = self._longest_poll if self._doorbell.mode != "poll" else min(_BLIND_POLL, self._longest_poll)
-        if look.more:
+        if tick.more:
             # Counted by another worker just now, or too many for one tick; or another session has locked the join.
-            pause = _SPACING if look.moved or look.joined else self._spacing
+            pause = _SPACING if tick.moved or tick.joined else self._spacing
             self._spacing = min(2 * pause, _LONGEST_SPACING)
             return pause
-        if look.waiting:
+        if tick.waiting:
             pause = min(pause, _WAITING_POLL)
-        if look.next_in is not None and not look.frozen:
-            until = look.next_in.total_seconds()
+        if tick.next_in is not None and not tick.frozen:
+            until = tick.next_in.total_seconds()
             # Due, but not advanced: another node holds it, for a moment or for longer.
-            pause = min(pause, max(until, 0.0 if look.moved else self._spacing))
-            self._spacing = min(2 * self._spacing, _LONGEST_SPACING) if until <= 0 and not look.moved else _SPACING
+            pause = min(pause, max(until, 0.0 if tick.moved else self._spacing))
+            self._spacing = min(2 * self._spacing, _LONGEST_SPACING) if until <= 0 and not tick.moved else _SPACING
         else:
             self._spacing = _SPACING
         return pause
 
-    def _complain(self, name: str, why: str) -> None:
+    def _log_problem(self, name: str, why: str) -> None:
         self._log.log(logging.WARNING, "schedule %s: %s", name, why)

@@ -8,19 +8,21 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described
 from mainspring.runtime.own_context import is_closing
 from mainspring.runtime.reports import RateLimitedLog
+from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
 FOREVER = math.inf
 _FIRST_PAUSE = 0.05
+_PATIENCE = 1.0
+"""Seconds to wait for a thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +134,6 @@ class Service:
         self._ended_early = True
         self._failed(RuntimeError("its loop has ended: restart the worker") if error is None else error)
 
-    def _turn_in_thread(self, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run an event loop in this thread, and another if that ends by itself."""
-        while True:
-            try:
-                asyncio.run(serve())
-            except BaseException as error:  # noqa: BLE001 - the end of a thread would go unnoticed
-                pause = self._failed(error)
-            else:
-                return
-            if self._stopping:
-                return
-            time.sleep(pause)
-
     async def _loop(self) -> None:
         while not self._stopping:
             try:
@@ -199,10 +188,6 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-_PATIENCE = 1.0
-"""Seconds to wait for the thread to end. It is a daemon: an unresponsive database cannot keep the process alive."""
-
-
 class ThreadService(Service):
     """Turns in its own thread from ``start`` to ``stop``; both may be called from any loop."""
 
@@ -211,7 +196,7 @@ class ThreadService(Service):
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._over = False
-        self._told: Callable[[], None] | None = None
+        self._on_end: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Start the thread. Idempotent."""
@@ -231,7 +216,7 @@ class ThreadService(Service):
         if self._thread is None:
             return
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._told = lambda: _call(loop, ended.set)
+        self._on_end = lambda: call_on(loop, ended.set)
         self.wake()
         if not self._over:
             with contextlib.suppress(TimeoutError):
@@ -242,11 +227,24 @@ class ThreadService(Service):
 
     def _main(self) -> None:
         try:
-            self._turn_in_thread(self._serve)
+            self._turn_in_thread()
         finally:
             self._over = True
-            if self._told is not None:
-                self._told()
+            if self._on_end is not None:
+                self._on_end()
+
+    def _turn_in_thread(self) -> None:
+        """Run an event loop in this thread, and another if that ends by itself."""
+        while True:
+            try:
+                asyncio.run(self._serve())
+            except BaseException as error:  # noqa: BLE001 - the end of a thread would go unnoticed
+                pause = self._failed(error)
+            else:
+                return
+            if self._stopping:
+                return
+            time.sleep(pause)
 
     async def _serve(self) -> None:
         self._own_loop = asyncio.get_running_loop()
@@ -254,7 +252,32 @@ class ThreadService(Service):
         await self.finish()
 
 
-def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    # If the loop closes just now, there is nothing left to notify.
+class StorageService(ThreadService):
+    """A thread with connections of its own, because driver objects never cross loops (invariant 8)."""
+
+    def __init__(self, name: str, storage: Storage, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__(name, log, clock)
+        self._shared = storage
+        self._storage = storage.sibling()
+        self._open: asyncio.AbstractEventLoop | None = None
+        """The loop on which it is open."""
+
+    async def opened(self) -> Storage:
+        """Return the storage, opened on the running loop."""
+        if self._open is not (loop := asyncio.get_running_loop()):
+            if self._open is not None:
+                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
+            await self._storage.open()
+            self._open = loop
+        return self._storage
+
+    async def finish(self) -> None:
+        """Close the storage."""
+        if self._open is not None:
+            await self._storage.close()
+
+
+def call_on(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: object) -> None:
+    """Call back on this loop, from any thread. If it closes just now, there is nothing left to notify."""
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(what)
+        loop.call_soon_threadsafe(callback, *args)

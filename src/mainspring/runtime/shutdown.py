@@ -42,9 +42,9 @@ async def within(seconds: float, wait: Coroutine[Any, Any, None], hurry: asyncio
 
 
 _logger = logging.getLogger("mainspring.worker")
-_LAST_WORDS = 2.5
+_LAST_VERDICTS = 2.5
 """Seconds after the grace in which cancelled handlers end and the last verdicts are written."""
-_FAREWELL = 1.0
+_DEREGISTER = 1.0
 """Seconds after that to leave the roster; with as many to close connections, a silent database costs five in all."""
 
 
@@ -80,42 +80,42 @@ class Shutdown:
             self._scheduler.fire_no_more()
             self._fetchers.claim_no_more()
             # A claim on its way is awaited, not cancelled: its rows would be held, but unknown, until they lapse.
-            taking = asyncio.create_task(self._stop_taking())
+            claiming = asyncio.create_task(self._stop_claiming())
             for executor in self._executors:
                 executor.release_waiting()
             await within(self._grace, self._quiet(), hurry)
             for executor in self._executors:
                 for run in executor.running():
                     executor.interrupt(run, STOP_SHUTDOWN)
-            await self._last_words(taking)
+            await self._write_last_verdicts(claiming)
         finally:
             # Even after an error or a cancellation: a coroutine left behind would keep the loop from ending.
-            await self._let_go()
+            await self._end_all()
 
-    async def _stop_taking(self) -> None:
+    async def _stop_claiming(self) -> None:
         await asyncio.gather(self._fetchers.stop(), self._scheduler.stop())
 
-    async def _last_words(self, taking: asyncio.Task[None]) -> None:
+    async def _write_last_verdicts(self, claiming: asyncio.Task[None]) -> None:
         async def orderly() -> None:
             await self._executors_quiet()
-            await taking
+            await claiming
             for executor in self._executors:
                 executor.release_waiting()
             await self._settler.drained()
-            await self._fetchers.last_words()
-            await self._scheduler.last_words()
+            await self._fetchers.notify_others()
+            await self._scheduler.report_offline()
             await self._bus.settled()
             await self._settler.through()
 
-        if not await until(_LAST_WORDS, orderly()):
-            self._name_the_unfinished()
+        if not await until(_LAST_VERDICTS, orderly()):
+            self._log_unfinished()
 
-    async def _let_go(self) -> None:
+    async def _end_all(self) -> None:
         for loop in (self._fetchers, self._settler, self._scheduler):
             loop.abandon()
         keeping = asyncio.create_task(self._keeper.stop())
         ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
-        await until(_FAREWELL, self._farewell())
+        await until(_DEREGISTER, self._deregister())
         self._janitor.abandon()
         await keeping
         for executor in self._executors:
@@ -123,10 +123,10 @@ class Shutdown:
         await asyncio.gather(*ending)
         self._threads.close()
 
-    async def _farewell(self) -> None:
+    async def _deregister(self) -> None:
         try:
-            await self._janitor.stop()  # a report after the farewell would register it again
-            await self._janitor.farewell()
+            await self._janitor.stop()  # it must not report any more: that would register it again
+            await self._janitor.deregister()
         except MainspringError:
             pass  # the database is unreachable: the roster drops silent workers
         except Exception:
@@ -140,7 +140,7 @@ class Shutdown:
         for executor in self._executors:
             await executor.quiet()
 
-    def _name_the_unfinished(self) -> None:
+    def _log_unfinished(self) -> None:
         if busy := self._settler.busy:
             _logger.warning(
                 "%d verdicts were not written, since another session's open transaction has locked their rows; their "

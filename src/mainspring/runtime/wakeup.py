@@ -24,7 +24,7 @@ _REARM = 20.0
 _LONGEST_HOLD_OFF = 1.0
 
 
-class Foresees(Protocol):
+class Foresight(Protocol):
     """Returns when the next delivery is due: the mailbox, or a cache of its result."""
 
     async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
@@ -41,7 +41,7 @@ class Wakeup:
 
     def __init__(
         self,
-        mailbox: Foresees,
+        mailbox: Foresight,
         doorbell: Doorbell,
         longest_poll: timedelta,
         clock: Clock,
@@ -70,7 +70,7 @@ class Wakeup:
         self._short = False
         await self._disarm()
 
-    def stirred(self) -> None:
+    def published(self) -> None:
         """Note a publish in this process: restart the polling interval."""
         self._poll = _FIRST_POLL
 

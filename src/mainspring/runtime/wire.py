@@ -19,7 +19,7 @@ HEADER = _LENGTH.size
 """The length of the header of a frame."""
 
 
-class Briefing(msgspec.Struct, frozen=True):
+class Setup(msgspec.Struct, frozen=True):
     """The first frame to a process: what it runs."""
 
     program: Program
@@ -32,7 +32,7 @@ class Briefing(msgspec.Struct, frozen=True):
     """The worker's name, if its log shows it."""
 
 
-class Errand(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """One message to be handled, and its timeout."""
 
     delivery: Delivery
@@ -42,10 +42,10 @@ class Errand(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The handler was found; after an errand: it starts now."""
+    """The handler was found; after a request: it starts now."""
 
 
-class Said(msgspec.Struct, frozen=True, tag="said"):
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
     """The handler has reported progress; the result follows later."""
 
     text: str
@@ -66,17 +66,17 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     kinds: Sequence[str]
 
 
-Answer = Ready | Outcome | Failed
-Word = Answer | Said
+Response = Ready | Outcome | Failed
+Frame = Response | Progress
 """Every frame that a process may send."""
 
 _ENCODER = msgspec.msgpack.Encoder()
-_BRIEFINGS = msgspec.msgpack.Decoder(Briefing)
-_ERRANDS = msgspec.msgpack.Decoder(Errand)
-_WORDS: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
+_SETUPS = msgspec.msgpack.Decoder(Setup)
+_REQUESTS = msgspec.msgpack.Decoder(Request)
+_FRAMES: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
-def framed(value: Briefing | Errand | Word) -> bytes:
+def framed(value: Setup | Request | Frame) -> bytes:
     """Encode a value as a frame: its length, then itself."""
     body = _ENCODER.encode(value)
     return _LENGTH.pack(len(body)) + body
@@ -87,19 +87,19 @@ def length(header: bytes) -> int:
     return cast("int", _LENGTH.unpack(header)[0])
 
 
-def briefing(body: bytes) -> Briefing:
+def read_setup(body: bytes) -> Setup:
     """Decode the first frame to a process."""
-    return _BRIEFINGS.decode(body)
+    return _SETUPS.decode(body)
 
 
-def errand(body: bytes) -> Errand:
+def read_request(body: bytes) -> Request:
     """Decode any later frame to a process."""
-    return _ERRANDS.decode(body)
+    return _REQUESTS.decode(body)
 
 
-def word(body: bytes) -> Word:
+def read_frame(body: bytes) -> Frame:
     """Decode a frame from a process; raises msgspec's errors for an invalid one."""
-    return _WORDS.decode(body)
+    return _FRAMES.decode(body)
 
 
 def outcome(verdict: Verdict) -> Outcome:

@@ -19,8 +19,7 @@ from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
-from mainspring.runtime.heartbeat import Heartbeat
-from mainspring.runtime.janitor import Janitor, Subscribing
+from mainspring.runtime.janitor import Heartbeat, Janitor, Subscribing
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.offload import Threads
@@ -97,7 +96,7 @@ class Worker:
             self.owner,
             settings.claim_time,
             on_lost=self._lost,
-            on_asked=self._asked,
+            on_cancel=self._cancel,
             log=log,
             clock=clock,
         )
@@ -280,7 +279,7 @@ class Worker:
         self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
-            self._janitor.call()
+            self._janitor.report_soon()
             if len(self._in_hand):
                 self._keeper.poke()
 
@@ -306,7 +305,7 @@ class Worker:
                     run
                 )  # it may clean up for as long as it likes: its claim is not extended, and does not stop reaping
 
-    def _asked(self, claim: Claim) -> None:
+    def _cancel(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)
         if run is not None:
             self._by_group[run.delivery.group].interrupt(run, STOP_CANCELLED)

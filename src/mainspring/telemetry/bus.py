@@ -46,15 +46,15 @@ class Bus:
         """Call the subscribers. Never waits, and raises nothing but Ctrl-C."""
         for subscriber in self._subscribers.get(type(event), ()):
             try:
-                answer = subscriber(event)
-                if inspect.isawaitable(answer):
-                    task = asyncio.ensure_future(_heard(answer, subscriber, event))
+                result = subscriber(event)
+                if inspect.isawaitable(result):
+                    task = asyncio.ensure_future(_awaited(result, subscriber, event))
                     self._running.add(task)
                     task.add_done_callback(self._running.discard)
             except BaseException as error:  # the event has happened already, whatever its subscriber raises
                 if is_interrupt(error):
                     raise
-                _complain(subscriber, event, error)
+                _log_error(subscriber, event, error)
 
     async def settled(self) -> None:
         """Wait for the async subscribers that are still running."""
@@ -62,17 +62,17 @@ class Bus:
             await asyncio.wait(running)
 
 
-async def _heard(answer: Awaitable[object], subscriber: Subscriber, event: object) -> None:
+async def _awaited(result: Awaitable[object], subscriber: Subscriber, event: object) -> None:
     try:
-        await answer
+        await result
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # SystemExit would end the loop that this runs on
         if is_interrupt(error):
             raise
-        _complain(subscriber, event, error)
+        _log_error(subscriber, event, error)
 
 
-def _complain(subscriber: Subscriber, event: object, error: BaseException) -> None:
+def _log_error(subscriber: Subscriber, event: object, error: BaseException) -> None:
     name = getattr(subscriber, "__qualname__", None) or repr_of(subscriber, _SHOWN)
     log(_logger, logging.ERROR, "%s failed at %s", name, repr_of(event), error=error)

@@ -70,7 +70,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -81,13 +81,13 @@ class JsonLines(logging.Formatter):
             added.setdefault("worker", self.worker)
         if "trace_id" not in added and (ids := trace_ids()) is not None:
             added["trace_id"], added["span_id"] = ids
-        said |= {name: added.pop(name) for name in _KNOWN if name in added}
-        said |= {name: value for name, value in added.items() if name not in said}
+        fields |= {name: added.pop(name) for name in _KNOWN if name in added}
+        fields |= {name: value for name, value in added.items() if name not in fields}
         if record.exc_info is not None or record.exc_text:
-            said["exception"] = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
+            fields["exception"] = record.exc_text or self.formatException(record.exc_info)  # type: ignore[arg-type]
         if record.stack_info:
-            said["stack"] = record.stack_info
-        shown = {name: _MASK if is_secret(name) else value for name, value in said.items()}
+            fields["stack"] = record.stack_info
+        shown = {name: _MASK if is_secret(name) else value for name, value in fields.items()}
         return "{" + ", ".join(f"{json.dumps(name)}: {_written(value)}" for name, value in shown.items()) + "}"
 
 
@@ -103,8 +103,8 @@ def log(
 
     An error whose text is too long is shortened, and logged without its traceback, which would repeat it.
     """
-    if error is not None and len(told := text_of(error, LONGEST)) >= LONGEST:
-        text, args, error = f"{text}: %s", (*args, told), None
+    if error is not None and len(shown := text_of(error, LONGEST)) >= LONGEST:
+        text, args, error = f"{text}: %s", (*args, shown), None
     try:
         logger.log(level, text, *args, exc_info=error, extra=facts)
     except BaseException as failed:  # logging must not end the work that it reports

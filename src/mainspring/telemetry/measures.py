@@ -26,17 +26,17 @@ _WAIT = len(STATUSES)
 _RUN = _WAIT + BINS
 _WIDTH = _RUN + BINS
 _COUNTED = (*((status, 0) for status in STATUSES), *((time, bin) for time in TIMES for bin in range(BINS)))
-"""The meaning of each position of a tape."""
+"""The meaning of each position of ``GroupCounts.numbers``."""
 
 
-class Tape:
+class GroupCounts:
     """The numbers of one group: a count per status, then the bins of its two histograms, and their sums."""
 
-    __slots__ = ("numbers", "ran", "told", "waited")
+    __slots__ = ("numbers", "ran", "taken", "waited")
 
     def __init__(self) -> None:
         self.numbers: list[int] = [0] * _WIDTH
-        self.told: list[int] = [0] * _WIDTH
+        self.taken: list[int] = [0] * _WIDTH
         """The part that was already taken for a report."""
         self.waited: float = 0.0
         self.ran: float = 0.0
@@ -57,45 +57,45 @@ class Counted:
 class Meter:
     """Counts for one loop, its only writer; any thread may read. It costs two list increments per delivery.
 
-    ``stirred`` is called when there is something to report, once until that is taken; ``ended`` when the loop has
+    ``on_news`` is called when there is something to report, once until that is taken; ``ended`` when the loop has
     ended.
     """
 
     def __init__(self, ended: Callable[[Meter], None] | None = None) -> None:
-        self.stirred: Callable[[], None] | None = None
-        self.worker: Worked | None = None
+        self.on_news: Callable[[], None] | None = None
+        self.worker: MeteredWorker | None = None
         """The worker it belongs to."""
         self._ended = ended
         self.has_news: bool = False
         """Whether it has counts that were not taken yet."""
-        self._tapes: dict[str, Tape] = {}
+        self._groups: dict[str, GroupCounts] = {}
 
     def serves(self, groups: Iterable[str]) -> None:
         """Include these groups from now on, with zeros while there is nothing."""
         for group in groups:
-            self._tapes.setdefault(group, Tape())
+            self._groups.setdefault(group, GroupCounts())
 
     def count(self, group: str, verdict: Verdict, wait: float | None = None, run: float | None = None) -> None:
         """Count a settled delivery; None if its handler was not called. Releases do not count."""
         place = _DONE if type(verdict) is Done else _place(verdict)
         if place is None:
             return
-        tape = self._tapes.get(group)
-        if tape is None:
-            tape = self._tapes[group] = Tape()
-        numbers = tape.numbers
+        counts = self._groups.get(group)
+        if counts is None:
+            counts = self._groups[group] = GroupCounts()
+        numbers = counts.numbers
         numbers[place] += 1
         if wait is not None:
             wait = max(wait, 0.0)
             numbers[_WAIT + bisect_left(BOUNDS, wait)] += 1
-            tape.waited += wait
+            counts.waited += wait
         if run is not None:
             numbers[_RUN + bisect_left(BOUNDS, run)] += 1
-            tape.ran += run
+            counts.ran += run
         if not self.has_news:
             self.has_news = True
-            if self.stirred is not None:
-                self.stirred()
+            if self.on_news is not None:
+                self.on_news()
 
     def take(self) -> tuple[dict[str, GroupRuns], tuple[Measure, ...]]:
         """Take the counts since the last call: the caller has to report them."""
@@ -104,12 +104,12 @@ class Meter:
         if not self.has_news:
             return runs, ()
         self.has_news = False
-        for group in sorted(self._tapes):
-            tape = self._tapes[group]
-            was, tape.told = tape.told, tape.numbers[:]
-            if was == tape.told:
+        for group in sorted(self._groups):
+            counts = self._groups[group]
+            was, counts.taken = counts.taken, counts.numbers[:]
+            if was == counts.taken:
                 continue
-            new = [now - before for now, before in zip(tape.told, was, strict=True)]
+            new = [now - before for now, before in zip(counts.taken, was, strict=True)]
             measures += [Measure(group, *what, count) for what, count in zip(_COUNTED, new, strict=True) if count]
             handled, failed = new[_DONE], new[_FAILED] + new[_DEAD]
             if handled or failed:
@@ -118,18 +118,18 @@ class Meter:
 
     def read(self) -> dict[str, Counted]:
         """Return all counts, by group."""
-        return {group: _counted(tape) for group, tape in list(self._tapes.items())}
+        return {group: _counted(counts) for group, counts in list(self._groups.items())}
 
     def end(self) -> None:
         """Note that its loop has ended, and counts no more."""
-        self.stirred = None
+        self.on_news = None
         if self._ended is not None:
             self._ended(self)
 
     def add(self, other: Meter) -> None:
         """Add the counts of another."""
-        for group, theirs in list(other._tapes.items()):
-            ours = self._tapes.setdefault(group, Tape())
+        for group, theirs in list(other._groups.items()):
+            ours = self._groups.setdefault(group, GroupCounts())
             ours.numbers = [mine + its for mine, its in zip(ours.numbers, theirs.numbers, strict=True)]
             ours.waited += theirs.waited
             ours.ran += theirs.ran
@@ -137,7 +137,7 @@ class Meter:
     def forget(self) -> None:
         """Reset to zero, with the same groups."""
         self.worker, self.has_news = None, False
-        self._tapes = {group: Tape() for group in self._tapes}
+        self._groups = {group: GroupCounts() for group in self._groups}
 
 
 class Meters:
@@ -155,7 +155,7 @@ class Meters:
         self._published: dict[str, int] = {}
         _all.add(self)
 
-    def hire(self) -> Meter:
+    def new_meter(self) -> Meter:
         """Return a meter for one loop."""
         meter = Meter(self._retire)
         with self._lock:
@@ -203,7 +203,7 @@ class Meters:
                     add(total, meter.worker)
         return total
 
-    def workers(self) -> list[Worked]:
+    def workers(self) -> list[MeteredWorker]:
         """Return the workers that count here."""
         with self._lock:
             return [meter.worker for meter in self._meters if meter.worker is not None]
@@ -234,14 +234,14 @@ def _place(verdict: Verdict) -> int | None:
             assert_never(verdict)
 
 
-def _counted(tape: Tape) -> Counted:
-    numbers = tape.numbers
+def _counted(counts: GroupCounts) -> Counted:
+    numbers = counts.numbers
     return Counted(
         dict(zip(STATUSES, numbers, strict=False)),
         Histogram(tuple(numbers[_WAIT:_RUN])),
-        tape.waited,
+        counts.waited,
         Histogram(tuple(numbers[_RUN:])),
-        tape.ran,
+        counts.ran,
     )
 
 
@@ -264,7 +264,7 @@ class Turns(NamedTuple):
     failed: int
 
 
-class Turned(Protocol):
+class LoopTurns(Protocol):
     """The report of a loop."""
 
     @property
@@ -278,7 +278,7 @@ class Turned(Protocol):
         ...
 
 
-class Worked(Protocol):
+class MeteredWorker(Protocol):
     """A worker, as far as metrics describe it."""
 
     @property
@@ -286,7 +286,7 @@ class Worked(Protocol):
         """The number of deliveries it holds."""
         ...
 
-    def progress(self) -> Mapping[str, Turned]:
+    def progress(self) -> Mapping[str, LoopTurns]:
         """Return the state of each loop."""
         ...
 
@@ -295,7 +295,7 @@ class Worked(Protocol):
         ...
 
 
-def add(total: dict[str, Turns], worker: Worked) -> None:
+def add(total: dict[str, Turns], worker: MeteredWorker) -> None:
     """Add the turns of this worker's loops."""
     for loop, report in worker.progress().items():
         before = total.get(loop, Turns(0, 0))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
-from typing import assert_never
+from typing import Final, assert_never
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -18,7 +18,44 @@ from mainspring.model.message import Delivery, Draft
 from mainspring.model.redaction import redacted
 from mainspring.model.text import stack_of, text_of
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
-from mainspring.telemetry import attributes as named
+
+SYSTEM: Final = "messaging.system"
+DESTINATION: Final = "messaging.destination.name"
+OPERATION: Final = "messaging.operation.name"
+OPERATION_TYPE: Final = "messaging.operation.type"
+MESSAGE_ID: Final = "messaging.message.id"
+CONVERSATION_ID: Final = "messaging.message.conversation_id"
+BODY_SIZE: Final = "messaging.message.body.size"
+BATCH_COUNT: Final = "messaging.batch.message_count"
+CONSUMER_GROUP: Final = "messaging.consumer.group.name"
+ERROR_TYPE: Final = "error.type"
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+EXCEPTION_STACK: Final = "exception.stacktrace"
+
+ATTEMPT: Final = "mainspring.attempt"
+OUTCOME: Final = "mainspring.outcome"
+"""The outcome of an attempt: ``done``, ``failed``, ``snoozed``, ``cancelled``, ``released`` or ``lost``."""
+REASON: Final = "mainspring.reason"
+DELAY: Final = "mainspring.delay"
+"""Seconds until a snoozed message is delivered again."""
+WAIT: Final = "mainspring.wait"
+"""Seconds that a message had been due when it was claimed."""
+CAUSATION_ID: Final = "mainspring.causation_id"
+SCHEDULE: Final = "mainspring.schedule"
+SCHEDULED_FOR: Final = "mainspring.scheduled_for"
+IN_TRANSACTION: Final = "mainspring.in_transaction"
+"""Whether a publish enlisted in the caller's transaction: it takes effect when that commits."""
+MIXED: Final = "mixed"
+"""The outcome of a batch without failures whose messages have different outcomes."""
+COUNTS: Final = {
+    outcome: f"mainspring.{outcome}_count" for outcome in ("done", "failed", "snoozed", "cancelled", "released", "lost")
+}
+"""How many messages of a batch had each outcome."""
+
+MAINSPRING: Final = "mainspring"
+TRACEPARENT: Final = "traceparent"
+"""The header that carries the trace context, in the format of the W3C."""
 
 Outbound = tuple[Draft, dict[str, str]]
 """A draft to be published, and its headers, to which the trace context is added."""
@@ -44,35 +81,26 @@ class Spans:
         if len(outbound) == 1:
             draft, headers = outbound[0]
             given = _context_in(headers)
-            said = {**self._of_draft(draft, "publish", "send"), named.IN_TRANSACTION: enlisted}
-            name = f"publish {said[named.DESTINATION]}"
-            with self._entered(name, SpanKind.PRODUCER, said, () if given is None else (Link(given),)) as span:
+            attributes = {**_of_draft(draft, "publish", "send"), IN_TRANSACTION: enlisted}
+            links = () if given is None else (Link(given),)
+            with self._entered(f"publish {draft.topic}", SpanKind.PRODUCER, attributes, links) as span:
                 _put(span, headers)
                 yield
             return
         topics = {draft.topic for draft, _ in outbound}
-        said = {
-            named.SYSTEM: named.MAINSPRING,
-            named.OPERATION: "publish",
-            named.OPERATION_TYPE: "send",
-            named.BATCH_COUNT: len(outbound),
-            named.IN_TRANSACTION: enlisted,
-        }
-        if len(topics) == 1:
-            said[named.DESTINATION] = next(iter(topics))
-        links = [self._created(draft, headers) for draft, headers in outbound]
-        with self._entered(_name("publish", topics), SpanKind.CLIENT, said, links):
+        several = {DESTINATION: _only(topics), BATCH_COUNT: len(outbound), IN_TRANSACTION: enlisted}
+        created = [self._created(draft, headers) for draft, headers in outbound]
+        with self._entered(_name("publish", topics), SpanKind.CLIENT, _attributes("publish", "send", several), created):
             yield
 
     @contextmanager
     def processing(self, delivery: Delivery) -> Iterator[Span]:
         """Open a span around one attempt. It belongs to the publisher's trace, unless it is within another."""
         creation = _context_in(delivery.headers)
-        topic = delivery.topic
         with self._entered(
-            f"process {topic}",
+            f"process {delivery.topic}",
             SpanKind.CONSUMER,
-            self._of_delivery(delivery, topic),
+            _of_delivery(delivery),
             () if creation is None else (Link(creation),),
             parent=None if creation is None or _is_inside() else _within(creation),
         ) as span:
@@ -82,21 +110,18 @@ class Spans:
     def processing_batch(self, deliveries: Sequence[Delivery]) -> Iterator[Span]:
         """Open a span around one call of a batch consumer. It links to its messages' traces, and is in none of them."""
         topics = {each.topic for each in deliveries}
-        said: dict[str, Value] = {
-            named.SYSTEM: named.MAINSPRING,
-            named.OPERATION: "process",
-            named.OPERATION_TYPE: "process",
-            named.CONSUMER_GROUP: deliveries[0].group,
-            named.BATCH_COUNT: len(deliveries),
+        several = {
+            DESTINATION: _only(topics),
+            CONSUMER_GROUP: deliveries[0].group,
+            BATCH_COUNT: len(deliveries),
         }
-        if len(topics) == 1:
-            said[named.DESTINATION] = next(iter(topics))
         links = [
-            Link(creation, {named.MESSAGE_ID: str(each.message_id), named.ATTEMPT: each.attempt})
+            Link(creation, {MESSAGE_ID: str(each.message_id), ATTEMPT: each.attempt})
             for each in deliveries
             if (creation := _context_in(each.headers)) is not None
         ]
-        with self._entered(_name("process", topics), SpanKind.CONSUMER, said, links) as span:
+        attributes = _attributes("process", "process", several)
+        with self._entered(_name("process", topics), SpanKind.CONSUMER, attributes, links) as span:
             yield span
 
     @contextmanager
@@ -104,11 +129,11 @@ class Spans:
         self,
         name: str,
         kind: SpanKind,
-        said: Mapping[str, Value],
+        attributes: Mapping[str, Value],
         links: Sequence[Link],
         parent: Context | None = None,
     ) -> Iterator[Span]:
-        span = self._tracer.start_span(name, parent, kind, said, links)
+        span = self._tracer.start_span(name, parent, kind, attributes, links)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             if kind is SpanKind.CONSUMER:
                 yield span  # the outcome is set by the caller, which knows why the attempt ended
@@ -121,61 +146,57 @@ class Spans:
 
     def _created(self, draft: Draft, headers: dict[str, str]) -> Link:
         """Create the span of one message of several, and return the context sent with it: the user's own, if given."""
-        told = {named.MESSAGE_ID: str(draft.id)}
+        named = {MESSAGE_ID: str(draft.id)}
         given = _context_in(headers)
         if given is not None:
-            return Link(given, told)
-        said = self._of_draft(draft, "create", "create")
-        span = self._tracer.start_span(f"create {said[named.DESTINATION]}", None, SpanKind.PRODUCER, said)
+            return Link(given, named)
+        attributes = _of_draft(draft, "create", "create")
+        span = self._tracer.start_span(f"create {draft.topic}", None, SpanKind.PRODUCER, attributes)
         _put(span, headers)
         span.end()
-        return Link(span.get_span_context(), told)
+        return Link(span.get_span_context(), named)
 
-    def _of_draft(self, draft: Draft, operation: str, kind: str) -> dict[str, Value]:
-        said: dict[str, Value] = {
-            named.SYSTEM: named.MAINSPRING,
-            named.DESTINATION: draft.topic,
-            named.OPERATION: operation,
-            named.OPERATION_TYPE: kind,
-            named.MESSAGE_ID: str(draft.id),
-            named.BODY_SIZE: len(draft.payload),
-        }
-        if draft.group is not None:
-            said[named.CONSUMER_GROUP] = draft.group
-        if draft.correlation_id is not None:
-            said[named.CONVERSATION_ID] = draft.correlation_id
-        if draft.causation_id is not None:
-            said[named.CAUSATION_ID] = str(draft.causation_id)
-        return said
 
-    def _of_delivery(self, delivery: Delivery, topic: str) -> dict[str, Value]:
-        said: dict[str, Value] = {
-            named.SYSTEM: named.MAINSPRING,
-            named.DESTINATION: topic,
-            named.OPERATION: "process",
-            named.OPERATION_TYPE: "process",
-            named.CONSUMER_GROUP: delivery.group,
-            named.MESSAGE_ID: str(delivery.message_id),
-            named.BODY_SIZE: len(delivery.payload),
-            named.ATTEMPT: delivery.attempt,
-            named.WAIT: max((delivery.claimed_at - delivery.due_at).total_seconds(), 0.0),
-        }
-        if delivery.correlation_id is not None:
-            said[named.CONVERSATION_ID] = delivery.correlation_id
-        if delivery.causation_id is not None:
-            said[named.CAUSATION_ID] = str(delivery.causation_id)
-        if delivery.schedule is not None:
-            said[named.SCHEDULE] = delivery.schedule
-            said[named.SCHEDULED_FOR] = delivery.scheduled_for.isoformat()
-        return said
+def _attributes(operation: str, kind: str, others: Mapping[str, Value | None]) -> dict[str, Value]:
+    """Return the attributes of a span, without those that are None."""
+    given = {name: value for name, value in others.items() if value is not None}
+    return {SYSTEM: MAINSPRING, OPERATION: operation, OPERATION_TYPE: kind, **given}
+
+
+def _of_draft(draft: Draft, operation: str, kind: str) -> dict[str, Value]:
+    others = {
+        DESTINATION: draft.topic,
+        CONSUMER_GROUP: draft.group,
+        MESSAGE_ID: str(draft.id),
+        BODY_SIZE: len(draft.payload),
+        CONVERSATION_ID: draft.correlation_id,
+        CAUSATION_ID: None if draft.causation_id is None else str(draft.causation_id),
+    }
+    return _attributes(operation, kind, others)
+
+
+def _of_delivery(delivery: Delivery) -> dict[str, Value]:
+    others: dict[str, Value | None] = {
+        DESTINATION: delivery.topic,
+        CONSUMER_GROUP: delivery.group,
+        MESSAGE_ID: str(delivery.message_id),
+        BODY_SIZE: len(delivery.payload),
+        ATTEMPT: delivery.attempt,
+        WAIT: max((delivery.claimed_at - delivery.due_at).total_seconds(), 0.0),
+        CONVERSATION_ID: delivery.correlation_id,
+        CAUSATION_ID: None if delivery.causation_id is None else str(delivery.causation_id),
+        SCHEDULE: delivery.schedule,
+        SCHEDULED_FOR: None if delivery.schedule is None else delivery.scheduled_for.isoformat(),
+    }
+    return _attributes("process", "process", others)
 
 
 def judged(span: Span, verdict: Verdict) -> None:
     """Record the outcome of an attempt that ended by itself."""
-    span.set_attribute(named.OUTCOME, outcome(verdict))
+    span.set_attribute(OUTCOME, outcome(verdict))
     match verdict:
         case Snooze(delay, reason):
-            span.add_event("snoozed", {named.DELAY: _seconds(delay), **_because(reason)})
+            span.add_event("snoozed", {DELAY: _seconds(delay), **_because(reason)})
         case Cancel(reason):
             span.add_event("cancelled", _because(reason))
         case _:
@@ -201,29 +222,29 @@ def outcome(verdict: Verdict) -> str:
 
 def counted(span: Span, outcomes: Counter[str]) -> None:
     """Record the outcomes of a batch: the common one, if there is one, and how many had each."""
-    told = "failed" if outcomes["failed"] else next(iter(outcomes)) if len(outcomes) == 1 else named.MIXED
-    span.set_attribute(named.OUTCOME, told)
-    span.set_attributes({named.COUNTS[each]: count for each, count in outcomes.items()})
+    common = "failed" if outcomes["failed"] else next(iter(outcomes)) if len(outcomes) == 1 else MIXED
+    span.set_attribute(OUTCOME, common)
+    span.set_attributes({COUNTS[each]: count for each, count in outcomes.items()})
 
 
 def failed(span: Span, error: BaseException, message_id: str | None = None) -> None:
     """Record a failure and its error; in a batch, of which message."""
-    recorded(span, error, {} if message_id is None else {named.MESSAGE_ID: message_id})
+    recorded(span, error, {} if message_id is None else {MESSAGE_ID: message_id})
     _failed(span, _kind(type(error)), text_of(error))
 
 
-def recorded(span: Span, error: BaseException, said: Mapping[str, Value] | None = None) -> None:
+def recorded(span: Span, error: BaseException, more: Mapping[str, Value] | None = None) -> None:
     """Record the exception, without passwords of URLs that its text may quote (invariant 21)."""
     # Not by record_exception, which calls the error's own methods unguarded.
-    told: dict[str, Value] = {
-        named.EXCEPTION_TYPE: _kind(type(error)),
-        named.EXCEPTION_MESSAGE: redacted(text_of(error)),
+    attributes: dict[str, Value] = {
+        EXCEPTION_TYPE: _kind(type(error)),
+        EXCEPTION_MESSAGE: redacted(text_of(error)),
         "exception.escaped": "False",
-        **(said or {}),
+        **(more or {}),
     }
     if (stack := stack_of(error)) is not None:
-        told[named.EXCEPTION_STACK] = redacted(stack)
-    span.add_event("exception", told)
+        attributes[EXCEPTION_STACK] = redacted(stack)
+    span.add_event("exception", attributes)
 
 
 def failed_some(span: Span, count: int, total: int) -> None:
@@ -233,15 +254,15 @@ def failed_some(span: Span, count: int, total: int) -> None:
 
 def failed_elsewhere(span: Span, failure: Failure, kind: str) -> None:
     """Record a failure in another process, known here only as text."""
-    said = {named.EXCEPTION_TYPE: kind, named.EXCEPTION_MESSAGE: redacted(failure.error)}
+    attributes = {EXCEPTION_TYPE: kind, EXCEPTION_MESSAGE: redacted(failure.error)}
     if failure.traceback is not None:
-        said[named.EXCEPTION_STACK] = redacted(failure.traceback)
-    span.add_event("exception", said)
+        attributes[EXCEPTION_STACK] = redacted(failure.traceback)
+    span.add_event("exception", attributes)
     _failed(span, kind, failure.error)
 
 
 def _failed(span: Span, kind: str, text: str) -> None:
-    span.set_attribute(named.ERROR_TYPE, kind)
+    span.set_attribute(ERROR_TYPE, kind)
     span.set_status(StatusCode.ERROR, redacted(text))
 
 
@@ -251,7 +272,7 @@ def _kind(error: type[BaseException]) -> str:
 
 
 def _because(reason: object) -> dict[str, str]:
-    return {} if reason is None else {named.REASON: str(reason)}
+    return {} if reason is None else {REASON: str(reason)}
 
 
 def _seconds(delay: timedelta | str) -> float:
@@ -261,18 +282,23 @@ def _seconds(delay: timedelta | str) -> float:
 
 def _name(operation: str, topics: set[str]) -> str:
     """Return the name of a span, which contains the topic if there is one: names of spans must be few."""
-    return f"{operation} {next(iter(topics))}" if len(topics) == 1 else operation
+    topic = _only(topics)
+    return operation if topic is None else f"{operation} {topic}"
+
+
+def _only(topics: set[str]) -> str | None:
+    return next(iter(topics)) if len(topics) == 1 else None
 
 
 def _put(span: Span, headers: dict[str, str]) -> None:
     """Send the context of the span with the message, unless the user has given one."""
-    if named.TRACEPARENT not in headers:
+    if TRACEPARENT not in headers:
         _W3C.inject(headers, trace.set_span_in_context(span, Context()))
 
 
 def _context_in(headers: Mapping[str, str] | None) -> SpanContext | None:
     """Return the context sent with a message; None if missing or malformed: any publisher may write headers."""
-    if not headers or named.TRACEPARENT not in headers:
+    if not headers or TRACEPARENT not in headers:
         return None
     context = trace.get_current_span(_W3C.extract(headers)).get_span_context()
     return context if context.is_valid else None

@@ -27,13 +27,13 @@ class Tracing:
 
     def __init__(self, wanted: bool | None = None) -> None:  # noqa: FBT001
         self._wanted = wanted
-        self.looked: bool = False
+        self.decided: bool = False
         self.spans: Spans | None = self._made() if wanted else None
         """Creates spans; None if none would be recorded."""
 
-    def look(self) -> Spans | None:
+    def decide(self) -> Spans | None:
         """Decide again."""
-        self.looked = True
+        self.decided = True
         if self.spans is None and self._wanted is None and is_configured():
             self.spans = self._made()
         return self.spans
@@ -42,7 +42,7 @@ class Tracing:
         """Return the same function, preceded by a decision."""
 
         def built() -> T:
-            self.look()
+            self.decide()
             return build()
 
         return built

@@ -45,9 +45,9 @@ class Every:
         """Format it as it is stored."""
         return f"{_EVERY}{exactly(self.period)}"
 
-    def _at(self, steps: int, asked: datetime) -> datetime | None:
+    def _at(self, steps: int, given: datetime) -> datetime | None:
         try:
-            return (self.anchor + steps * self.period).astimezone(asked.tzinfo)
+            return (self.anchor + steps * self.period).astimezone(given.tzinfo)
         except OverflowError:  # before the first year, or after the last
             return None
 

@@ -14,13 +14,14 @@ from mainspring.model.measures import (
     Measure,
     PacesView,
     Sums,
-    bin_of,
     by_group,
     by_time,
+    merged,
     slot,
-    together,
     with_totals,
 )
+from mainspring.model.verdict import DONE
+from mainspring.telemetry.measures import Meter
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -42,7 +43,11 @@ def test_the_bounds_are_a_series_of_one_two_five() -> None:
     [(0.0, 0), (0.0001, 0), (0.00011, 1), (0.15, 10), (0.2, 10), (0.21, 11), (5000.0, 23), (5000.1, 24), (1e9, 24)],
 )
 def test_a_time_is_in_the_first_bin_whose_bound_is_not_below_it(seconds: float, bin: int) -> None:
-    assert bin_of(seconds) == bin
+    meter = Meter()
+    meter.count("mailer", DONE, wait=seconds, run=seconds)
+
+    counted = meter.read()["mailer"]
+    assert counted.wait == counted.run == histogram(**{f"b{bin}": 1})
 
 
 @pytest.mark.parametrize(
@@ -149,7 +154,7 @@ def test_the_windows_are_as_long_as_they_are_called(window: str, span: int, many
 def test_buckets_are_added_up() -> None:
     one = Bucket(NOON, done=1, failed=2, dead=3, snoozed=4, cancelled=5, wait=histogram(b0=1), run=histogram(b24=2))
 
-    both = together(NOON - SECOND, [one, one])
+    both = merged(NOON - SECOND, [one, one])
 
     assert both == Bucket(NOON - SECOND, 2, 4, 6, 8, 10, histogram(b0=2), histogram(b24=4))
     assert (one.ended, both.ended) == (15, 30)

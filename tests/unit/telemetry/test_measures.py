@@ -116,7 +116,7 @@ def test_a_group_that_is_served_is_told_of_before_anything_ended() -> None:
 
 def test_who_reports_is_stirred_once_until_it_has_taken() -> None:
     meter, stirred = Meter(), []
-    meter.stirred = lambda: stirred.append(meter.has_news)
+    meter.on_news = lambda: stirred.append(meter.has_news)
 
     meter.count("mailer", DONE)
     meter.count("mailer", DONE)
@@ -129,7 +129,7 @@ def test_who_reports_is_stirred_once_until_it_has_taken() -> None:
 
 def test_what_a_meter_has_counted_stays_with_the_app_when_its_loop_has_ended() -> None:
     meters = Meters()
-    first, second = meters.hire(), meters.hire()
+    first, second = meters.new_meter(), meters.new_meter()
     first.count("mailer", DONE, 0.15, 0.15)
     second.count("mailer", DONE, 0.15, 0.15)
     second.count("audit", DONE)
@@ -189,7 +189,7 @@ class Turning:
 
 def test_the_turns_of_loops_stay_counted_when_their_worker_has_ended() -> None:
     meters = Meters()
-    first, second = meters.hire(), meters.hire()
+    first, second = meters.new_meter(), meters.new_meter()
     first.worker, second.worker = Turning(settler=Turns(3, 1)), Turning(settler=Turns(4, 0), keeper=Turns(1, 0))
     before = meters.loops()
 
@@ -202,7 +202,7 @@ def test_the_turns_of_loops_stay_counted_when_their_worker_has_ended() -> None:
 
 def test_what_was_counted_before_a_fork_is_the_parents() -> None:
     meters = Meters()
-    gone, queue, worker = meters.hire(), meters.hire(), meters.hire()
+    gone, queue, worker = meters.new_meter(), meters.new_meter(), meters.new_meter()
     worker.worker = Turning(settler=Turns(3, 1))
     for each in (gone, queue, worker):
         each.count("mailer", DONE, 0.1, 0.1)

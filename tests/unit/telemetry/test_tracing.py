@@ -75,19 +75,19 @@ async def test_a_provider_that_is_set_before_the_app_is_opened_counts(monkeypatc
 
 def test_it_is_looked_for_once_and_then_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     tracing = Tracing()
-    first = tracing.look()
+    first = tracing.decide()
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider(shutdown_on_exit=False))
-    second = tracing.look()
+    second = tracing.decide()
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
 
     assert (first, is_configured()) == (None, False)
     assert second is not None
-    assert tracing.look() is tracing.spans is second
+    assert tracing.decide() is tracing.spans is second
 
 
 def test_who_asks_for_spans_has_them_before_there_is_a_provider() -> None:
     assert Tracing(wanted=True).spans is not None
-    assert Tracing(wanted=False).look() is None
+    assert Tracing(wanted=False).decide() is None
 
 
 def test_who_asks_for_spans_without_opentelemetry_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from mainspring.timing.days import Days, read_days, weekdays_of
+from mainspring.timing.calendar import Days, read_days, weekdays_of
 
 MONDAY = date(2026, 6, 1)
 WEEK = [MONDAY + timedelta(days=n) for n in range(7)]

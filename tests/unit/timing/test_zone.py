@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, reset_tzpath
 
 import pytest
 
+from mainspring.timing.calendar import zone
 from mainspring.timing.cron import Cron
-from mainspring.timing.zone import zone
 
 
 @pytest.fixture

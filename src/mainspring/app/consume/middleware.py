@@ -109,8 +109,8 @@ class PublishChain:
     def __bool__(self) -> bool:
         """Return whether any is on."""
         tracing = self._tracing
-        if not tracing.looked:
-            tracing.look()
+        if not tracing.decided:
+            tracing.decide()
         return tracing.spans is not None or bool(self._chain)
 
     def carried(self) -> dict[str, str]:
@@ -119,7 +119,7 @@ class PublishChain:
 
     def outermost(self) -> tuple[Middleware, ...]:
         """Return the middleware around every attempt, outside all other; called when a worker starts."""
-        spans = self._tracing.look()
+        spans = self._tracing.decide()
         if spans is None:
             return tuple(self.besides)
         from mainspring.app.consume.tracing import Traced

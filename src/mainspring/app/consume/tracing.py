@@ -11,10 +11,9 @@ from mainspring.app.consume.context import BatchContext, Context
 from mainspring.app.consume.middleware import Middleware, Next
 from mainspring.model.verdict import Verdict
 from mainspring.runtime import verdicts
-from mainspring.runtime.batch import Undone
+from mainspring.runtime.batch import BatchRolledBack
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, STOP_TIMEOUT
 from mainspring.runtime.handler import Run
-from mainspring.telemetry import attributes as named
 from mainspring.telemetry import spans
 from mainspring.telemetry.spans import Spans
 
@@ -84,7 +83,7 @@ def _outcome(run: Run, answer: object) -> str:
         return "failed"
     if run.stop_reason == STOP_LOST:
         return "lost"
-    if isinstance(answer, Undone):
+    if isinstance(answer, BatchRolledBack):
         return _ENDS.get(run.stop_reason or STOP_SHUTDOWN, "released")
     verdict = None if isinstance(answer, BaseException) else _verdict(answer)
     if verdict is not None:
@@ -105,10 +104,10 @@ def _broken(span: Span, run: Run, error: BaseException) -> None:
         spans.recorded(span, error)  # raised after the commit, it undoes nothing
     elif run.stop_reason is not None:
         _stopped(span, run, run.stop_reason)
-    elif isinstance(error, Undone):
-        span.set_attribute(named.OUTCOME, "released")
+    elif isinstance(error, BatchRolledBack):
+        span.set_attribute(spans.OUTCOME, "released")
     else:
-        span.set_attribute(named.OUTCOME, "failed")
+        span.set_attribute(spans.OUTCOME, "failed")
         if isinstance(error, verdicts.Reported):
             spans.failed_elsewhere(span, error.failure, next(iter(error.kinds), "error"))
         elif isinstance(error, asyncio.CancelledError):
@@ -120,9 +119,9 @@ def _broken(span: Span, run: Run, error: BaseException) -> None:
 def _stopped(span: Span, run: Run, reason: str) -> None:
     """Record the stop that the run ended by."""
     if reason in _ENDS:
-        span.set_attribute(named.OUTCOME, _ENDS[reason])
+        span.set_attribute(spans.OUTCOME, _ENDS[reason])
         return
     limit = run.handler.timeout
     assert limit is not None, "only a timeout can have passed"
-    span.set_attribute(named.OUTCOME, "failed")
+    span.set_attribute(spans.OUTCOME, "failed")
     spans.failed(span, verdicts.overdue(limit))

@@ -30,12 +30,11 @@ from mainspring.model.fanout import (
     Planning,
     Slice,
     identity,
-    share,
     slice_id,
     subject,
 )
 from mainspring.model.message import Draft
-from mainspring.model.schedule import Note
+from mainspring.model.schedule import Note, jitter_share
 from mainspring.runtime.lease_keeper import TAKEN
 
 _logger = logging.getLogger("mainspring.publisher")
@@ -184,7 +183,7 @@ class _Drafting:
             content_type,
             headers={**self._carried, SLICE_HEADER: name},
             key=each.shard,
-            at=asking.window if asking.by_hand else asking.window + jitter * share(id),
+            at=asking.window if asking.by_hand else asking.window + jitter * jitter_share(id),
             causation_id=asking.cause,
         )
 

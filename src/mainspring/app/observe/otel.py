@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from mainspring.app.connection import Connection
 from mainspring.app.observe.metrics import Metrics
+from mainspring.telemetry.exporters import meter_provider, observe
 from mainspring.telemetry.metrics import Family
-from mainspring.telemetry.otel_metrics import configured, observe
 
 _logger = logging.getLogger("mainspring.app")
 EVERY = 15.0
@@ -33,7 +33,7 @@ class OtelMetrics:
 
     def look(self) -> bool:
         """Return whether a provider observes; registers one that was configured since."""
-        if not self._shown and (provider := configured()) is not None:
+        if not self._shown and (provider := meter_provider()) is not None:
             self._shown = True
             try:
                 observe(provider, self.read, self._app)

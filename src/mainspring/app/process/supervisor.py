@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mainspring.runtime.interpreters import how_it_ended, interpreter
+from mainspring.runtime.processes import how_it_ended, interpreter
 from mainspring.runtime.service import backoff
 
 _logger = logging.getLogger("mainspring.parent")

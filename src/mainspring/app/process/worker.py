@@ -39,7 +39,7 @@ def build_worker(
     handlers = [each.handler(publisher, lending, outermost) for each in chosen]
     declarations = [each.declaration(options.name, options.version) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version)
-    meter = meters.hire()
+    meter = meters.new_meter()
     worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter)
     meter.worker = worker
     return worker

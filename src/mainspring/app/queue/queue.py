@@ -207,5 +207,5 @@ class Queues:
             options.idle_poll,
             self._clock,
             self._workers,
-            self._meters.hire(),
+            self._meters.new_meter(),
         )

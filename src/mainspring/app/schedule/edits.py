@@ -20,7 +20,7 @@ from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Layer, Note, Occurrence, Schedule, Timesheet
 from mainspring.runtime.schedules.decisions import message
 from mainspring.runtime.schedules.plan import CannotPlan, Code, Plan, read_plan
-from mainspring.runtime.schedules.timekeeper import is_due_otherwise, scheduled_anew
+from mainspring.runtime.schedules.timekeeper import changes_due_time, rescheduled
 from mainspring.timing.rhythm import Once
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class ScheduleEdits:
             check_has_occurrences(read_plan(definition), f"the schedule {name!r}", now)
             if row is None:
                 fresh = Schedule(name, self._app, "api", definition, now, now, now)
-                return scheduled_anew(fresh, now)
+                return rescheduled(fresh, now)
             if row.origin != "api":
                 raise BadOption(
                     f"the schedule {name!r} is defined by code: change it by schedules.alter({name!r}, …), or choose "
@@ -104,7 +104,7 @@ class ScheduleEdits:
             if fresh == row:
                 return row
             # A due occurrence that has not fired yet survives any change that keeps the times.
-            return scheduled_anew(fresh, now) if row.next_at is None or is_due_otherwise(row, fresh) else fresh
+            return rescheduled(fresh, now) if row.next_at is None or changes_due_time(row, fresh) else fresh
 
         return self._change(name, wish, by, "put", str(fields.get("rhythm", "")))
 
@@ -143,10 +143,10 @@ class ScheduleEdits:
             if edits == dict(found.edits):
                 return found
             altered = replace(found, edits=edits)
-            if not is_due_otherwise(found, altered):
+            if not changes_due_time(found, altered):
                 return altered
             check_has_occurrences(read_plan(altered.layers, self._code(name)), f"the schedule {name!r}", now)
-            return scheduled_anew(altered, now, self._code(name))
+            return rescheduled(altered, now, self._code(name))
 
         changed = ", ".join(sorted({each for each in options if options[each] is not None}))
         detail = f"rhythm {rhythm}" if rhythm is not None else ""
@@ -175,7 +175,7 @@ class ScheduleEdits:
             going = replace(found, paused_at=None, paused_by=None, pause_reason=None)
             if _is_once(found):
                 return going  # however late it is, it runs once
-            return scheduled_anew(going, now, self._code(name))
+            return rescheduled(going, now, self._code(name))
 
         return self._change(name, wish, by, "resume", "")
 

@@ -18,11 +18,10 @@ from mainspring.model.errors import BadOption
 from mainspring.model.message import Priority
 from mainspring.model.schedule import Misfire, Overlap
 from mainspring.runtime.schedules.plan import CODE, COUNTRY, CannotPlan, Code, Plan, country_days, read_plan
+from mainspring.timing.calendar import DayTest, weekdays_of, zone
 from mainspring.timing.cron import Cron, CronError
-from mainspring.timing.days import Tells, weekdays_of
 from mainspring.timing.duration import Duration
 from mainspring.timing.rhythm import Every, Once, read_rhythm
-from mainspring.timing.zone import zone
 
 RhythmOption = str | Cron | Every
 """A cron expression, as text or parsed, or an interval made by ``every("90s")``."""
@@ -66,14 +65,14 @@ TIMING = TimingOptions.__annotations__.keys()
 
 def read_timing(
     rhythm: object, options: Mapping[str, Any], above: Mapping[str, Any] | None = None, known: Code | None = None
-) -> tuple[dict[str, Any], dict[str, tuple[Tells, ...]]]:
+) -> tuple[dict[str, Any], dict[str, tuple[DayTest, ...]]]:
     """Return the fields that these options set, and by field the functions for days. Raises BadOption or CronError.
 
     ``above`` are the fields below these, and ``known`` the functions for their days: together they must make a valid
     plan.
     """
     set_here = given({name: value for name, value in options.items() if name in TIMING})
-    code: dict[str, tuple[Tells, ...]] = {}
+    code: dict[str, tuple[DayTest, ...]] = {}
     fields: dict[str, Any] = {}
     for name, value in set_here.items():
         if name in ("holidays", "workdays"):
@@ -223,10 +222,10 @@ of these. Any object with ``date in days``, as the calendars of the ``holidays``
 _PLACE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,3})?")
 
 
-def read_days_option(value: Any, option: str) -> tuple[tuple[str, ...], tuple[Tells, ...]]:
+def read_days_option(value: Any, option: str) -> tuple[tuple[str, ...], tuple[DayTest, ...]]:
     """Return the days as stored, and their functions in the same order. Raises BadOption."""
     written: list[str] = []
-    code: list[Tells] = []
+    code: list[DayTest] = []
     for each in _members(value, option):
         if isinstance(each, str):
             written.append(_text(each, option))
@@ -306,7 +305,7 @@ def _spelled(each: Any) -> str:
     return handler_name(each) if callable(each) else str(each)
 
 
-def _contained(days: Any) -> Tells:
+def _contained(days: Any) -> DayTest:
     def tells(day: date) -> bool:
         return day in days
 

@@ -21,7 +21,7 @@ from mainspring.model.message import Delivery
 from mainspring.model.text import described
 from mainspring.model.verdict import Done, Settlement, Verdict
 from mainspring.runtime import verdicts
-from mainspring.runtime.batch import Batch, Undone
+from mainspring.runtime.batch import Batch, BatchRolledBack
 from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
 from mainspring.runtime.handler import Call, Run
 from mainspring.runtime.verdicts import RowLocked
@@ -189,7 +189,7 @@ def _refuse_lost(run: Run, *, ours: bool) -> None:
     if ours:
         return
     if isinstance(run, Batch):
-        raise Undone("a claim in the batch was lost: its transaction is undone")
+        raise BatchRolledBack("a claim in the batch was lost: its transaction is undone")
     # The new holder decides: this run no longer has a verdict.
     run.ask_to_stop(STOP_LOST)
     raise ClaimLost(f"the claim on message {run.delivery.message_id} was lost: its transaction is undone")
@@ -224,7 +224,7 @@ def settlements(run: Run, result: object) -> dict[Run, Settlement]:
     for each in run.runs:
         if each.stop_reason in _NEVER_COMMITTED:
             # Its writes cannot be told apart from those of its neighbours.
-            raise Undone(f"message {each.delivery.message_id}: {each.stop_reason}, so its batch is undone")
+            raise BatchRolledBack(f"message {each.delivery.message_id}: {each.stop_reason}, so its batch is undone")
     return {
         each: each.handler.settlement(each.delivery, _verdict(each, answer, took), took)
         for each, answer in run.answered(result)

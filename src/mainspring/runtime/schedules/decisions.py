@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from mainspring.model.schedule import (
     Occurrence,
     Schedule,
     ScheduleAdvance,
+    jitter_share,
 )
 from mainspring.runtime.schedules.plan import Plan
 from mainspring.timing.rhythm import Once
@@ -75,7 +75,7 @@ def occurrence(plan: Plan, schedule: Schedule, at: datetime, *, waits: bool = Fa
     jitter = plan.fields.jitter
     if not jitter:
         return Occurrence(draft)
-    start = at + timedelta(seconds=jitter * _share(draft.id))
+    start = at + timedelta(seconds=jitter * jitter_share(draft.id))
     return Occurrence(replace(draft, headers={**(draft.headers or {}), START_HEADER: start.isoformat()}), start)
 
 
@@ -189,8 +189,3 @@ def _fitting(plan: Plan, due: Due, times: Sequence[datetime]) -> _Fit:
             return _Fit((), newest) if busy else _Fit(newest)
         case _:
             assert_never(policy)
-
-
-def _share(id: UUID) -> float:
-    """Return a number from 0 to 1 that is the same for the same occurrence on every node."""
-    return int.from_bytes(hashlib.blake2b(id.bytes, digest_size=8).digest(), "big") / 2**64

@@ -17,9 +17,8 @@ from mainspring.model.message import Priority
 from mainspring.model.schedule import Misfire, Mode, Overlap
 from mainspring.model.text import described
 from mainspring.runtime.verdicts import refuse_unawaited
-from mainspring.timing.days import Days, Tells, read_days
+from mainspring.timing.calendar import Days, DayTest, read_days, zone
 from mainspring.timing.rhythm import Rhythm, read_rhythm
-from mainspring.timing.zone import zone
 
 COUNTRY = "country:"
 """The prefix of a stored country: ``country:DE``, ``country:DE-BY``."""
@@ -28,7 +27,7 @@ CODE = "code:"
 
 
 @lru_cache(maxsize=64)
-def country_days(place: str, option: str) -> Tells:
+def country_days(place: str, option: str) -> DayTest:
     """Return a test for public holidays of ``"DE"``, or of its subdivision ``"DE-BY"``; errors name ``option``."""
     try:
         import holidays
@@ -43,10 +42,10 @@ def country_days(place: str, option: str) -> Tells:
         parts = holidays.list_supported_countries().get(country)
         raise BadOption(f"{option}={place!r} {_unknown(country, parts)}") from None
 
-    def tells(day: date) -> bool:
+    def test(day: date) -> bool:
         return day in known
 
-    return tells
+    return test
 
 
 def _unknown(country: str, parts: Sequence[str] | None) -> str:
@@ -144,7 +143,7 @@ class Plan:
         return (self.workdays is None or day in self.workdays) and (self.holidays is None or day not in self.holidays)
 
 
-Code = Mapping[str, tuple[Tells, ...]]
+Code = Mapping[str, tuple[DayTest, ...]]
 """By field, the callables and containers that decide on days."""
 
 
@@ -171,7 +170,7 @@ def _days(field: str, written: tuple[str, ...], code: Code | None) -> Days | Non
         return None
     by_code = iter((code or {}).get(field, ()))
 
-    def tells(text: str) -> Tells:
+    def read_other(text: str) -> DayTest:
         if text.startswith(COUNTRY):
             return country_days(text[len(COUNTRY) :], field)
         if text.startswith(CODE) and (found := next(by_code, None)) is not None:
@@ -180,16 +179,16 @@ def _days(field: str, written: tuple[str, ...], code: Code | None) -> Days | Non
             raise CannotPlan(f"{field} is decided by {text[len(CODE) :]}, which this process does not have")
         raise CannotPlan(f"{field}={text!r} is neither a weekday, a date nor country:…")
 
-    return read_days(written, tells)
+    return read_days(written, read_other)
 
 
-def _guarded(tells: Tells, what: str) -> Tells:
+def _guarded(test: DayTest, what: str) -> DayTest:
     # A user's function that fails stops only this schedule.
     def guarded(day: date) -> bool:
         try:
-            told = tells(day)
-            refuse_unawaited(told, "it")
-            return bool(told)
+            result = test(day)
+            refuse_unawaited(result, "it")
+            return bool(result)
         except BaseException as error:
             if is_interrupt(error):
                 raise

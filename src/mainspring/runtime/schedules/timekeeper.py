@@ -30,48 +30,44 @@ class Declared:
     """Whether it keeps firing while the database is unreachable."""
 
 
-def reconciled(
-    declared: Mapping[str, Declared], app: str, version: int, complain: Callable[[str, str], None]
-) -> Rewrite:
-    """Return a function that computes each row. ``complain(name, why)`` reports those that must stay unchanged."""
+def reconciled(declared: Mapping[str, Declared], app: str, version: int, report: Callable[[str, str], None]) -> Rewrite:
+    """Return a function that computes each row. ``report(name, why)`` reports those that must stay unchanged."""
 
-    def how(name: str, row: Schedule | None, now: datetime) -> Schedule | None:
+    def rewrite(name: str, row: Schedule | None, now: datetime) -> Schedule | None:
         try:
-            return wished(name, row, now)
+            return desired(name, row, now)
         except CannotPlan as error:
-            complain(name, str(error))
+            report(name, str(error))
         except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others
-            complain(name, f"it cannot be reconciled: {type(error).__name__}: {error}")
+            report(name, f"it cannot be reconciled: {type(error).__name__}: {error}")
         return row
 
-    def wished(name: str, row: Schedule | None, now: datetime) -> Schedule | None:
+    def desired(name: str, row: Schedule | None, now: datetime) -> Schedule | None:
         wanted = declared.get(name)
         if wanted is None:
-            return row if row is None else _timed_anew(row, now)
+            return row if row is None else _retimed(row, now)
         if row is None:
             fresh = Schedule(name, app, "code", wanted.definition, now, now, now, None, wanted.overrides, {}, version)
-            return scheduled_anew(fresh, now, wanted.code)
+            return rescheduled(fresh, now, wanted.code)
         if row.app != app:
-            complain(name, f"it belongs to the app {row.app!r}: give it another name=…")
+            report(name, f"it belongs to the app {row.app!r}: give it another name=…")
             return row
         if row.origin != "code":
-            complain(
-                name, "a schedule of this name was created at run time: delete that one, or give it another name=…"
-            )
+            report(name, "a schedule of this name was created at run time: delete that one, or give it another name=…")
             return row
         if row.version > version:
             return row  # defined by a newer version of this app
         return _updated(row, wanted, version, now)
 
-    return how
+    return rewrite
 
 
-def scheduled_anew(row: Schedule, now: datetime, code: Code | None = None) -> Schedule:
+def rescheduled(row: Schedule, now: datetime, code: Code | None = None) -> Schedule:
     """Return the row with its next time computed from now on. Raises CannotPlan."""
     return replace(row, base_at=now, next_at=read_plan(row.layers, code).next(now))
 
 
-def is_due_otherwise(row: Schedule, fresh: Schedule) -> bool:
+def changes_due_time(row: Schedule, fresh: Schedule) -> bool:
     """Return whether the fields that decide the due time have changed. If not, the next time is kept, even if past."""
     return any(fresh.layers.get(each) != row.layers.get(each) for each in _WHEN)
 
@@ -85,13 +81,13 @@ def _updated(row: Schedule, wanted: Declared, version: int, now: datetime) -> Sc
         retired_at=None,
     )
     if row.retired_at is not None:
-        return scheduled_anew(replace(fresh, declared_at=now), now, wanted.code)
-    if is_due_otherwise(row, fresh):
-        return scheduled_anew(fresh, now, wanted.code)
-    return _timed_anew(row if fresh == row else fresh, now, wanted.code)
+        return rescheduled(replace(fresh, declared_at=now), now, wanted.code)
+    if changes_due_time(row, fresh):
+        return rescheduled(fresh, now, wanted.code)
+    return _retimed(row if fresh == row else fresh, now, wanted.code)
 
 
-def _timed_anew(row: Schedule, now: datetime, code: Code | None = None) -> Schedule:
+def _retimed(row: Schedule, now: datetime, code: Code | None = None) -> Schedule:
     """Return the same row, unless its next time has changed, as after an update of the time zone rules."""
     if row.next_at is None or row.next_at <= now or row.paused_at is not None or row.retired_at is not None:
         return row
@@ -128,12 +124,12 @@ class Scheduling:
 
 
 class Timekeeper:
-    """Fires schedules; any number may share one timetable. ``complain(name, why)`` reports those it cannot follow."""
+    """Fires schedules; any number may share one timetable. ``report(name, why)`` reports those it cannot follow."""
 
-    def __init__(self, timetable: Timetable, scheduling: Scheduling, complain: Callable[[str, str], None]) -> None:
+    def __init__(self, timetable: Timetable, scheduling: Scheduling, report: Callable[[str, str], None]) -> None:
         self._timetable = timetable
         self._scheduling = scheduling
-        self._complain = complain
+        self._report = report
         self._batch = _BATCH
         self._countable = COUNTED
         self._publishable = _PUBLISHED
@@ -146,15 +142,14 @@ class Timekeeper:
         Without ``waits``, a row that another session has locked is left unchanged, and the result is False.
         """
         app, declared = self._scheduling.app, self._scheduling.declared
-        how = reconciled(declared, app, self._scheduling.version, self._complain)
+        rewrite = reconciled(declared, app, self._scheduling.version, self._report)
         sheet = await self._timetable.read(app=app)
         known = {row.name: row for row in sheet.schedules}
-        changed = [
-            name for name in sorted({*known, *declared}) if how(name, known.get(name), sheet.now) is not known.get(name)
-        ]
-        return not changed or None not in await self._timetable.rewrite(changed, how, waits=waits)
+        names = sorted({*known, *declared})
+        changed = [name for name in names if rewrite(name, known.get(name), sheet.now) is not known.get(name)]
+        return not changed or None not in await self._timetable.rewrite(changed, rewrite, waits=waits)
 
-    async def look(self, leave: Collection[str] = ()) -> ScheduleTick:
+    async def tick(self, leave: Collection[str] = ()) -> ScheduleTick:
         """Fire due schedules and advance them, except those in ``leave``."""
         # Rows are locked during a tick: if hundreds are far behind, it does not count all of them to the end.
         self._countable, self._publishable = COUNTED, _PUBLISHED
@@ -184,15 +179,15 @@ class Timekeeper:
             self._put_off.add(due.schedule.name)
             return None
         try:
-            move = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
+            advance = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
         except CannotPlan as error:
-            self._complain(due.schedule.name, str(error))
+            self._report(due.schedule.name, str(error))
         except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others
-            self._complain(due.schedule.name, f"it cannot be followed: {type(error).__name__}: {error}")
+            self._report(due.schedule.name, f"it cannot be followed: {type(error).__name__}: {error}")
         else:
-            self._countable -= move.missed + move.skipped + len(move.occurrences)
-            self._publishable -= len(move.occurrences)
-            return move
+            self._countable -= advance.missed + advance.skipped + len(advance.occurrences)
+            self._publishable -= len(advance.occurrences)
+            return advance
         return None
 
     def _plan(self, due: Due) -> Plan:

@@ -34,12 +34,12 @@ def describe(plan: Plan, day_match: DayMatch) -> str:
     days = _days(dom, dow, month, either=plan.restricts_both_days and day_match == "or")
     if not days and time.startswith("at ") and "every" not in time:
         days = "every day"
-    said = f"{time}, {days}" if days else time
+    text = f"{time}, {days}" if days else time
     if not months.is_every and (len(named) > 1 or month not in days):
-        said = f"{said}{',' if days != 'every day' else ''} {_in_months(months)}"
+        text = f"{text}{',' if days != 'every day' else ''} {_in_months(months)}"
     if not plan.months:
-        said += ", which never comes"
-    return said[0].upper() + said[1:]
+        text += ", which never comes"
+    return text[0].upper() + text[1:]
 
 
 def _in_months(months: Field) -> str:

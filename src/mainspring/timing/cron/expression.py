@@ -9,9 +9,8 @@ from zoneinfo import ZoneInfo
 
 from mainspring.timing.cron.description import describe
 from mainspring.timing.cron.fields import CronError
-from mainspring.timing.cron.instants import following, preceding, refuse_zone
 from mainspring.timing.cron.plan import DayMatch, Plan, plan
-from mainspring.timing.cron.search import at_or_after, at_or_before
+from mainspring.timing.cron.search import at_or_after, at_or_before, following, preceding, refuse_zone
 
 OnGap = Literal["fire", "skip"]
 """What happens to a wall time that a zone skips: due at the end of the gap, or left out."""
