@@ -235,7 +235,7 @@ QUEUES = [
         "a queue takes what another has settled for its own",
         file="app/queue/item.py",
         was="ours = held(item).unconfirmed and not enlisted",
-        becomes="ours = not joined",
+        becomes="ours = not enlisted",
         caught_by="tests/unit/app/test_queue_fences.py::test_who_comes_late_is_told_even_if_the_other_has_finished",
     ),
     Mutant(
