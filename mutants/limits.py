@@ -198,7 +198,7 @@ FANOUTS = [
     ),
     Mutant(
         "a slice that is put off advances its cursor",
-        file="app/consume/cursor.py",
+        file="app/consume/middleware.py",
         was=" or not isinstance(verdicts.of_result(result), Done):",
         becomes=":",
         caught_by="tests/unit/testing/test_fanouts.py::test_only_success_advances_a_cursor",
@@ -213,7 +213,7 @@ FANOUTS = [
     ),
     Mutant(
         "a slice that ran out of time advances its cursor",
-        file="app/consume/cursor.py",
+        file="app/consume/middleware.py",
         was=" or run.stop_reason in _FAILED or",
         becomes=" or",
         caught_by="tests/integration/app/test_fanouts.py"
@@ -234,8 +234,8 @@ QUEUES = [
     Mutant(
         "a queue takes what another has settled for its own",
         file="app/queue/item.py",
-        was="ours = held(item).unheard and not enlisted",
-        becomes="ours = not joined",
+        was="ours = held(item).unconfirmed and not enlisted",
+        becomes="ours = not enlisted",
         caught_by="tests/unit/app/test_queue_fences.py::test_who_comes_late_is_told_even_if_the_other_has_finished",
     ),
     Mutant(

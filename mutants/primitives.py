@@ -34,18 +34,18 @@ INBOX: list[Mutant] = [
         "an inbox mark counts before its transaction has committed",
         file="app/inbox/inbox.py",
         was="""\
-            heard = await self._transactions.run(tx, self._marking(said), f"inbox.{call}")
-            self._unsaid.joined(said)""",
+            ours = await self._transactions.run(tx, script, f"inbox.{call}")
+            self._blocks.enlisted(outcome)""",
         becomes="""\
-            heard = await self._transactions.run(tx, self._marking(said), f"inbox.{call}")
-            self._unsaid.heard(said)""",
+            ours = await self._transactions.run(tx, script, f"inbox.{call}")
+            self._blocks.drop(outcome)""",
         caught_by=_AWAITED_BLOCK,
     ),
     Mutant(
         "an inbox mark is written outside its transaction",
         file="app/inbox/inbox.py",
-        was="        if tx is not None:\n            heard = await",
-        becomes="        if False:\n            heard = await",
+        was="        if tx is not None:\n            script = self._transactions",
+        becomes="        if False:\n            script = self._transactions",
         caught_by=_AWAITED_BLOCK,
     ),
     Mutant(
@@ -139,8 +139,8 @@ LEASES: list[Mutant] = [
     Mutant(
         "an acquired lease lasts longer here than in the database",
         file="app/lease/leases.py",
-        was="asked.ttl, sent, self._clock)",
-        becomes="asked.ttl, self._clock.elapsed(), self._clock)",
+        was="request.ttl, sent, self._clock)",
+        becomes="request.ttl, self._clock.elapsed(), self._clock)",
         caught_by=f"{_LEASES}::test_its_time_counts_from_the_request_however_long_the_reply_takes",
     ),
     Mutant(

@@ -7,18 +7,13 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
-from mainspring.model.join import Join, JoinReceipt
+from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt, UniqueKey
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
-
-if TYPE_CHECKING:
-    from mainspring.app.message.envelope import SendOptions
-    from mainspring.app.publish.fan_in import Bundle
 
 Count = Callable[[Iterable[Draft]], None]
 """Counts messages that were stored."""
@@ -38,28 +33,10 @@ _logger = logging.getLogger("mainspring.batcher")
 
 
 def receipts(drafts: Sequence[Draft], published: Published) -> list[Receipt]:
-    """Return the receipt of each draft."""
-    tell_conflicts(drafts, published)
-    return [Receipt(each.id, status) for each, status in zip(drafts, published.statuses(drafts), strict=True)]
-
-
-def tell_conflicts(drafts: Sequence[Draft], published: Published) -> None:
-    """Log each draft that is not stored because its id is another message's."""
+    """Return the receipt of each draft; log each that is not stored because its id is another message's."""
     for each in published.conflicting(drafts):
         _logger.warning("%s; derive the message_id from all that identifies the message, its topic too", each)
-
-
-def sent(draft: Draft, published: Published, options: SendOptions) -> Receipt:
-    """Return the receipt of a send with a follow-up."""
-    # A "duplicate" of an id made here was stored by our own lost attempt.
-    (receipt,) = receipts([draft], published)
-    was_ours = receipt.status == "duplicate" and options.get("message_id") is None
-    return replace(receipt, status="stored") if was_ours else receipt
-
-
-def join_receipt(bundle: Bundle) -> JoinReceipt:
-    """Return its receipt."""
-    return JoinReceipt(bundle.join.id, tuple(each.id for each in bundle.members))
+    return [Receipt(each.id, status) for each, status in zip(drafts, published.statuses(drafts), strict=True)]
 
 
 T = TypeVar("T")
@@ -112,13 +89,13 @@ class PublishBatcher:
             self._flushing = asyncio.create_task(self._flush(), name="mainspring-publish")
         return await answer
 
-    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
+    async def publish_unique(self, draft: Draft, unique_key: UniqueKey) -> Receipt:
         """Store one draft unless an earlier one counts; alone, since others with its unique key wait for it.
 
         Its id was made here: a retry after an outage finds it and does not take it for another.
         """
         until = self._clock.monotonic() + PATIENCE
-        receipt = await self._tried(lambda: self._storage.mailbox.publish_unique(draft, likeness), 1, until)
+        receipt = await self._tried(lambda: self._storage.mailbox.publish_unique(draft, unique_key), 1, until)
         if receipt.id == draft.id:
             self._published([draft])
             self._wake()

@@ -115,7 +115,7 @@ class Background:
         if entering is None or (entering.done() and not self._connection.is_open):
             # A task of no caller: when one is interrupted, the others still await it.
             entering = self._entering = asyncio.create_task(self._connection.enter(), name="mainspring-enter")
-            entering.add_done_callback(_heard)
+            entering.add_done_callback(_retrieve)
         if not entering.done():
             await asyncio.shield(entering)
         try:
@@ -204,7 +204,7 @@ def in_loop() -> bool:
     return True
 
 
-def _heard(task: asyncio.Task[None]) -> None:
+def _retrieve(task: asyncio.Task[None]) -> None:
     # Waiting callers got the error; without any, asyncio must not report it as unretrieved.
     if not task.cancelled():
         task.exception()

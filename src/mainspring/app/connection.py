@@ -33,7 +33,7 @@ class Publishes(Protocol):
         """Store one draft; ``fresh``: its id was made here."""
         ...
 
-    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
+    async def publish_unique(self, draft: Draft, unique_key: UniqueKey) -> Receipt:
         """Store one draft whose id was made here, unless an earlier one counts."""
         ...
 
@@ -301,30 +301,30 @@ class ReturnOnCancel:
         self._under_way: set[asyncio.Task[None]] = set()
         connection.farewells.append(self._finish)
 
-    async def ask(self, work: Coroutine[Any, Any, T], give_back: Callable[[T], Awaitable[object]]) -> T:
+    async def run(self, work: Coroutine[Any, Any, T], give_back: Callable[[T], Awaitable[object]]) -> T:
         """Return the result of ``work``. It survives the caller's cancellation; its result is then given back."""
         if self._connection.stand_in is not None:
             return await work  # in a test there may be no loop, and nothing waits
-        asking = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work)
         try:
-            await asyncio.wait([asking])
+            await asyncio.wait([task])
         except asyncio.CancelledError:
             if len(self._under_way) >= _MOST:
-                asking.cancel()
+                task.cancel()
                 raise
-            returning = asyncio.create_task(_returned(asking, give_back), name="mainspring-unheard")
+            returning = asyncio.create_task(_returned(task, give_back), name="mainspring-give-back")
             self._under_way.add(returning)
             returning.add_done_callback(self._under_way.discard)
             raise
-        return asking.result()
+        return task.result()
 
     async def _finish(self, _storage: Storage) -> None:
         if self._under_way:
             await asyncio.wait(self._under_way)
 
 
-async def _returned(asking: asyncio.Task[T], give_back: Callable[[T], Awaitable[object]]) -> None:
+async def _returned(task: asyncio.Task[T], give_back: Callable[[T], Awaitable[object]]) -> None:
     try:
-        await give_back(await asking)
+        await give_back(await task)
     except MainspringError as error:
         _logger.warning("failed to give back a grant whose caller was cancelled: %s", error)

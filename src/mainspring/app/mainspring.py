@@ -23,21 +23,20 @@ from mainspring.app.config import AppOptions, Options
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumer import Registrar
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
-from mainspring.app.consume.middleware import Middleware, PublishChain, check_middleware
+from mainspring.app.consume.middleware import CursorAdvance, Middleware, PublishChain, check_middleware
 from mainspring.app.consume.registration import Registration
 from mainspring.app.consume.resolvers import Resolver, read_resolver
 from mainspring.app.environment import configure
 from mainspring.app.maintenance import Operations
 from mainspring.app.message.catalogue import Catalogue, read_codecs
 from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
-from mainspring.app.observe.events import E, Hook, R, check_event, subscribe
 from mainspring.app.observe.health import Health, HealthLimits
 from mainspring.app.observe.numbers import Numbers, leases_held
 from mainspring.app.process import runner
 from mainspring.app.publish.fan_in import FanIn
-from mainspring.app.publish.publisher import REASON, Behind, Publisher
-from mainspring.app.registry import M, Registry
-from mainspring.app.storages import UrlFunction, open_storage, opener, told
+from mainspring.app.publish.publisher import REASON, BlockingPublisher, Publisher
+from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe
+from mainspring.app.storages import UrlFunction, open_storage, opener, resolve_url
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinReceipt
@@ -52,8 +51,7 @@ from mainspring.timing.clock import ReplaceableClock, SystemClock
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
-    # Only who works needs the runtime: a process that publishes starts without it.
-    from mainspring.app.consume.cursor import CursorAdvance
+    # Only a worker needs the runtime: a process that publishes starts without it.
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import Fanouts
@@ -89,7 +87,7 @@ class Mainspring:
     ) -> None:
         from mainspring.app.sync import Sync
 
-        self._options, self._address = configure(told(url) if callable(url) else url, options)
+        self._options, self._address = configure(resolve_url(url) if callable(url) else url, options)
         self._clock = ReplaceableClock(SystemClock())
         self._catalogue = Catalogue(read_codecs(codecs))
         self._middleware = check_middleware(middleware)
@@ -97,7 +95,7 @@ class Mainspring:
         resolving = None if resolver is None else read_resolver(resolver)
         self._consumers = Consumers(self._catalogue, self._options, resolving, self._middleware)
         self._workers: list[Worker] = []
-        # Not a method: a door outlives the app by the time it takes to close the database, and must not hold it.
+        # Not a method: a connection outlives the app while the database closes, and must not hold it.
         self._wake = functools.partial(runner.wake, self._workers)
         storage, joined = open_storage(self._address, self._options)
         tracing = Tracing(self._options.tracing)
@@ -116,11 +114,11 @@ class Mainspring:
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin._work_on(self._back)
-        self._work_on(self._connection, Behind(twin._publisher, background))
+        self._work_on(self._connection, BlockingPublisher(twin._publisher, background))
         self.sync: Sync = Sync(twin, background)
         """Everything that is awaited here, for code that blocks."""
 
-    def _work_on(self, connection: Connection, blocking: Behind | None = None) -> None:
+    def _work_on(self, connection: Connection, blocking: BlockingPublisher | None = None) -> None:
         self._connection = connection
         fan_in, backlogs = FanIn(self._consumers, self._envelope), self._consumers.backlogs
         where = (connection, self._envelope, self._catalogue, self._transactions, self._clock)
@@ -176,7 +174,7 @@ class Mainspring:
         """Register a planner: a function that yields the shards whose work is due on a rhythm, ``cron`` or ``every``.
 
         It yields shards as text, or (shard, work) pairs where ``work_key`` is left out. Every shard that is due gets a
-        slice, a message; who handles them is registered by ``@planner.slices()``.
+        slice, a message; their consumer is registered by ``@planner.slices()``.
         """
         return self._registry.fanouts.registrar(topic, work_key, options)
 
@@ -205,7 +203,7 @@ class Mainspring:
     async def publish(self, message: object, payload: object = MISSING, **options: Unpack[PublishOptions]) -> Receipt:
         """Publish a message of a registered type, or a payload on a topic.
 
-        With ``tx`` it joins that transaction; without, it is durable when the call returns. See PublishOptions.
+        With ``tx`` it enlists in that transaction; without, it is durable when the call returns. See PublishOptions.
         """
         return await self._publisher.publish(message, payload, options)
 
@@ -269,27 +267,25 @@ class Mainspring:
         runner.run(self.worker(groups=groups))
 
     async def _build_worker(self, chosen: Sequence[Registration], name: str | None) -> Worker:
-        from mainspring.app.process.worker import build_worker
-
         storage = await self._connection.storage("app.worker()")
         scheduled, meters = self._registry.scheduled(), self._numbers.meters
-        return build_worker(storage, chosen, name, self._options, self._publisher, scheduled, self._bus, meters)
+        return runner.build_worker(storage, chosen, name, self._options, self._publisher, scheduled, self._bus, meters)
 
     # --- parts, imported on first use ----------------------------------------------------------------------
 
     @functools.cached_property
     def schedules(self) -> Schedules:
-        """What runs on a rhythm: to look at, and to steer while everything runs."""
+        """Schedules: list, inspect and change them at run time."""
         from mainspring.app.schedule.edits import ScheduleArguments
         from mainspring.app.schedule.schedules import Schedules
 
         name, recurrences = self._options.name, self._registry.recurrences
-        wishes = ScheduleArguments(self._envelope, self._consumers, recurrences, name)
-        return Schedules(self._connection, self._transactions, wishes, recurrences, name, self._workers)
+        arguments = ScheduleArguments(self._envelope, self._consumers, recurrences, name)
+        return Schedules(self._connection, self._transactions, arguments, recurrences, name, self._workers)
 
     @functools.cached_property
     def workers(self) -> Workers:
-        """Who is at work: to look at, and to drain."""
+        """Workers: list and drain them."""
         from mainspring.app.admin.workers import Workers
 
         return Workers(self._connection)
@@ -357,9 +353,9 @@ class Mainspring:
         from mainspring.testing.kit import Testing
         from mainspring.testing.services import AppParts
 
-        doors, recurrences = (self._connection, self._back), lambda: self._registry.known_recurrences
+        connections, recurrences = (self._connection, self._back), lambda: self._registry.known_recurrences
         code = (self._transactions, self._consumers, self._catalogue, self._publisher, self._bus, self._options)
-        parts = AppParts(doors, self._clock, *code, recurrences)
+        parts = AppParts(connections, self._clock, *code, recurrences)
         return Testing(parts, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
 
     # --- operating -----------------------------------------------------------------------------------------
@@ -415,20 +411,18 @@ class Mainspring:
         return await self._numbers.paces(self._connection, over)
 
     async def metrics(self) -> str:
-        """What this process has counted, for Prometheus, and what is in the database where no other process tells it.
+        """The counts of this process, for Prometheus, and the database's unless another process reports them.
 
-        Needs the extra ``prometheus``. It tells what it can while the database is away.
+        Needs the extra ``prometheus``. Without the database it returns the counts of this process.
         """
         return await self._numbers.metrics(self._connection)
 
     def _advancing(self) -> CursorAdvance:
-        from mainspring.app.consume.cursor import CursorAdvance
-
         return CursorAdvance(self._connection, self._transactions)
 
     def _committed(self) -> None:
-        # A caller's transaction that published is over. Workers here need no bell; those elsewhere may have fallen
-        # asleep between the publish and the commit, when no group was armed.
+        # A caller's transaction that published has ended. Workers here need no doorbell; those of other processes may
+        # have gone to sleep between the publish and the commit, when no group was armed.
         self._wake()
         if not self._connection.rouse():
             self._back.rouse()

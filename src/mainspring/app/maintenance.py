@@ -61,7 +61,7 @@ class Operations:
         """See ``Mainspring.declare``."""
         name, version = self._options.name, self._options.version
         declarations = [each.declaration(name, version) for each in self._consumers]
-        declarations += self._consumers.reserved.declarations
+        declarations += self._consumers.queues.declarations
         await self._connection.enter()
         try:
             storage = await self._connection.storage("app.declare()")
@@ -76,7 +76,7 @@ class Operations:
         from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
 
         scheduling = Scheduling(self._options.name, schedules, self._options.version)
-        await Timekeeper(storage.timetable, scheduling, _complain).reconcile()
+        await Timekeeper(storage.timetable, scheduling, _warn).reconcile()
 
     async def health(self, limits: HealthLimits | None) -> Health:
         """See ``Mainspring.health``."""
@@ -141,5 +141,5 @@ def _counted(removed: Pruned) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts if count)
 
 
-def _complain(name: str, why: str) -> None:
+def _warn(name: str, why: str) -> None:
     _logger.warning("schedule %s: %s", name, why)

@@ -1,4 +1,4 @@
-"""Registration of message types, consumers and schedules: everything is checked at import."""
+"""Registration of message types, consumers, schedules and hooks: everything is checked at import."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from mainspring.app.consume.registration import Registration
 from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import Envelope
+from mainspring.app.options import nearest
 from mainspring.app.publish.publisher import Publisher
 from mainspring.model.errors import BadOption, Misuse
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.events import EVENTS
 
 if TYPE_CHECKING:
-    from mainspring.app.consume.cursor import CursorAdvance
+    from mainspring.app.consume.middleware import CursorAdvance
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutCode
     from mainspring.app.schedule.recurring import Recurrences, RecurringOptions
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
 
 M = TypeVar("M")
+E = TypeVar("E")
+R = TypeVar("R")
+Hook = Callable[[E], R]
+"""Takes one event; plain or async. Its result is ignored."""
 
 
 class Registry:
@@ -194,3 +201,23 @@ def _load(name: str) -> ModuleType:
 
 def _reraise(_name: str) -> None:
     raise  # noqa: PLE0704 - called while the import's own error is being handled
+
+
+def check_event(event: object) -> None:
+    """Raise BadOption unless this is the class of an event, and suggest the closest class."""
+    if event in EVENTS:
+        return
+    names = {each.__name__.lower(): each.__name__ for each in EVENTS}
+    near = nearest(event, names) if isinstance(event, str) else None
+    if near is not None:
+        raise BadOption(f"app.on({event!r}): write app.on(events.{names[near]}), with `from mainspring import events`")
+    raise BadOption(f"app.on({event!r}): name a class of mainspring.events, one of {', '.join(names.values())}")
+
+
+def subscribe(bus: Bus, event: type[E], hook: Hook[E, R]) -> Hook[E, R]:
+    """Call the hook with every event of this class."""
+    check_event(event)
+    if not callable(hook):
+        raise BadOption(f"app.on(events.{event.__name__}) goes above a function, not {hook!r}")
+    bus.subscribe(event, hook)
+    return hook

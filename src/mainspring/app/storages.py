@@ -1,4 +1,4 @@
-"""Opens the storage of a URL. The only module that names concrete storages."""
+"""Opens the storage of a URL. No other module of the app names concrete storages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from mainspring.app.options import closest
 from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.storage.contract import Storage
 from mainspring.storage.operation import Clocked, Gateway
-from mainspring.storage.script import AsyncConnection, SyncConnection
 from mainspring.timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def opener(
     connection, since credentials may change.
     """
     if url is not None:
-        return _asking(address, options, storage, url)
+        return _opener_by_function(address, options, storage, url)
     if address.engine == "memory":
         return storage.sibling
     if address.engine == "postgresql":
@@ -141,19 +140,21 @@ def opener(
     return build
 
 
-def _asking(address: Address, options: Options, storage: Storage, url: UrlFunction) -> Callable[[], Storage]:
+def _opener_by_function(
+    address: Address, options: Options, storage: Storage, url: UrlFunction
+) -> Callable[[], Storage]:
     openers = {address: opener(address, options, storage)}
 
-    def ask() -> Address:
-        now = read_url(told(url))
+    def address_now() -> Address:
+        now = read_url(resolve_url(url))
         if now.engine != address.engine:
             raise BadOption(f"the database was {address.engine} and is now {now.engine}: an app stays with one engine")
         return now
 
     def build() -> Storage:
-        now = ask()
+        now = address_now()
         if now.engine == "postgresql":
-            return _postgresql(now, options, lambda: ask().target)[0]
+            return _postgresql(now, options, lambda: address_now().target)[0]
         if now not in openers:
             openers[now] = opener(now, options, open_storage(now, options)[0])
         return openers[now]()
@@ -221,42 +222,6 @@ def caveat(address: Address) -> str | None:
     return wal_reset_bug()
 
 
-def enlist_asyncpg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
-    """Adapt the caller's asyncpg connection to run our statements. Raises BadHandle if it would autocommit."""
-    from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
-
-    refuse_autocommit(handle)
-    return EnlistedAsyncpg(handle)
-
-
-def enlist_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> SyncConnection:
-    """Adapt a psycopg connection; see ``enlist_asyncpg``."""
-    from mainspring.storage.enlisted.psycopg import EnlistedPsycopg
-
-    return EnlistedPsycopg(handle)
-
-
-def enlist_async_psycopg(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
-    """Adapt an asyncio psycopg connection; see ``enlist_asyncpg``."""
-    from mainspring.storage.enlisted.psycopg import EnlistedAsyncPsycopg
-
-    return EnlistedAsyncPsycopg(handle)
-
-
-def join_sqlite3(handle: Any, _: Engine, _committed: Callable[[], None]) -> SyncConnection:
-    """Adapt a sqlite3 connection; see ``enlist_asyncpg``."""
-    from mainspring.storage.enlisted.sqlite import EnlistedSqlite
-
-    return EnlistedSqlite(handle)
-
-
-def enlist_async_sqlite(handle: Any, _: Engine, _committed: Callable[[], None]) -> AsyncConnection:
-    """Adapt the transaction lent to a coroutine on SQLite; see ``enlist_asyncpg``."""
-    from mainspring.storage.enlisted.sqlite import EnlistedAsyncSqlite
-
-    return EnlistedAsyncSqlite(handle)
-
-
 def lent_in_place(handle: Any) -> object:
     """Return a test's handle as the app would lend it to a coroutine."""
     if not isinstance(handle, sqlite3.Connection):
@@ -264,35 +229,6 @@ def lent_in_place(handle: Any) -> object:
     from mainspring.storage.sqlite.lender import AsyncSqlite, InPlace
 
     return AsyncSqlite(InPlace(handle))
-
-
-def enlist_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> SyncConnection:
-    """Adapt a SQLAlchemy session or connection; ``committed`` is called after its commit."""
-    from mainspring.storage.enlisted.sqlalchemy import EnlistedSqlalchemy
-
-    return EnlistedSqlalchemy(handle, engine, committed)
-
-
-def enlist_async_sqlalchemy(handle: Any, engine: Engine, committed: Callable[[], None]) -> AsyncConnection:
-    """Adapt an asyncio SQLAlchemy session or connection; see ``enlist_sqlalchemy``."""
-    from mainspring.storage.enlisted.sqlalchemy import EnlistedAsyncSqlalchemy
-
-    return EnlistedAsyncSqlalchemy(handle, engine, committed)
-
-
-def enlist_django(handle: Any, engine: Engine, committed: Callable[[], None]) -> SyncConnection:
-    """Adapt Django's connection; see ``enlist_sqlalchemy``."""
-    from mainspring.storage.enlisted.django import EnlistedDjango
-
-    return EnlistedDjango(handle, engine, committed)
-
-
-def django_alias(alias: str) -> object | None:
-    """Return Django's connection of that alias, or None."""
-    from mainspring.storage.enlisted.django import by_alias
-
-    found: object | None = by_alias(alias)
-    return found
 
 
 def _sqlite_path(rest: str) -> str:
@@ -343,7 +279,7 @@ UrlFunction = Callable[[], str | Awaitable[str]]
 _PATIENCE = 10.0
 
 
-def told(url: UrlFunction) -> object:
+def resolve_url(url: UrlFunction) -> object:
     """Call the function; await what it returns, if needed, on a loop in a new thread."""
     answer = url()
     if not inspect.isawaitable(answer):

@@ -28,9 +28,9 @@ T = TypeVar("T")
 class Sync(Face[Mainspring]):
     """Every call of the app that waits, for code that blocks: same arguments, same SQL.
 
-    With ``tx`` a call joins the caller's blocking transaction and needs nothing open. Without, it runs on a loop in a
-    thread of its own, which opens the database by itself: from any number of threads, before and after a fork. A
-    coroutine awaits the app's own calls instead, and is told so.
+    With ``tx`` a call enlists in the caller's blocking transaction and needs nothing open. Without, it runs on a loop
+    in a thread of its own, which opens the database by itself: from any number of threads, before and after a fork. A
+    coroutine awaits the app's own calls instead: here it gets a Misuse that names them.
     """
 
     def __init__(self, app: Mainspring, background: Background) -> None:
@@ -42,13 +42,13 @@ class Sync(Face[Mainspring]):
         self.groups: SyncGroups = self._face(SyncGroups, "groups")
         """The declared groups."""
         self.workers: SyncWorkers = self._face(SyncWorkers, "workers")
-        """Who is at work."""
+        """Workers: list and drain them."""
         self.joins: SyncJoins = self._face(SyncJoins, "joins")
         """The joins that are open."""
 
     @functools.cached_property
     def schedules(self) -> SyncSchedules:
-        """What runs on a rhythm."""
+        """Schedules: list, inspect and change them at run time."""
         from mainspring.app.schedule.schedules import SyncSchedules
 
         return self._face(SyncSchedules, "schedules")

@@ -88,7 +88,7 @@ class EnlistedGateway:
             await self.changed()
 
     def _enlisted(self) -> SyncConnection | AsyncConnection:
-        return self._transactions.join(self._kind, self._handle)
+        return self._transactions.enlist(self._kind, self._handle)
 
 
 class EnlistedStorage(SqlStorage):

@@ -21,8 +21,8 @@ from tests.integration.app.shop import Seen
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks come every twentieth of a second."""
-    monkeypatch.setattr(limits, "LOOK_EVERY", 0.05)
-    monkeypatch.setattr(limits, "LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(limits, "COUNT_EVERY", 0.05)
+    monkeypatch.setattr(limits, "RECOUNT_AFTER", 0.05)
 
 
 class Looked:

@@ -131,7 +131,7 @@ async def test_without_a_provider_nothing_is_observed(monkeypatch: pytest.Monkey
     async with app:
         await app.publish("work", 1)
 
-        assert not app._numbers._observing.look()
+        assert not app._numbers._observing.register()
 
 
 def test_without_the_sdk_nobody_looks_for_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_a_queue_takes_the_same_limit_and_must_name_its_topics() -> None:
         app.sync.queue("jobs", pending_limit=10)
     app.queue("jobs", "a", pending_limit=10, when_full="wait")
 
-    [declared] = app._consumers.reserved.declarations
+    [declared] = app._consumers.queues.declarations
     shown = dict(declared.options)
     assert (shown["pending_limit"], shown["when_full"]) == ("10", "wait")
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from mainspring import Mainspring, Unique, errors, unique
-from mainspring.app.message.unique import likeness_of
+from mainspring.app.message.unique import unique_key_of
 from mainspring.model.message import Draft, UniqueKey
 
 CALL = "publish(…)"
@@ -16,9 +16,9 @@ ONE = Draft(uuid4(), "orders.placed", b"{}", key="order:7")
 
 
 def hashed(draft: Draft, by: str = "key") -> bytes:
-    likeness = likeness_of(draft, {"unique": by}, CALL)
-    assert likeness is not None
-    return likeness.hash
+    unique_key = unique_key_of(draft, {"unique": by}, CALL)
+    assert unique_key is not None
+    return unique_key.hash
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
 )
 def test_what_does_not_go_together_is_refused(draft: Draft, options: dict[str, Any], said: str) -> None:
     with pytest.raises(errors.BadOption) as refused:
-        likeness_of(draft, options, CALL)
+        unique_key_of(draft, options, CALL)
 
     assert said in str(refused.value)
 
 
 def test_none_is_the_same_as_leaving_it_out() -> None:
-    assert likeness_of(ONE, {}, CALL) is None
-    assert likeness_of(ONE, {"unique": None}, CALL) is None
+    assert unique_key_of(ONE, {}, CALL) is None
+    assert unique_key_of(ONE, {"unique": None}, CALL) is None
 
 
 def test_a_likeness_says_what_is_kept_and_for_how_long() -> None:
-    shorthand, window = (likeness_of(ONE, {"unique": how}, CALL) for how in ("key", unique(scope="2d")))
+    shorthand, window = (unique_key_of(ONE, {"unique": how}, CALL) for how in ("key", unique(scope="2d")))
     assert shorthand is not None
     assert window is not None
 

@@ -1,26 +1,23 @@
-"""Batch consumers: their options and signatures, the call that passes a list, and middleware around it."""
+"""Batch consumers: their options and signatures, and the call that passes a list."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from mainspring.app.consume import signature
 from mainspring.app.consume.context import BatchContext, Context, Publishing
-from mainspring.app.consume.cursor import CursorAdvance
-from mainspring.app.consume.middleware import Middleware, Next, entering
+from mainspring.app.consume.middleware import CursorAdvance, Middleware, overrides
 from mainspring.app.consume.parameters import UNTYPED, alone
 from mainspring.app.consume.signature import Shape
 from mainspring.app.options import length, whole
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 from mainspring.model.message import Delivery
 from mainspring.runtime.batch import Batch
-from mainspring.runtime.handler import Around, Batching, Call, Run
+from mainspring.runtime.handler import Batching, Call, Run
 from mainspring.storage.codec import Decode
 from mainspring.timing.duration import spell
 
@@ -73,11 +70,8 @@ def check_batch(batching: Batching, concurrency: int, middleware: Sequence[Middl
         kind = type(each)
         if isinstance(each, CursorAdvance):
             raise BadOption(f"{handler} has batch=, and the slices of a fan-out are taken one at a time: drop batch")
-        single = [name for name in ("handling", "calling") if getattr(kind, name) is not getattr(Middleware, name)]
-        batched = any(
-            getattr(kind, name) is not getattr(Middleware, name) for name in ("handling_batch", "calling_batch")
-        )
-        if single and not batched:
+        single = [name for name in ("handling", "calling") if overrides(each, name)]
+        if single and not any(overrides(each, name) for name in ("handling_batch", "calling_batch")):
             # It may set a tenant, or check a permission: to leave it out silently could do harm.
             twin = (
                 "`async def handling_batch(self, ctx: BatchContext, call_next)`"
@@ -173,32 +167,3 @@ def lone(registration: Registration, payload: object) -> object:
         f"{registration.name} is sent a list: send it one message at a time, or several by app.publish_many([…]): "
         "the worker makes the batches"
     )
-
-
-def around_batch(middleware: Sequence[Middleware], app: Publishing) -> Around | None:
-    """Return the middleware around a batch, as the runtime calls it; None without any."""
-    chain = [each for each in reversed(middleware) if type(each).handling_batch is not Middleware.handling_batch]
-    if not chain:
-        return None
-
-    def handle(run: Run, perform: Next) -> Awaitable[object]:
-        context = BatchContext(app, None, cast("Batch", run))
-        call = perform
-        for each in chain:
-            call = partial(each.handling_batch, context, call)
-        return call()
-
-    return handle
-
-
-def inside_batch(middleware: Sequence[Middleware], app: Publishing, call: Call, *, threaded: bool) -> Call:
-    """Wrap the handler's call in the middleware that runs where it runs."""
-    chain = [each for each in middleware if type(each).calling_batch is not Middleware.calling_batch]
-    if not chain:
-        return call
-
-    def managers(_: Delivery, run: Run) -> Iterator[AbstractContextManager[object]]:
-        context = BatchContext(app, None, cast("Batch", run))
-        return (each.calling_batch(context) for each in chain)
-
-    return entering(managers, call, threaded=threaded)

@@ -10,9 +10,8 @@ from mainspring.app.config import KEEPS, Options
 from mainspring.app.consume import signature
 from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
 from mainspring.app.consume.cpu import check_place, check_program, cores
-from mainspring.app.consume.cursor import CursorAdvance
 from mainspring.app.consume.limits import Backlogs, WhenFull, read_limits, read_pending_limit
-from mainspring.app.consume.middleware import Middleware, check_middleware
+from mainspring.app.consume.middleware import CursorAdvance, Middleware, check_middleware
 from mainspring.app.consume.queue_registry import QueueRegistry
 from mainspring.app.consume.registration import Registration
 from mainspring.app.consume.resolvers import Resolver
@@ -95,7 +94,7 @@ class Consumers:
         self._middleware = middleware
         self._options = options
         self._registered: dict[str, Registration] = {}
-        self.reserved: QueueRegistry = QueueRegistry()
+        self.queues: QueueRegistry = QueueRegistry()
         """The groups that are queues, not consumers."""
         self.backlogs: Backlogs = Backlogs()
         """The groups that have a pending limit."""
@@ -143,7 +142,7 @@ class Consumers:
                 f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
                 "group=…, since two consumers of one group would each get half of its messages"
             )
-        if registration.group in self.reserved:
+        if registration.group in self.queues:
             raise Conflict(
                 f"group {registration.group!r} already belongs to app.queue({registration.group!r}): give "
                 f"{registration.name} another group=…, since each of the two would get half of its messages"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
 from uuid import UUID
 
 from mainspring.app.blocking import Face, blocking
@@ -23,6 +23,8 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     from mainspring.app.blocking import Background
+
+Options = TypeVar("Options", PublishOptions, JoinOptions)
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -221,7 +223,7 @@ class Context:
     def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> Coroutine[Any, Any, JoinReceipt]:
         """Join as ``app.join`` does, with this message's correlation and with it as the cause."""
         _within(self._run, options)
-        return self._app.fan_in(members, _carried_on(self._delivery, options), self._delivery.message_id)
+        return self._app.fan_in(members, _carried(self._delivery, options), self._delivery.message_id)
 
     @property
     def sync(self) -> SyncContext:
@@ -233,8 +235,8 @@ class SyncContext(Face[Context]):
     """The blocking calls of a context."""
 
     def __init__(self, app: Publishing, delivery: Delivery, run: Run) -> None:
-        behind, background = app.blocking
-        super().__init__(Context(behind, delivery, run), background, "ctx.sync", "ctx")
+        publisher, background = app.blocking
+        super().__init__(Context(publisher, delivery, run), background, "ctx.sync", "ctx")
         self._run = run
 
     publish: Final = blocking(Context.publish)
@@ -251,20 +253,11 @@ def _within(run: Run, options: PublishOptions | JoinOptions) -> None:
         run.posted = True
 
 
-def _carried(delivery: Delivery, options: PublishOptions) -> PublishOptions:
+def _carried(delivery: Delivery, options: Options) -> Options:
+    """Add the correlation of the handler's message."""
     if options.get("correlation_id") is None:
-        options["correlation_id"] = _correlation(delivery)
+        options["correlation_id"] = delivery.correlation_id or str(delivery.message_id)
     return options
-
-
-def _carried_on(delivery: Delivery, options: JoinOptions) -> JoinOptions:
-    if options.get("correlation_id") is None:
-        options["correlation_id"] = _correlation(delivery)
-    return options
-
-
-def _correlation(delivery: Delivery) -> str:
-    return delivery.correlation_id or str(delivery.message_id)
 
 
 class BatchContext:

@@ -115,9 +115,9 @@ def _spelled(rate: Rate) -> str:
 WhenFull = Literal["raise", "wait"]
 """What a publish over a group's limit does."""
 
-LOOK_EVERY = 1.0
+COUNT_EVERY = 1.0
 """Seconds for which a count is used, with what this process has published since."""
-LOOK_AGAIN = 0.1
+RECOUNT_AFTER = 0.1
 """Seconds until a recount if only what was published since makes a group full: it may be done."""
 MOST = 1_000_000
 """The highest limit: a full group is counted up to its limit every second, by every process that publishes to it."""
@@ -157,7 +157,7 @@ def read_pending_limit(options: Mapping[str, Any], whose: str) -> PendingLimit |
 class _Count:
     """How many wait for a group, as far as this process knows."""
 
-    asked: float = _LONG_AGO
+    queried: float = _LONG_AGO
     learned: float = _LONG_AGO
     waiting: int = 0
     """As of the last count."""
@@ -214,12 +214,12 @@ class Backlogs:
 
     def due(self, groups: Iterable[str], now: float) -> dict[str, int]:
         """Return the groups that are due, with how far to count. The caller must count them: no other will."""
-        return self._claimed((group for group in groups if now - self._counts[group].asked >= LOOK_EVERY), now)
+        return self._claimed((group for group in groups if now - self._counts[group].queried >= COUNT_EVERY), now)
 
     def doubtful(self, full: Iterable[str], now: float) -> dict[str, int]:
         """Return full groups that are due sooner, being estimates: done messages must not reject a publish."""
         return self._claimed(
-            (group for group in self.guessed(full) if now - self._counts[group].asked >= LOOK_AGAIN), now
+            (group for group in self.guessed(full) if now - self._counts[group].queried >= RECOUNT_AFTER), now
         )
 
     def guessed(self, groups: Iterable[str]) -> list[str]:
@@ -229,12 +229,12 @@ class Backlogs:
     def _claimed(self, groups: Iterable[str], now: float) -> dict[str, int]:
         due = set(groups)
         for group in due:
-            self._counts[group].asked = now
+            self._counts[group].queried = now
         return {group: self.limits[group].most for group in due}
 
     def unknown(self, groups: Iterable[str], now: float) -> dict[str, int]:
         """Return those without a count, or with none new enough to use during a recount."""
-        old = (group for group in groups if now - self._counts[group].learned > 2 * LOOK_EVERY)
+        old = (group for group in groups if now - self._counts[group].learned > 2 * COUNT_EVERY)
         return {group: self.limits[group].most for group in old}
 
     def before(self, groups: Iterable[str]) -> dict[str, int]:
@@ -244,14 +244,14 @@ class Backlogs:
     def learn(self, waiting: Mapping[str, int], before: Mapping[str, int], now: float) -> None:
         """Record a count. What was admitted ``before`` it is included, or was never stored."""
         for group, count in ((group, self._counts[group]) for group in waiting):
-            count.asked = count.learned = now
+            count.queried = count.learned = now
             count.waiting = waiting[group]
             count.since = max(count.since - before[group], 0)
 
     def not_learned(self, groups: Iterable[str]) -> None:
         """Let the next caller count again."""
         for group in groups:
-            self._counts[group].asked = _LONG_AGO
+            self._counts[group].queried = _LONG_AGO
 
     def take(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Admit so many to each group, or none to any; return how many wait for those that are full."""
@@ -274,10 +274,10 @@ class Backlogs:
             self.limits[group].when_full == "wait" and wanted[group] <= self.limits[group].most for group in full
         )
 
-    def until_look(self, groups: Collection[str], now: float) -> float:
+    def until_count(self, groups: Collection[str], now: float) -> float:
         """Return the seconds until one of these is due again, with jitter."""
-        every = LOOK_AGAIN if self.guessed(groups) else LOOK_EVERY
-        pause = max(min(self._counts[group].asked for group in groups) + every - now, 0.0)
+        every = RECOUNT_AFTER if self.guessed(groups) else COUNT_EVERY
+        pause = max(min(self._counts[group].queried for group in groups) + every - now, 0.0)
         # Waiting calls resume one after the other: the first counts for all.
         return pause + every * random.uniform(0.01, 0.25)
 

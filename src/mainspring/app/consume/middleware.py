@@ -14,14 +14,21 @@ from functools import partial
 from typing import cast
 from uuid import UUID
 
+from mainspring.app.connection import Connection
 from mainspring.app.consume.context import BatchContext, Context, Publishing
 from mainspring.app.consume.resolvers import NonSuppressing
 from mainspring.app.names import check_headers
 from mainspring.app.options import length
+from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption
+from mainspring.model.fanout import slice_of
 from mainspring.model.message import Delivery, Draft, public, reserved
+from mainspring.model.verdict import Done
+from mainspring.runtime import verdicts
+from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
 from mainspring.runtime.handler import Around, Run
 from mainspring.runtime.own_context import is_stopped
+from mainspring.storage.script import Script
 from mainspring.telemetry.logs import log
 from mainspring.telemetry.tracing import Tracing, carried, trace_ids
 from mainspring.timing.duration import Duration, spell
@@ -101,7 +108,7 @@ class PublishChain:
     """What wraps publishing: spans, if tracing is on, and inside them the middleware."""
 
     def __init__(self, middleware: Sequence[Middleware], tracing: Tracing | None = None) -> None:
-        self._chain = [each for each in middleware if type(each).publishing is not Middleware.publishing]
+        self._chain = [each for each in middleware if overrides(each, "publishing")]
         self._tracing = Tracing(wanted=False) if tracing is None else tracing
         self.besides: list[Middleware] = []
         """Further middleware around every attempt in this process, outside the app's own."""
@@ -146,44 +153,42 @@ class PublishChain:
             yield [_with_headers(draft, message) for draft, message in zip(drafts, outgoing, strict=True)]
 
 
-def around(middleware: Sequence[Middleware], app: Publishing) -> Around | None:
+def overrides(middleware: Middleware, method: str) -> bool:
+    """Return whether its class overrides this method."""
+    return getattr(type(middleware), method) is not getattr(Middleware, method)
+
+
+def around(middleware: Sequence[Middleware], app: Publishing, *, batch: bool) -> Around | None:
     """Return the middleware around handling, as the runtime calls it; None without any."""
-    chain = [each for each in reversed(middleware) if type(each).handling is not Middleware.handling]
+    method, made = ("handling_batch", BatchContext) if batch else ("handling", Context)
+    make: Callable[..., object] = made
+    chain = [getattr(each, method) for each in reversed(middleware) if overrides(each, method)]
     if not chain:
         return None
 
     def handle(run: Run, perform: Next) -> Awaitable[object]:
-        context = Context(app, run.delivery, run)
+        context = make(app, run.delivery, run)
         call = perform
-        for each in chain:
-            call = partial(each.handling, context, call)
+        for handling in chain:
+            call = partial(handling, context, call)
         return call()
 
     return handle
 
 
-def inside(middleware: Sequence[Middleware], app: Publishing, call: Call, *, threaded: bool) -> Call:
+def inside(middleware: Sequence[Middleware], app: Publishing, call: Call, *, threaded: bool, batch: bool) -> Call:
     """Wrap the handler's call in the middleware that runs where it runs."""
-    chain = [each for each in middleware if type(each).calling is not Middleware.calling]
+    method, made = ("calling_batch", BatchContext) if batch else ("calling", Context)
+    make: Callable[..., object] = made
+    chain = [getattr(each, method) for each in middleware if overrides(each, method)]
     if not chain:
         return call
 
-    def managers(delivery: Delivery, run: Run) -> Iterator[AbstractContextManager[object]]:
-        context = Context(app, delivery, run)
-        return (each.calling(context) for each in chain)
-
-    return entering(managers, call, threaded=threaded)
-
-
-def entering(
-    managers: Callable[[Delivery, Run], Iterator[AbstractContextManager[object]]], call: Call, *, threaded: bool
-) -> Call:
-    """Wrap the handler's call in these, each made when the one before is entered."""
-
     def entered(delivery: Delivery, run: Run) -> ExitStack:
+        context = make(app, delivery, run)
         with ExitStack() as stack:
-            for each in managers(delivery, run):
-                stack.enter_context(NonSuppressing(each))
+            for calling in chain:
+                stack.enter_context(NonSuppressing(calling(context)))
             return stack.pop_all()
 
     def called(delivery: Delivery, run: Run) -> object:
@@ -201,6 +206,39 @@ def _with_headers(draft: Draft, message: Outgoing) -> Draft:
     if message.headers == public(draft.headers):
         return draft
     return replace(draft, headers={**check_headers(message.headers), **reserved(draft.headers)})
+
+
+_FAILED = (STOP_LOST, STOP_TIMEOUT)
+"""Stop reasons of a run that has failed even if it returned."""
+
+
+class CursorAdvance(Middleware):
+    """The advance of cursors: in the handler's transaction if any, else in a statement before the settle.
+
+    If that statement fails, so does the attempt. A repeat is harmless: a cursor only moves forward.
+    """
+
+    def __init__(self, connection: Connection, transactions: Transactions) -> None:
+        self._connection = connection
+        self._transactions = transactions
+
+    async def handling(self, ctx: Context, call_next: Next) -> object:
+        """See ``Middleware.handling``."""
+        result = await call_next()
+        run = ctx._run  # noqa: SLF001 - no handler needs to know whether it is settled already
+        if run.settled is not None or run.stop_reason in _FAILED or not isinstance(verdicts.of_result(result), Done):
+            return result
+        if (which := slice_of(run.delivery)) is not None:
+            storage = await self._connection.storage("a slice of a fan-out")
+            await storage.fanouts.advance(*which)
+        return result
+
+    def script(self, delivery: Delivery) -> Script[bool]:
+        """Advance it in the handler's transaction, which is about to be settled."""
+        which = slice_of(delivery)
+        if which is None:
+            return False
+        return (yield from self._transactions.operations.fanouts.advance.script(*which))
 
 
 _current: ContextVar[Context | BatchContext | None] = ContextVar("mainspring_context", default=None)

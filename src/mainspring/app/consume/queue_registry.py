@@ -20,29 +20,29 @@ class QueueRegistry:
     """The groups that are queues. A group belongs to exactly one consumer, and a queue is one."""
 
     def __init__(self) -> None:
-        self._terms: dict[str, QueueSettings | None] = {}
+        self._settings: dict[str, QueueSettings | None] = {}
         self._suspects: list[ClaimState] = []
         self._lock = threading.Lock()  # app.queue and app.sync.queue share this, from two threads
         self._is_reaping = False
 
     def __contains__(self, group: str) -> bool:
         """Return whether it is a queue's."""
-        return group in self._terms
+        return group in self._settings
 
     @property
     def declarations(self) -> list[Declaration]:
         """The declarations of queues that name their topics."""
-        return [terms.declaration for terms in self._terms.values() if terms is not None]
+        return [settings.declaration for settings in self._settings.values() if settings is not None]
 
-    def take(self, terms: QueueSettings) -> None:
+    def take(self, settings: QueueSettings) -> None:
         """Register a queue's group; another one of the same group must name the same topics, or none."""
-        known = self._terms.get(terms.group)
-        if known is not None and terms.topics and set(known.topics) != set(terms.topics):
+        known = self._settings.get(settings.group)
+        if known is not None and settings.topics and set(known.topics) != set(settings.topics):
             raise Conflict(
-                f"app.queue({terms.group!r}) was made for {', '.join(known.topics)} already, and now for "
-                f"{', '.join(terms.topics)}: name the same topics, or none, since a group has one set of them"
+                f"app.queue({settings.group!r}) was made for {', '.join(known.topics)} already, and now for "
+                f"{', '.join(settings.topics)}: name the same topics, or none, since a group has one set of them"
             )
-        self._terms[terms.group] = terms if terms.topics else known
+        self._settings[settings.group] = settings if settings.topics else known
 
     def holds_suspects(self, now: float) -> bool:
         """Return whether suspects are in hand. A lapsed one is not."""

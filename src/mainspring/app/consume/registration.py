@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 from mainspring.app.consume import signature
-from mainspring.app.consume.batch import around_batch, compile_batch_call, inside_batch, shown_batch
+from mainspring.app.consume.batch import compile_batch_call, shown_batch
 from mainspring.app.consume.context import Publishing
 from mainspring.app.consume.cpu import program
-from mainspring.app.consume.cursor import CursorAdvance
 from mainspring.app.consume.limits import PendingLimit, serving, shown_limits
-from mainspring.app.consume.middleware import Middleware, around, inside
+from mainspring.app.consume.middleware import CursorAdvance, Middleware, around, inside
 from mainspring.app.transaction.consumers import LentConnections, within
 from mainspring.app.transaction.sources import Source
 from mainspring.model.limits import Limits
@@ -77,7 +76,7 @@ class Registration:
             timeout=self.timeout,
             keep=self.keep,
             keep_scheduled=self.keep_scheduled,
-            around=(around if self.batching is None else around_batch)((*outermost, *self.middleware), app),
+            around=around((*outermost, *self.middleware), app, batch=self.batching is not None),
             breaker=self.breaker,
             program=program(self.function, self.name, self.group) if self.cpu else None,
             bare=None if self.transactional is None else bare,
@@ -95,8 +94,7 @@ class Registration:
             call = serving(self.group, call, threaded=self.threaded)
         if self.cpu:
             return call
-        goes_with_it = inside if self.batching is None else inside_batch
-        return goes_with_it(self.middleware, app, call, threaded=self.threaded)
+        return inside(self.middleware, app, call, threaded=self.threaded, batch=self.batching is not None)
 
     def declaration(self, owner: str, version: int = 0) -> Declaration:
         """Return its declaration."""

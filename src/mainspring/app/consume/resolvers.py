@@ -75,12 +75,12 @@ class Container:
         """See ``Resolver.scope``. A container that blocks serves coroutines as well."""
         if self._is_async:
             async with self._enter(ctx) as inside:
-                yield lambda annotation: inside.get(*self._asked(annotation))
+                yield lambda annotation: inside.get(*self._requested(annotation))
         else:
             with self._enter(ctx) as inside:
 
                 async def get(annotation: Any) -> Any:
-                    return inside.get(*self._asked(annotation))
+                    return inside.get(*self._requested(annotation))
 
                 yield get
 
@@ -88,9 +88,9 @@ class Container:
     def scope_blocking(self, ctx: Context) -> Iterator[GetBlocking]:
         """See ``Resolver.scope_blocking``."""
         with self._enter(ctx) as inside:
-            yield lambda annotation: inside.get(*self._asked(annotation))
+            yield lambda annotation: inside.get(*self._requested(annotation))
 
-    def _asked(self, annotation: Any) -> tuple[Any, ...]:
+    def _requested(self, annotation: Any) -> tuple[Any, ...]:
         for each in getattr(annotation, "__metadata__", ()):
             found = self._mark(each)
             if found is not None:

@@ -67,7 +67,7 @@ class PlannedWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PlanRequest:
     """A request to plan one window, of a fan-out or one of its shards."""
 
     topic: str
@@ -113,22 +113,22 @@ class Coordinator:
         self._envelope = envelope
         self._wake = wake
 
-    async def plan(self, asking: Asking, ctx: Context | None = None, wait: Wait = None) -> PlannedWindow:
+    async def plan(self, request: PlanRequest, ctx: Context | None = None, wait: Wait = None) -> PlannedWindow:
         """Plan the window. Raises LeaseHeld if another coordinator does, LeaseLost if another took over."""
         storage = await self._connection.storage("planning a fan-out")
         if self._connection.stand_in is not None:
-            asking = replace(asking, threaded=False)  # in a test a planner may use objects of the test's thread
+            request = replace(request, threaded=False)  # in a test a planner may use objects of the test's thread
         published, counts, met = 0, Counter[Skipped](), False
-        topic = asking.topic
-        about = subject(topic, asking.work, asking.shard)
-        async with self._leases.hold(asking.lease, asking.ttl, wait=wait) as lease:
+        topic = request.topic
+        about = subject(topic, request.work, request.shard)
+        async with self._leases.hold(request.lease, request.ttl, wait=wait) as lease:
             hold = held(lease).hold
-            async with aclosing(_chunks(asking)) as chunks:
+            async with aclosing(_chunks(request)) as chunks:
                 async for chunk in chunks:
-                    note = None if met else asking.note  # once, with the first
+                    note = None if met else request.note  # once, with the first
                     met = True
-                    drafting = _Drafting(asking, self._envelope, self._carried())
-                    batch = Batch(topic, asking.window, chunk, hold, asking.consumers, note, about)
+                    drafting = _Drafting(request, self._envelope, self._carried())
+                    batch = Batch(topic, request.window, chunk, hold, request.consumers, note, about)
                     answer = await storage.fanouts.plan(batch, drafting)
                     if answer is None:
                         raise LeaseLost(lease.name, lease.epoch, TAKEN)
@@ -139,28 +139,28 @@ class Coordinator:
                     self._wake()
                     if ctx is not None:
                         ctx.progress(f"{published:,} slices, {counts.total():,} shards skipped")
-        if asking.shard is not None and not met:
-            of = asking.topic if asking.work is None else f"{asking.topic} {asking.work}"
-            raise BadOption(f"the planner of {of} yields no shard {asking.shard!r}: check its spelling, or it is gone")
-        return PlannedWindow(asking.topic, asking.work, asking.window, published, dict(counts))
+        if request.shard is not None and not met:
+            of = request.topic if request.work is None else f"{request.topic} {request.work}"
+            raise BadOption(f"the planner of {of} yields no shard {request.shard!r}: check its spelling, or it is gone")
+        return PlannedWindow(request.topic, request.work, request.window, published, dict(counts))
 
 
 class _Drafting:
     """``Choose`` for one chunk: the due slices, and a count of the skipped shards."""
 
-    def __init__(self, asking: Asking, envelope: Envelope, carried: dict[str, str]) -> None:
+    def __init__(self, request: PlanRequest, envelope: Envelope, carried: dict[str, str]) -> None:
         self._carried = carried
-        self._asking = asking
+        self._request = request
         self._envelope = envelope
         self.skipped: Counter[Skipped] = Counter()
         self.drafts: list[Draft] = []
 
     def __call__(self, candidates: Sequence[Candidate]) -> list[Planning]:
-        asking = self._asking
+        request = self._request
         self.skipped.clear()
         due: list[Planning] = []
         for each in candidates:
-            why = skipped(each, asking.window, any_time=asking.by_hand and asking.shard is not None)
+            why = skipped(each, request.window, any_time=request.by_hand and request.shard is not None)
             if why is None:
                 due.append(Planning(each.work, each.shard, self._draft(each)))
             else:
@@ -169,12 +169,12 @@ class _Drafting:
         return due
 
     def _draft(self, each: Candidate) -> Draft:
-        asking = self._asking
-        name = identity(CursorKey(asking.topic, each.work, each.shard), asking.window)
-        id, topic = slice_id(name), slices_topic(asking.topic, each.work)
-        jitter = asking.jitter if each.policy.jitter is None else each.policy.jitter
+        request = self._request
+        name = identity(CursorKey(request.topic, each.work, each.shard), request.window)
+        id, topic = slice_id(name), slices_topic(request.topic, each.work)
+        jitter = request.jitter if each.policy.jitter is None else each.policy.jitter
         body, content_type = self._envelope.encode(
-            Slice(asking.topic, each.work, each.shard, asking.window, each.completed), topic
+            Slice(request.topic, each.work, each.shard, request.window, each.completed), topic
         )
         return Draft(
             id,
@@ -183,8 +183,8 @@ class _Drafting:
             content_type,
             headers={**self._carried, SLICE_HEADER: name},
             key=each.shard,
-            at=asking.window if asking.by_hand else asking.window + jitter * jitter_share(id),
-            causation_id=asking.cause,
+            at=request.window if request.by_hand else request.window + jitter * jitter_share(id),
+            causation_id=request.cause,
         )
 
 
@@ -208,42 +208,42 @@ def skipped(candidate: Candidate, window: datetime, *, any_time: bool = False) -
     return None
 
 
-async def _chunks(asking: Asking) -> AsyncGenerator[list[Named], None]:
+async def _chunks(request: PlanRequest) -> AsyncGenerator[list[Named], None]:
     """Yield the planner's shards in chunks, without duplicates. One in another chunk counts as planned.
 
     In any case the planner is closed: it may have a connection open between two chunks.
     """
-    apart = _Apart(threaded=asking.threaded)
+    thread = _PlannerThread(threaded=request.threaded)
     answer: Any = None
     try:
-        answer = await _called(asking, apart)
+        answer = await _called(request, thread)
         if hasattr(answer, "__aiter__"):
             async with aclosing(answer) if hasattr(answer, "aclose") else nullcontext():
                 chunk: dict[Named, None] = {}
                 async for each in answer:
-                    _take(chunk, asking, [each])
+                    _take(chunk, request, [each])
                     if len(chunk) >= CHUNK:
                         yield list(chunk)
                         chunk.clear()
                 if chunk:
                     yield list(chunk)
             return
-        shards = iter(_iterable(answer, asking))
-        while named := await apart(lambda: list(islice(shards, CHUNK))):
+        shards = iter(_iterable(answer, request))
+        while named := await thread(lambda: list(islice(shards, CHUNK))):
             found: dict[Named, None] = {}
-            _take(found, asking, named)
+            _take(found, request, named)
             if found:
                 yield list(found)
     finally:
-        apart.end(answer.close if inspect.isgenerator(answer) else None)
+        thread.end(answer.close if inspect.isgenerator(answer) else None)
 
 
-async def _called(asking: Asking, apart: _Apart) -> Any:
-    answer = await apart(asking.shards)
+async def _called(request: PlanRequest, thread: _PlannerThread) -> Any:
+    answer = await thread(request.shards)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-class _Apart:
+class _PlannerThread:
     """The thread of a plain planner, which may block: one for the whole call.
 
     What it opens may belong to the thread, as connections of ``sqlite3`` do.
@@ -267,16 +267,16 @@ class _Apart:
             close()
 
 
-def _take(chunk: dict[Named, None], asking: Asking, named: Iterable[object]) -> None:
+def _take(chunk: dict[Named, None], request: PlanRequest, named: Iterable[object]) -> None:
     for each in named:
-        work, shard = asking.read(each)
-        if asking.shard in (None, shard) and asking.work in (None, work):
+        work, shard = request.read(each)
+        if request.shard in (None, shard) and request.work in (None, work):
             chunk[work, shard] = None
 
 
-def _iterable(answer: object, asking: Asking) -> Iterator[object]:
+def _iterable(answer: object, request: PlanRequest) -> Iterator[object]:
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise BadOption(
-            f"the planner of {asking.topic} returned {answer!r}: yield its shards, or return a list of them"
+            f"the planner of {request.topic} returned {answer!r}: yield its shards, or return a list of them"
         )
     return iter(answer)

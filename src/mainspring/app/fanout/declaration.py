@@ -15,7 +15,7 @@ from mainspring.app.consume.consumer import Registrar
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
 from mainspring.app.consume.context import Context
 from mainspring.app.consume.parameters import resolve
-from mainspring.app.fanout.coordinator import Asking, Named, slices_topic
+from mainspring.app.fanout.coordinator import Named, PlanRequest, slices_topic
 from mainspring.app.functions import handler_name, is_reloaded
 from mainspring.app.names import check_name, check_topic
 from mainspring.app.options import length, refuse_unknown
@@ -27,7 +27,7 @@ from mainspring.timing.duration import Duration, duration
 from mainspring.timing.rhythm import every
 
 if TYPE_CHECKING:
-    from mainspring.app.consume.cursor import CursorAdvance
+    from mainspring.app.consume.middleware import CursorAdvance
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.registry import Registry
     from mainspring.app.schedule.recurring import RecurringOptions
@@ -77,7 +77,7 @@ class Declared:
             )
         return tuple(check_part(work, "work") for work in named)
 
-    def asking(
+    def request(
         self,
         window: datetime,
         ctx: Context,
@@ -88,11 +88,11 @@ class Declared:
         cause: UUID | None = None,
         consumers: Mapping[str, str] | None = None,
         note: Note | None = None,
-    ) -> Asking:
+    ) -> PlanRequest:
         """Return a request to plan."""
         planner = self.planner
         is_async = inspect.iscoroutinefunction(planner) or inspect.isasyncgenfunction(planner)
-        return Asking(
+        return PlanRequest(
             self.topic,
             self.work or work,
             self.lease,
@@ -353,9 +353,9 @@ class FanoutCode:
         async def coordinate(ctx: Context) -> Done | Snooze:
             declared = self._known[key]
             doing = self.consumers(declared.topic)
-            asking = declared.asking(ctx.scheduled_for, ctx, cause=ctx.message_id, consumers=doing)
+            request = declared.request(ctx.scheduled_for, ctx, cause=ctx.message_id, consumers=doing)
             try:
-                return Done(str(await self._coordinator().plan(asking, ctx)))
+                return Done(str(await self._coordinator().plan(request, ctx)))
             except LeaseHeld as error:
                 return Snooze(_WAIT, f"another coordinator plans: {error.holder or 'unknown holder'}")
 

@@ -184,8 +184,8 @@ class Fanouts(Renamed):
         here = Context(self._publisher, *_by_hand(declared, now))
         only = None if shard is None else _shard(shard)
         doing, note = self._code.consumers(topic), Note(by, "fanout run")
-        asking = declared.asking(now, here, work=work, shard=only, by_hand=True, consumers=doing, note=note)
-        return await self._coordinator.plan(asking, wait=wait)
+        request = declared.request(now, here, work=work, shard=only, by_hand=True, consumers=doing, note=note)
+        return await self._coordinator.plan(request, wait=wait)
 
     async def _view(
         self, topic: str, work: str | None, tally: CursorTally | None, schedules: dict[str, ScheduleView]

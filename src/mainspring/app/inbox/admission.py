@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 from uuid import UUID
 
 from mainspring.app.names import check_group, check_name
@@ -24,7 +24,7 @@ _MOST_ATTEMPTS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AdmitRequest:
     """The arguments of ``admit``, checked."""
 
     key: InboxKey
@@ -32,9 +32,8 @@ class Asked:
     retry_after: timedelta | None
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The outcome that a caller reports."""
+class Outcome(NamedTuple):
+    """The outcome that a caller reports: the arguments of the storage's ``mark``."""
 
     key: InboxKey
     attempt: int
@@ -44,36 +43,36 @@ class Said:
     """When it was admitted, if the caller passed the admission."""
 
 
-class Unsaid:
+class OpenBlocks:
     """The messages of running ``once`` blocks whose outcome is not reported yet."""
 
     def __init__(self) -> None:
         self._messages: dict[tuple[InboxKey, int], bool] = {}
         """Whether it was reported in a caller's transaction, which may not have been committed."""
 
-    def begin(self, said: Said) -> None:
+    def begin(self, outcome: Outcome) -> None:
         """Add a block."""
-        self._messages[said.key, said.attempt] = False
+        self._messages[outcome.key, outcome.attempt] = False
 
-    def heard(self, said: Said) -> None:
+    def drop(self, outcome: Outcome) -> None:
         """Drop a reported one."""
-        self._messages.pop((said.key, said.attempt), None)
+        self._messages.pop((outcome.key, outcome.attempt), None)
 
-    def joined(self, said: Said) -> None:
+    def enlisted(self, outcome: Outcome) -> None:
         """Mark it as reported once a transaction commits."""
-        if (said.key, said.attempt) in self._messages:
-            self._messages[said.key, said.attempt] = True
+        if (outcome.key, outcome.attempt) in self._messages:
+            self._messages[outcome.key, outcome.attempt] = True
 
-    def is_joined(self, said: Said) -> bool:
+    def is_enlisted(self, outcome: Outcome) -> bool:
         """Return whether a transaction decides, unless its block fails: then it was probably rolled back."""
-        return self._messages.get((said.key, said.attempt), False)
+        return self._messages.get((outcome.key, outcome.attempt), False)
 
-    def __contains__(self, said: Said) -> bool:
+    def __contains__(self, outcome: Outcome) -> bool:
         """Return whether it is unreported."""
-        return (said.key, said.attempt) in self._messages
+        return (outcome.key, outcome.attempt) in self._messages
 
 
-class Callers:
+class InboxArguments:
     """Parser of the inbox's arguments."""
 
     def __init__(self, app: str) -> None:
@@ -84,16 +83,16 @@ class Callers:
         chosen = self._app if group is None else check_group(group)
         return InboxKey(chosen, check_name(source, "source"), read_message_id(message_id))
 
-    def asked(
+    def request(
         self, message_id: object, source: object, hash: object, group: str | None, retry_after: Duration | None
-    ) -> Asked:
+    ) -> AdmitRequest:
         """Check an admission."""
         patience = None if retry_after is None else length(retry_after, "retry_after", least=_SECOND)
-        return Asked(self.key(message_id, source, group), read_hash(hash), patience)
+        return AdmitRequest(self.key(message_id, source, group), read_hash(hash), patience)
 
-    def said(
+    def outcome(
         self, which: object, source: object, fate: Fate, error: object, attempt: int | None, group: str | None
-    ) -> Said:
+    ) -> Outcome:
         """Return the outcome of a message: by its admission, or by its keys and attempt number."""
         text = None if error is None else read_error(error)
         if isinstance(which, Admission):
@@ -101,14 +100,14 @@ class Callers:
                 raise BadOption("the admission identifies the message: leave out source=, attempt= and group=")
             _check_admitted(which, fate)
             key = InboxKey(which.group, which.source, which.message_id)
-            return Said(key, which.attempts, fate, text, which.admitted_at)
+            return Outcome(key, which.attempts, fate, text, which.admitted_at)
         if source is None or attempt is None:
             raise BadOption(
                 "which attempt is it? Pass the admission itself, or message_id, source and "
                 "attempt=admission.attempts: it protects a later admission"
             )
         number = whole(attempt, "attempt", least=1, most=_MOST_ATTEMPTS)
-        return Said(self.key(which, source, group), number, fate, text)
+        return Outcome(self.key(which, source, group), number, fate, text)
 
     def wanted(
         self,

@@ -6,14 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from mainspring.app.blocking import Face, blocking, in_loop
 from mainspring.app.connection import Connection, ReturnOnCancel
-from mainspring.app.inbox.admission import Asked, Callers, Said, Unsaid, read_error
+from mainspring.app.inbox.admission import AdmitRequest, InboxArguments, OpenBlocks, Outcome, read_error
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import MainspringError
 from mainspring.model.inbox import Admission, InboxFilter, InboxStatus, InboxView
@@ -24,7 +23,7 @@ from mainspring.timing.duration import Duration
 
 _logger = logging.getLogger("mainspring.inbox")
 
-_UNHEARD = "the caller was cancelled during admit"
+_CALLER_CANCELLED = "the caller was cancelled during admit"
 
 Error = str | BaseException
 # Defined here: inside the class ``list`` is a method.
@@ -38,12 +37,12 @@ class Inbox:
     """
 
     def __init__(self, connection: Connection, transactions: Transactions, app: str, bus: Bus) -> None:
-        self._callers = Callers(app)
+        self._arguments = InboxArguments(app)
         self._connection = connection
         self._transactions = transactions
         self._bus = bus
-        self._unsaid = Unsaid()
-        self._unheard = ReturnOnCancel(connection)
+        self._blocks = OpenBlocks()
+        self._return_on_cancel = ReturnOnCancel(connection)
 
     async def admit(
         self,
@@ -61,12 +60,13 @@ class Inbox:
         called; if the process dies, it is admitted again after ``retry_after`` [never]. Another ``hash`` than
         the first one is a mismatch: reported, not admitted.
         """
-        asked = self._callers.asked(message_id, source, hash, group, retry_after)
+        request = self._arguments.request(message_id, source, hash, group, retry_after)
         if tx is None:
-            admission = await self._admitted(asked)
+            admission = await self._admitted(request)
         else:
-            admission = await self._transactions.run(tx, self._admitting(asked), "inbox.admit")
-        return self._answer(admission)
+            admission = await self._transactions.run(tx, self._admitting(request), "inbox.admit")
+        self._report_mismatch(admission)
+        return admission
 
     @asynccontextmanager
     async def once(
@@ -109,7 +109,7 @@ class Inbox:
 
         False: it is no longer this caller's, because it was admitted again or released.
         """
-        return await self._mark(self._callers.said(which, source, "done", None, attempt, group), tx, "done")
+        return await self._mark(self._arguments.outcome(which, source, "done", None, attempt, group), tx, "done")
 
     async def failed(
         self,
@@ -122,7 +122,7 @@ class Inbox:
         tx: Any = None,
     ) -> bool:
         """Mark it as failed, so that it is admitted when sent again. False: it is no longer this caller's."""
-        return await self._mark(self._callers.said(which, source, "seen", error, attempt, group), tx, "failed")
+        return await self._mark(self._arguments.outcome(which, source, "seen", error, attempt, group), tx, "failed")
 
     async def dead(
         self,
@@ -135,13 +135,13 @@ class Inbox:
         tx: Any = None,
     ) -> bool:
         """Mark it as dead: it is not admitted again unless released. False: it is no longer this caller's."""
-        return await self._mark(self._callers.said(which, source, "dead", error, attempt, group), tx, "dead")
+        return await self._mark(self._arguments.outcome(which, source, "dead", error, attempt, group), tx, "dead")
 
     # --- operating -----------------------------------------------------------------------------------------
 
     async def get(self, message_id: str | UUID, source: str, *, group: str | None = None) -> InboxView | None:
         """Return one message; None if unknown, or pruned."""
-        key = self._callers.key(message_id, source, group)
+        key = self._arguments.key(message_id, source, group)
         storage = await self._connection.storage("app.inbox.get()")
         wanted = InboxFilter(key.group, key.source, key.message_id, limit=1)
         return next(iter(await storage.inbox.browse(wanted)), None)
@@ -161,7 +161,7 @@ class Inbox:
 
         ``stuck`` are those in processing for longer than an hour, or than the given time.
         """
-        wanted = self._callers.wanted(status, group, source, message_id, before, limit, stuck=stuck)
+        wanted = self._arguments.wanted(status, group, source, message_id, before, limit, stuck=stuck)
         storage = await self._connection.storage("app.inbox.list()")
         return await storage.inbox.browse(wanted)
 
@@ -170,65 +170,63 @@ class Inbox:
 
         False: there is no such message, or it is neither.
         """
-        key = self._callers.key(message_id, source, group)
+        key = self._arguments.key(message_id, source, group)
         return await (await self._connection.storage("app.inbox.release()")).inbox.release(key, by)
 
     # --- around a block ------------------------------------------------------------------------------------
 
-    def _begin(self, admission: Admission) -> Said:
+    def _begin(self, admission: Admission) -> Outcome:
         """Begin a block; return the outcome to report at its end, if none was."""
-        done = self._callers.said(admission, None, "done", None, None, None)
-        self._unsaid.begin(done)
+        done = self._arguments.outcome(admission, None, "done", None, None, None)
+        self._blocks.begin(done)
         return done
 
-    async def _finish(self, done: Said) -> None:
+    async def _finish(self, done: Outcome) -> None:
         """End the block."""
-        if self._unsaid.is_joined(done):
-            self._unsaid.heard(done)
-        elif done in self._unsaid:
-            self._complain(done, heard=await self._mark(done))
+        if self._blocks.is_enlisted(done):
+            self._blocks.drop(done)
+        elif done in self._blocks:
+            self._warn_unless_ours(done, ours=await self._mark(done))
 
-    async def _give_up(self, done: Said, error: BaseException) -> None:
+    async def _give_up(self, done: Outcome, error: BaseException) -> None:
         """Fail the block; its error propagates in any case."""
-        if done not in self._unsaid:
+        if done not in self._blocks:
             return
-        failed = replace(done, fate="seen", error=read_error(error))
+        failed = done._replace(fate="seen", error=read_error(error))
         # An outcome reported in a transaction that committed nevertheless stays, without a warning.
-        joined = self._unsaid.is_joined(done)
+        enlisted = self._blocks.is_enlisted(done)
         try:
-            self._complain(failed, heard=await self._mark(failed) or joined)
-        except MainspringError as unheard:
-            _logger.warning("the failure of %s was not stored: %s", _name(done), unheard)
+            self._warn_unless_ours(failed, ours=await self._mark(failed) or enlisted)
+        except MainspringError as problem:
+            _logger.warning("the failure of %s was not stored: %s", _name(done), problem)
 
-    async def _mark(self, said: Said, tx: object = None, call: str = "once") -> bool:
+    async def _mark(self, outcome: Outcome, tx: object = None, call: str = "once") -> bool:
         """Store the outcome."""
         if tx is not None:
-            heard = await self._transactions.run(tx, self._marking(said), f"inbox.{call}")
-            self._unsaid.joined(said)
-            return heard
+            script = self._transactions.operations.inbox.mark.script(*outcome)
+            ours = await self._transactions.run(tx, script, f"inbox.{call}")
+            self._blocks.enlisted(outcome)
+            return ours
         storage = await self._connection.storage(f"app.inbox.{call}()")
-        self._unsaid.heard(said)  # also without a result: it may be written
-        return await storage.inbox.mark(said.key, said.attempt, said.fate, said.error, said.admitted_at)
+        self._blocks.drop(outcome)  # also without a result: it may be written
+        return await storage.inbox.mark(*outcome)
 
     # -------------------------------------------------------------------------------------------------------
 
-    async def _admitted(self, asked: Asked) -> Admission:
+    async def _admitted(self, request: AdmitRequest) -> Admission:
         inbox = (await self._connection.storage("app.inbox.admit()")).inbox
 
-        async def give_back(unheard: Admission) -> None:
-            if unheard:
-                await inbox.mark(unheard.key, unheard.attempts, "seen", _UNHEARD, unheard.admitted_at)
+        async def give_back(admission: Admission) -> None:
+            if admission:
+                await inbox.mark(admission.key, admission.attempts, "seen", _CALLER_CANCELLED, admission.admitted_at)
 
-        return await self._unheard.ask(inbox.admit(asked.key, asked.hash, "processing", asked.retry_after), give_back)
+        admitting = inbox.admit(request.key, request.hash, "processing", request.retry_after)
+        return await self._return_on_cancel.run(admitting, give_back)
 
-    def _admitting(self, asked: Asked) -> Script[Admission]:
-        return self._transactions.operations.inbox.admit.script(asked.key, asked.hash, "done", asked.retry_after)
+    def _admitting(self, request: AdmitRequest) -> Script[Admission]:
+        return self._transactions.operations.inbox.admit.script(request.key, request.hash, "done", request.retry_after)
 
-    def _marking(self, said: Said) -> Script[bool]:
-        outcome = (said.key, said.attempt, said.fate, said.error, said.admitted_at)
-        return self._transactions.operations.inbox.mark.script(*outcome)
-
-    def _answer(self, admission: Admission) -> Admission:
+    def _report_mismatch(self, admission: Admission) -> None:
         if admission.first_mismatch:
             _logger.warning(
                 "%s of %s came with another hash than the first time, %s: it is not admitted",
@@ -236,32 +234,31 @@ class Inbox:
                 admission.source,
                 admission.first_seen_at.isoformat(timespec="seconds"),
             )
-            self._tell(Mismatched(*admission.key, admission.first_seen_at))
-        return admission
+            self._emit(Mismatched(*admission.key, admission.first_seen_at))
 
-    def _tell(self, event: Mismatched) -> None:
+    def _emit(self, event: Mismatched) -> None:
         if not self._bus.wants(Mismatched):
             return
         if in_loop():
             self._bus.emit(event)
         else:
-            asyncio.run(self._telling(event))  # a blocking caller has no loop for async hooks
+            asyncio.run(self._emit_and_settle(event))  # a blocking caller has no loop for async hooks
 
-    async def _telling(self, event: Mismatched) -> None:
+    async def _emit_and_settle(self, event: Mismatched) -> None:
         self._bus.emit(event)
         await self._bus.settled()
 
-    def _complain(self, said: Said, *, heard: bool) -> None:
-        if not heard:
+    def _warn_unless_ours(self, outcome: Outcome, *, ours: bool) -> None:
+        if not ours:
             _logger.warning(
                 "%s was admitted again, or released, before attempt %d ended: it may have been processed twice",
-                _name(said),
-                said.attempt,
+                _name(outcome),
+                outcome.attempt,
             )
 
 
-def _name(said: Said) -> str:
-    return f"{said.key.message_id} of {said.key.source}"
+def _name(outcome: Outcome) -> str:
+    return f"{outcome.key.message_id} of {outcome.key.source}"
 
 
 class SyncInbox(Face[Inbox]):

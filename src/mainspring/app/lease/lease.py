@@ -21,12 +21,12 @@ _BRIEFLY = 0.001
 class AnyLease:
     """The common part of an asyncio lease and a blocking one: nothing in it waits."""
 
-    def __init__(self, name: str, holding: Holding, office: LeaseOperations) -> None:
+    def __init__(self, name: str, holding: Holding, operations: LeaseOperations) -> None:
         self.name: str = name
         self.epoch: int = holding.hold.epoch
         """The fence: greater than that of every earlier holder of this lease."""
         self._holding = holding
-        self._office = office
+        self._operations = operations
 
     def __repr__(self) -> str:
         """Return whether it is held."""
@@ -56,8 +56,8 @@ class Lease(AnyLease):
     the block raises LeaseLost.
     """
 
-    def __init__(self, name: str, holding: Holding, office: LeaseOperations) -> None:
-        super().__init__(name, holding, office)
+    def __init__(self, name: str, holding: Holding, operations: LeaseOperations) -> None:
+        super().__init__(name, holding, operations)
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._cancelled = False
@@ -65,23 +65,23 @@ class Lease(AnyLease):
 
     async def renew_now(self) -> None:
         """Renew it for its whole time from now. Raises LeaseLost if it is no longer held."""
-        await self._office.renew(self)
+        await self._operations.renew(self)
 
     async def release(self) -> bool:
         """Release it. False: it was no longer held."""
-        return await self._office.give_back(self)
+        return await self._operations.give_back(self)
 
     async def confirm(self, *, tx: Any) -> None:
         """Raise LeaseLost unless it is held in the database; no other holder acquires it until ``tx`` ends.
 
         So nothing written in that transaction is committed after another holder has it.
         """
-        await self._office.confirm(self, tx)
+        await self._operations.confirm(self, tx)
 
     async def __aenter__(self) -> Self:
         """Guard the block."""
         self.raise_if_lost()
-        self._task = asyncio.current_task() if self._office.is_kept else None
+        self._task = asyncio.current_task() if self._operations.is_kept else None
         if self._task is not None:
             loop = asyncio.get_running_loop()
             self._cancelling = self._task.cancelling()
@@ -100,14 +100,14 @@ class Lease(AnyLease):
             self._timer.cancel()
         # As in asyncio.timeout: end the cancellation only if nothing else has requested one.
         cancelled_here = self._cancelled and task is not None and task.uncancel() <= self._cancelling
-        why = await self._office.leave(self)
+        why = await self._operations.leave(self)
         if why is not None and (error is None or (cancelled_here and isinstance(error, asyncio.CancelledError))):
             raise LeaseLost(self.name, self.epoch, why) from error
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         # The keeper may be waiting for an unresponsive database: the lease expires nevertheless.
         if self._holding.over is None:
-            self._timer = loop.call_later(max(self._office.left(self), _BRIEFLY), self._watch, loop)
+            self._timer = loop.call_later(max(self._operations.left(self), _BRIEFLY), self._watch, loop)
         else:
             loop.call_soon(self._cancel)
 
@@ -126,15 +126,15 @@ def _call(loop: asyncio.AbstractEventLoop, what: Any) -> None:
 class AnyGuard:
     """A guard of one block at a time; it could not distinguish the ends of two."""
 
-    def __init__(self, asked: LeaseRequest) -> None:
-        self._asked = asked
+    def __init__(self, request: LeaseRequest) -> None:
+        self._request = request
         self._inside = threading.Lock()
 
     @contextlib.contextmanager
     def _entering(self) -> Iterator[None]:
         if not self._inside.acquire(blocking=False):
             raise Misuse(
-                f"this hold({self._asked.name!r}) already guards a block, or waits to: call hold(…) for each block"
+                f"this hold({self._request.name!r}) already guards a block, or waits to: call hold(…) for each block"
             )
         try:
             yield
@@ -146,15 +146,15 @@ class AnyGuard:
 class Guard(AnyGuard):
     """``async with app.leases.hold(…) as lease:``: acquires it first, and may wait for it."""
 
-    def __init__(self, office: LeaseOperations, name: str, ttl: Any, wait: Any) -> None:
-        super().__init__(office.asked(name, ttl, wait))
-        self._office = office
+    def __init__(self, operations: LeaseOperations, name: str, ttl: Any, wait: Any) -> None:
+        super().__init__(operations.request(name, ttl, wait))
+        self._operations = operations
         self._lease: Lease | None = None
 
     async def __aenter__(self) -> Lease:
         """Acquire it; raises LeaseHeld if that takes too long."""
         with self._entering():
-            self._lease = Lease(*await self._office.take(self._asked, "app.leases.hold()"), self._office)
+            self._lease = Lease(*await self._operations.take(self._request, "app.leases.hold()"), self._operations)
             return await self._lease.__aenter__()
 
     async def __aexit__(

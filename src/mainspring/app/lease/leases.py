@@ -74,9 +74,9 @@ class Leases:
 
     async def acquire(self, name: str, ttl: Duration = "30s") -> Lease | None:
         """Acquire the lease, for a manual release; None if it is held."""
-        asked = self._operations.asked(name, ttl, None)
-        holding = await self._operations.attempt(asked, "app.leases.acquire()")
-        return None if holding is None else Lease(asked.name, holding, self._operations)
+        request = self._operations.request(name, ttl, None)
+        holding = await self._operations.attempt(request, "app.leases.acquire()")
+        return None if holding is None else Lease(request.name, holding, self._operations)
 
     # --- operating -----------------------------------------------------------------------------------------
 
@@ -112,34 +112,34 @@ class LeaseOperations:
         self._clock = clock
         self._keeping = LeaseRenewal(connection, clock)
 
-    def asked(self, name: str, ttl: Duration, wait: Wait) -> LeaseRequest:
+    def request(self, name: str, ttl: Duration, wait: Wait) -> LeaseRequest:
         """Return the checked arguments; raises BadOption."""
         checked = check_lease(name)
         span = length(ttl, "ttl", least=_LEAST)
         patience = None if wait is None or isinstance(wait, bool) else length(wait, "wait")
         return LeaseRequest(checked, span, patience, wait is True, _holder())
 
-    async def take(self, asked: LeaseRequest, call: str) -> tuple[str, Holding]:
+    async def take(self, request: LeaseRequest, call: str) -> tuple[str, Holding]:
         """Acquire it, waiting as requested. Raises LeaseHeld."""
-        asked = replace(asked, holder=_holder())  # a guard may guard several blocks in sequence
-        until = self._clock.elapsed() + (asked.wait or timedelta()).total_seconds()
+        request = replace(request, holder=_holder())  # a guard may guard several blocks in sequence
+        until = self._clock.elapsed() + (request.wait or timedelta()).total_seconds()
         pause, unknown = _FIRST_PAUSE, False
         while True:
             left = until - self._clock.elapsed()
             # In a test time stands still during the wait, and so does the holder.
-            last = (left <= 0 and not asked.for_ever) or self._connection.stand_in is not None
+            last = (left <= 0 and not request.for_ever) or self._connection.stand_in is not None
             try:
-                holding, unknown = await self.attempt(asked, call, last=last), False
+                holding, unknown = await self.attempt(request, call, last=last), False
             except StorageUnavailable:
                 if last:
                     raise
                 holding, unknown = None, True
             if holding is not None:
-                return asked.name, holding
+                return request.name, holding
             if last:
-                raise await self._held(asked)
+                raise await self._held(request)
             jittered = pause * random.uniform(0.5, 1.0)
-            await self._pause(asked, jittered if asked.for_ever else min(jittered, left), unknown=unknown)
+            await self._pause(request, jittered if request.for_ever else min(jittered, left), unknown=unknown)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def renew(self, lease: AnyLease) -> None:
@@ -215,42 +215,42 @@ class LeaseOperations:
             held(lease).lose(TAKEN)
             raise LeaseLost(lease.name, lease.epoch, held(lease).over or TAKEN)
 
-    async def attempt(self, asked: LeaseRequest, call: str, *, last: bool = True) -> Holding | None:
+    async def attempt(self, request: LeaseRequest, call: str, *, last: bool = True) -> Holding | None:
         """Try to acquire it now. If the result is unknown, and this was the last attempt, release it."""
         storage = await self._connection.storage(call)
         sent = self._clock.elapsed()
         try:
-            granted = await storage.leases.acquire(asked.name, asked.holder, asked.ttl)
+            granted = await storage.leases.acquire(request.name, request.holder, request.ttl)
         except (asyncio.CancelledError, StorageUnavailable) as error:
             if last or isinstance(error, asyncio.CancelledError):
-                self._forget(asked, storage)
+                self._forget(request, storage)
             raise
         if granted is None:
             return None
-        holding = Holding(Hold(asked.name, granted.epoch, asked.holder), asked.ttl, sent, self._clock)
+        holding = Holding(Hold(request.name, granted.epoch, request.holder), request.ttl, sent, self._clock)
         self._keeping.keep(holding, storage)
         return holding
 
-    async def _pause(self, asked: LeaseRequest, seconds: float, *, unknown: bool) -> None:
+    async def _pause(self, request: LeaseRequest, seconds: float, *, unknown: bool) -> None:
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
             if unknown:
                 with contextlib.suppress(NotOpen):  # closing the app has stopped the keeper
-                    self._forget(asked, await self._connection.storage("app.leases.hold()"))
+                    self._forget(request, await self._connection.storage("app.leases.hold()"))
             raise
 
-    def _forget(self, asked: LeaseRequest, storage: Storage) -> None:
-        self._keeping.forget(asked.name, asked.holder, self._clock.elapsed() + asked.ttl.total_seconds(), storage)
+    def _forget(self, request: LeaseRequest, storage: Storage) -> None:
+        self._keeping.forget(request.name, request.holder, self._clock.elapsed() + request.ttl.total_seconds(), storage)
 
-    async def _held(self, asked: LeaseRequest) -> LeaseHeld:
+    async def _held(self, request: LeaseRequest) -> LeaseHeld:
         found = None
         try:
-            found = await (await self._connection.storage("app.leases.hold()")).leases.find(asked.name)
+            found = await (await self._connection.storage("app.leases.hold()")).leases.find(request.name)
         except StorageUnavailable as error:
-            _logger.debug("the holder of lease %r is unknown: %s", asked.name, error)
+            _logger.debug("the holder of lease %r is unknown: %s", request.name, error)
         holder = found.holder if found is not None and found.state == "held" else None
-        return LeaseHeld(asked.name, holder, None if asked.wait is None else spell(asked.wait))
+        return LeaseHeld(request.name, holder, None if request.wait is None else spell(request.wait))
 
 
 def _holder() -> str:
@@ -273,21 +273,21 @@ class SyncLease(AnyLease):
     or call ``raise_if_lost()`` regularly. Leaving the block of a lost lease raises LeaseLost.
     """
 
-    def __init__(self, name: str, holding: Holding, office: LeaseOperations, background: Background) -> None:
-        super().__init__(name, holding, office)
+    def __init__(self, name: str, holding: Holding, operations: LeaseOperations, background: Background) -> None:
+        super().__init__(name, holding, operations)
         self._background = background
 
     def renew_now(self) -> None:
         """Renew it for its whole time from now. Raises LeaseLost if it is no longer held."""
-        self._wait_for(lambda: self._office.renew(self), "renew_now()")
+        self._wait_for(lambda: self._operations.renew(self), "renew_now()")
 
     def release(self) -> bool:
         """Release it. False: it was no longer held."""
-        return self._wait_for(lambda: self._office.give_back(self), "release()")
+        return self._wait_for(lambda: self._operations.give_back(self), "release()")
 
     def confirm(self, *, tx: Any) -> None:
         """Raise LeaseLost unless it is held in the database; no other holder acquires it until ``tx`` ends."""
-        enlisted(lambda: self._office.confirm(self, tx))
+        enlisted(lambda: self._operations.confirm(self, tx))
 
     def __enter__(self) -> Self:
         """Guard the block."""
@@ -298,7 +298,7 @@ class SyncLease(AnyLease):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Release it. Raises LeaseLost if it was lost, unless the block raises another error."""
-        why = self._wait_for(lambda: self._office.leave(self), "release()")
+        why = self._wait_for(lambda: self._operations.leave(self), "release()")
         if why is not None and error is None:
             raise LeaseLost(self.name, self.epoch, why)
 
@@ -309,8 +309,8 @@ class SyncLease(AnyLease):
 class SyncGuard(AnyGuard):
     """``with app.sync.leases.hold(…) as lease:``: acquires it first, and may wait for it."""
 
-    def __init__(self, operations: LeaseOperations, background: Background, asked: LeaseRequest) -> None:
-        super().__init__(asked)
+    def __init__(self, operations: LeaseOperations, background: Background, request: LeaseRequest) -> None:
+        super().__init__(request)
         self._operations = operations
         self._background = background
         self._lease: SyncLease | None = None
@@ -319,7 +319,7 @@ class SyncGuard(AnyGuard):
         """Acquire it; raises LeaseHeld if that takes too long."""
         with self._entering():
             name, holding = self._background.run(
-                lambda: self._operations.take(self._asked, "app.sync.leases.hold()"),
+                lambda: self._operations.take(self._request, "app.sync.leases.hold()"),
                 "app.sync.leases.hold(…)",
                 "`async with app.leases.hold(…)`",
             )
@@ -345,14 +345,14 @@ class SyncLeases(Face[Leases]):
 
     def hold(self, name: str, ttl: Duration = "30s", *, wait: Wait = None) -> AbstractContextManager[SyncLease, None]:
         """Hold the lease for the length of a block: ``with app.sync.leases.hold("reports") as lease:``."""
-        return SyncGuard(self._operations, self._background, self._operations.asked(name, ttl, wait))
+        return SyncGuard(self._operations, self._background, self._operations.request(name, ttl, wait))
 
     def acquire(self, name: str, ttl: Duration = "30s") -> SyncLease | None:
         """Acquire the lease, for a manual release; None if it is held."""
         operations = self._operations
-        asked = operations.asked(name, ttl, None)
-        holding = self._wait_for(lambda: operations.attempt(asked, "app.sync.leases.acquire()"), "acquire(…)")
-        return None if holding is None else SyncLease(asked.name, holding, operations, self._background)
+        request = operations.request(name, ttl, None)
+        holding = self._wait_for(lambda: operations.attempt(request, "app.sync.leases.acquire()"), "acquire(…)")
+        return None if holding is None else SyncLease(request.name, holding, operations, self._background)
 
     @property
     def _operations(self) -> LeaseOperations:

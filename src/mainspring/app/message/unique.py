@@ -53,7 +53,7 @@ def unique(
     return Unique(basis, "pending", kept)
 
 
-def likeness_of(draft: Draft, options: Mapping[str, Any], call: str) -> UniqueKey | None:
+def unique_key_of(draft: Draft, options: Mapping[str, Any], call: str) -> UniqueKey | None:
     """Return the unique key of this draft; None without ``unique=``. Raises BadOption if that is invalid."""
     given = options.get("unique")
     if given is None:

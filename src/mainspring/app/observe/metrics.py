@@ -1,4 +1,4 @@
-"""The metrics of an app: the counts of this process, and the database's, reported by one process."""
+"""The metrics of an app, for Prometheus and OpenTelemetry: this process' counts, and the database's, by one process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import get_args
 
@@ -21,11 +21,11 @@ from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import BellMode, Storage
 from mainspring.telemetry import metrics as catalogue
-from mainspring.telemetry.exporters import CONTENT_TYPE, exposition
+from mainspring.telemetry.exporters import CONTENT_TYPE, exposition, meter_provider, observe
 from mainspring.telemetry.measures import Meters
 from mainspring.telemetry.metrics import Distribution, Family, Metric
 
-__all__ = ["CONTENT_TYPE", "LEASE", "Metrics"]
+__all__ = ["CONTENT_TYPE", "LEASE", "Metrics", "OtelMetrics"]
 
 _logger = logging.getLogger("mainspring.app")
 TTL = timedelta(seconds=60)
@@ -82,7 +82,7 @@ class Metrics:
         try:
             async with _patience():
                 if await self._turn.ours(connection, storage):
-                    found = await look(storage)
+                    found = await read_database(storage)
         except NotOpen:
             raise
         except (MainspringError, TimeoutError) as error:
@@ -164,7 +164,7 @@ _STATES = ("scheduled", "ready", "running", "lapsed", "dead")
 _SILENT_AFTER = HealthLimits().worker_silent_after
 
 
-async def look(storage: Storage) -> list[Family]:
+async def read_database(storage: Storage) -> list[Family]:
     """Read all metrics. Read-only."""
     tally = await storage.ledger.tally(CAP)
     roster = await storage.ledger.roster()
@@ -226,3 +226,63 @@ async def _leases(storage: Storage) -> Family:
             break
         last = rows[-1].name
     return Family(catalogue.LEASES, [((state,), count) for state, count in states.items()])
+
+
+EVERY = 15.0
+"""Seconds between two reads of the database."""
+
+
+class OtelMetrics:
+    """The metrics of an app, exported to the meter provider that is configured in this process, if any.
+
+    Readers run in threads of their own, which cannot wait for the database: while a worker runs here, it is read
+    regularly, if this process reports on it.
+    """
+
+    def __init__(self, metrics: Metrics, connection: Connection, app: str) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._connection = connection
+        self._shown = False
+        self._of_database: list[Family] = []
+
+    def register(self) -> bool:
+        """Return whether a provider observes; registers with one that was configured since."""
+        if not self._shown and (provider := meter_provider()) is not None:
+            self._shown = True
+            try:
+                observe(provider, self.read, self._app)
+            except Exception:
+                # Whatever a provider raises, the app opens and works.
+                _logger.exception("the configured meter provider does not observe the metrics of %r", self._app)
+        return self._shown
+
+    def read(self) -> Mapping[str, Family]:
+        """Return the current metrics, by name. Thread-safe."""
+        return {each.metric.name: each for each in (*self._metrics.of_process(self._connection), *self._of_database)}
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Read the database regularly while a worker runs, if a provider observes."""
+        if not self.register():
+            yield
+            return
+        refreshing = asyncio.create_task(self._keep_refreshing(), name="mainspring-metrics")
+        try:
+            yield
+        finally:
+            refreshing.cancel()
+            await asyncio.wait([refreshing])
+            self._of_database = []
+
+    async def refresh(self) -> None:
+        """Read the database once."""
+        self._of_database = await self._metrics.of_database(self._connection, "app.worker()")
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            try:
+                await self.refresh()
+            except Exception:
+                _logger.exception("failed to read the database's metrics")
+            await asyncio.sleep(EVERY)

@@ -21,8 +21,7 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     from mainspring.app.mainspring import Mainspring
-    from mainspring.app.observe.metrics import Metrics
-    from mainspring.app.observe.otel import OtelMetrics
+    from mainspring.app.observe.metrics import Metrics, OtelMetrics
 
 _SDK = "opentelemetry.sdk.metrics"
 _SHORTEST = timedelta(seconds=10)
@@ -46,7 +45,7 @@ class Numbers:
         for each in publishers:
             each.published = self.meters.published
             if isinstance(each, Connection):
-                each.greetings.append(self._look)
+                each.greetings.append(self._register)
 
     def observed(self) -> AbstractAsyncContextManager[None]:
         """Export a worker's metrics to OpenTelemetry while it runs, if its SDK is imported."""
@@ -80,13 +79,13 @@ class Numbers:
 
     @functools.cached_property
     def _observing(self) -> OtelMetrics:
-        from mainspring.app.observe.otel import OtelMetrics
+        from mainspring.app.observe.metrics import OtelMetrics
 
         return OtelMetrics(self._metrics, self._connection, self._app)
 
-    def _look(self) -> None:
+    def _register(self) -> None:
         if _SDK in sys.modules:
-            self._observing.look()
+            self._observing.register()
 
 
 def leases_held(of: weakref.ref[Mainspring]) -> int:

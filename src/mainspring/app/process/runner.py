@@ -1,4 +1,4 @@
-"""Workers in this process: wake-ups, and ``app.run()``."""
+"""Workers in this process: how one is built, wake-ups, and ``app.run()``."""
 
 from __future__ import annotations
 
@@ -6,18 +6,60 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mainspring.runtime.worker import Worker
+from mainspring.app.config import Options
+from mainspring.app.consume.registration import Registration
+from mainspring.app.publish.publisher import Publisher
+from mainspring.storage.contract import Storage
+from mainspring.telemetry.bus import Bus
+from mainspring.telemetry.measures import Meters
 
+if TYPE_CHECKING:
+    from mainspring.runtime.schedules.timekeeper import Declared
+    from mainspring.runtime.worker import Worker
 
 _logger = logging.getLogger("mainspring.app")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAME_SIGNAL = 0.1
 """Seconds within which a repeated signal is the same one."""
+
+
+def build_worker(
+    storage: Storage,
+    chosen: Sequence[Registration],
+    name: str | None,
+    options: Options,
+    publisher: Publisher,
+    schedules: Mapping[str, Declared],
+    bus: Bus,
+    meters: Meters,
+) -> Worker:
+    """Build a worker for the chosen consumers and every schedule of the app; it is not started."""
+    # Imported here: a process that publishes starts without the runtime.
+    from mainspring.runtime.schedules.timekeeper import Scheduling
+    from mainspring.runtime.settings import WorkerSettings, owner_name
+    from mainspring.runtime.worker import Worker
+
+    settings = WorkerSettings(
+        app=options.name,
+        name=name or owner_name(),
+        claim_time=options.claim_time,
+        grace=options.grace,
+        idle_poll=options.idle_poll,
+        retention=options.retention,
+    )
+    lending = publisher.lending(storage.lender(options.handler_pool))
+    outermost = publisher.outermost()
+    handlers = [each.handler(publisher, lending, outermost) for each in chosen]
+    declarations = [each.declaration(options.name, options.version) for each in chosen]
+    scheduling = Scheduling(settings.app, schedules, options.version)
+    meter = meters.new_meter()
+    worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter)
+    meter.worker = worker
+    return worker
 
 
 def wake(workers: Iterable[Worker]) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from mainspring.app.mainspring import Mainspring
 
 _logger = logging.getLogger("mainspring.app")
-_LOOK = 0.05
+_POLL = 0.05
+"""Seconds between two checks whether the worker is ready."""
 
 _MOST_PROCESSES = 1000
 
@@ -99,7 +100,7 @@ async def _report(working: Any, what: str, line: int | None) -> None:
         with suppress(OSError):  # the parent is gone, which the runner notices
             os.write(line, STARTED)
     while not working.ready:  # noqa: ASYNC110
-        await asyncio.sleep(_LOOK)  # the database may be down for hours
+        await asyncio.sleep(_POLL)  # the database may be down for hours
     say(f"mainspring worker ready: {what}, process {os.getpid()}")
 
 

@@ -53,7 +53,7 @@ class Backpressure:
             may_wait = tx is None and self._backlogs.may_wait(wanted, full)
             if not may_wait or now - began >= PATIENCE.total_seconds():
                 self._refuse(wanted, full, PATIENCE if may_wait else None)
-            await asyncio.sleep(self._backlogs.until_look(full, now))
+            await asyncio.sleep(self._backlogs.until_count(full, now))
             wanted = self._backlogs.wanted(drafts)  # a limit may be gone by now
 
     async def _count(self, groups: Mapping[str, int], tx: object, call: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from mainspring.app.batcher import BATCH, join_receipt, receipts, sent
+from mainspring.app.batcher import BATCH, receipts
 from mainspring.app.blocking import Background
 from mainspring.app.connection import Connection
 from mainspring.app.consume.limits import Backlogs
@@ -23,7 +24,7 @@ from mainspring.app.message.envelope import (
     later,
     read_identity,
 )
-from mainspring.app.message.unique import likeness_of, refuse_followed, refuse_many
+from mainspring.app.message.unique import refuse_followed, refuse_many, unique_key_of
 from mainspring.app.names import check_name, check_topic
 from mainspring.app.options import length
 from mainspring.app.publish.backpressure import Backpressure
@@ -41,8 +42,8 @@ from mainspring.timing.duration import Duration
 REASON = "cancelled by the application"
 
 
-class Behind(NamedTuple):
-    """Services of blocking callers."""
+class BlockingPublisher(NamedTuple):
+    """The publisher of blocking callers, and the loop that it works on."""
 
     publisher: Publisher
     background: Background
@@ -60,7 +61,7 @@ class Publisher:
         clock: Clock,
         fan_in: FanIn,
         backlogs: Backlogs,
-        blocking: Behind | None = None,
+        blocking: BlockingPublisher | None = None,
         chain: PublishChain | None = None,
     ) -> None:
         self._connection = connection
@@ -89,14 +90,17 @@ class Publisher:
         if not follows(options):
             return await self.store(draft, options, call)
         published = await self._open(self._chain_of(draft, consumer, options), options.get("tx"), call)
-        return sent(draft, published, options)
+        (receipt,) = receipts([draft], published)
+        # A "duplicate" of an id made here was stored by our own lost attempt.
+        was_ours = receipt.status == "duplicate" and options.get("message_id") is None
+        return replace(receipt, status="stored") if was_ours else receipt
 
     async def fan_in(self, members: Any, options: JoinOptions, causation_id: UUID | None = None) -> JoinReceipt:
         """See ``Mainspring.join``."""
         whose = "app" if causation_id is None else "ctx"
         bundle = self._fan_in.join(members, options, f"{whose}.join(…)", causation_id)
         await self._open(bundle, options.get("tx"), f"{whose}.join()")
-        return join_receipt(bundle)
+        return JoinReceipt(bundle.join.id, tuple(each.id for each in bundle.members))
 
     async def publish_many(
         self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
@@ -136,7 +140,7 @@ class Publisher:
         return self._chain.outermost()
 
     @property
-    def blocking(self) -> Behind:
+    def blocking(self) -> BlockingPublisher:
         """The publisher of handlers that are plain functions."""
         assert self._blocking is not None, "handlers are served by the app's own side"
         return self._blocking
@@ -179,23 +183,25 @@ class Publisher:
 
     async def store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         """Store a draft as publishing does: under back-pressure, through middleware."""
-        likeness = likeness_of(draft, _map(options), call)
+        unique_key = unique_key_of(draft, _map(options), call)
         if self._limits:
             await self._gate.admit([draft], options.get("tx"), call)
         if not self._chain:
-            return await self._store_now(draft, likeness, options, call)
+            return await self._store_now(draft, unique_key, options, call)
         with self._chain.around([draft], enlisted=options.get("tx") is not None) as drafts:
-            return await self._store_now(drafts[0], likeness, options, call)
+            return await self._store_now(drafts[0], unique_key, options, call)
 
-    async def _store_now(self, draft: Draft, likeness: UniqueKey | None, options: PublishOptions, call: str) -> Receipt:
+    async def _store_now(
+        self, draft: Draft, unique_key: UniqueKey | None, options: PublishOptions, call: str
+    ) -> Receipt:
         tx = options.get("tx")
         if tx is None:
             batcher = (await self._connection.opening(call)).batcher
-            if likeness is not None:
-                return await batcher.publish_unique(draft, likeness)
+            if unique_key is not None:
+                return await batcher.publish_unique(draft, unique_key)
             return await batcher.publish(draft, fresh=options.get("message_id") is None)
-        if likeness is not None:
-            return await self._transactions.run(tx, self._publishing_unique(draft, likeness))
+        if unique_key is not None:
+            return await self._transactions.run(tx, self._publishing_unique(draft, unique_key))
         return receipts([draft], await self._transactions.run(tx, self._publishing([draft])))[0]
 
     def _publishing(self, drafts: Sequence[Draft]) -> Script[Published]:
@@ -203,8 +209,8 @@ class Publisher:
         self._transactions.stored(drafts, published)
         return published
 
-    def _publishing_unique(self, draft: Draft, likeness: UniqueKey) -> Script[Receipt]:
-        receipt = yield from self._transactions.operations.mailbox.publish_unique.script(draft, likeness)
+    def _publishing_unique(self, draft: Draft, unique_key: UniqueKey) -> Script[Receipt]:
+        receipt = yield from self._transactions.operations.mailbox.publish_unique.script(draft, unique_key)
         if receipt.id == draft.id:
             self._transactions.stored([draft], Published(frozenset((draft.id,))))
         return receipt

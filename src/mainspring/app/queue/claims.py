@@ -26,7 +26,7 @@ from mainspring.app.queue.item import (
     settlements_by_owner,
 )
 from mainspring.app.queue.options import QueueSettings
-from mainspring.app.queue.runtime import Place, QueueRuntime
+from mainspring.app.queue.runtime import OpenQueues, QueueRuntime
 from mainspring.app.storages import OperationSet
 from mainspring.model.errors import BadOption, ClaimLost, Misuse, StorageError, StorageUnavailable
 from mainspring.model.join import is_member
@@ -60,18 +60,18 @@ _DEATHS = WorkerSettings().deaths
 class QueueClaims(Generic[T]):
     """The deliveries of one group claimed by this process, on one connection."""
 
-    def __init__(self, terms: QueueSettings, room: QueueRuntime) -> None:
-        self.terms: QueueSettings = terms
-        self._room = room
-        self._clock = room.clock
+    def __init__(self, settings: QueueSettings, runtime: QueueRuntime) -> None:
+        self.settings: QueueSettings = settings
+        self._runtime = runtime
+        self._clock = runtime.clock
         self._marks = Marks()
-        self._marked: Place | None = None
+        self._marked: OpenQueues | None = None
         self._woken = False
         self._fruitless = 0
 
     async def declare(self) -> None:
         """Declare the group, even if it is declared."""
-        await (await self._room.place("queue.declare()")).declare(self.terms, again=True)
+        await (await self._runtime.opened("queue.declare()")).declare(self.settings, again=True)
 
     # --- claiming ------------------------------------------------------------------------------------------
 
@@ -79,43 +79,45 @@ class QueueClaims(Generic[T]):
         """See ``Queue.claim``."""
         limit = whole(batch, "batch", least=1, most=BATCH)
         span, name = _span(hold), self._holder(owner)
-        place = await self._ready("claim")
-        if self._room.presence.drains:
+        opened = await self._ready("claim")
+        if self._runtime.heartbeat.drains:
             items: list[Item[T]] = []
         else:
-            asking = self._filled(place, limit, name, span)
-            items = await self._room.unheard.ask(asking, partial(self._hand_back, place))
+            claiming = self._filled(opened, limit, name, span)
+            items = await self._runtime.return_on_cancel.run(claiming, partial(self._hand_back, opened))
         self._fruitless = 0 if items or not self._woken else self._fruitless + 1
         return items
 
     async def reap(self, hold: Duration, owner: str | None) -> Item[T] | None:
         """See ``Queue.reap``."""
         span, name = _span(hold), self._holder(owner)
-        place = await self._ready("reap")
-        if self._room.presence.drains:
+        opened = await self._ready("reap")
+        if self._runtime.heartbeat.drains:
             return None
-        reaped = await self._room.unheard.ask(self._reaped(place, name, span), partial(self._hand_back, place))
+        reaped = await self._runtime.return_on_cancel.run(
+            self._reaped(opened, name, span), partial(self._hand_back, opened)
+        )
         return reaped[0] if reaped else None
 
     async def wait(self, timeout: Duration | None) -> bool:  # noqa: ASYNC109 - the end of it is no error
         """See ``Queue.wait``."""
         seconds = _FOREVER if timeout is None else length(timeout, "timeout").total_seconds()
-        place = await self._ready("wait")
-        if self._room.in_test:
-            upcoming = await place.ear.look(self.terms.group)
+        opened = await self._ready("wait")
+        if self._runtime.in_test:
+            upcoming = await opened.waiter.upcoming(self.settings.group)
             return upcoming is not None and upcoming <= timedelta()
         hold_off = self._hold_off()
         until = self._clock.monotonic() + seconds
         self._woken = False
         while True:
             left = max(until - self._clock.monotonic(), 0.0)
-            if await place.ear.wait(self.terms.group, min(left, _TURN), hold_off):
+            if await opened.waiter.wait(self.settings.group, min(left, _TURN), hold_off):
                 self._woken = True
                 return True
             if left <= _TURN:
                 return False
             hold_off = 0.0
-            place = await self._ready("wait")
+            opened = await self._ready("wait")
 
     async def items(self, hold: Duration, owner: str | None) -> AsyncIterator[Item[T]]:
         """See ``Queue.items``."""
@@ -132,46 +134,46 @@ class QueueClaims(Generic[T]):
             claimed = await self.claim(1, hold, owner)
             for item in claimed:
                 yield item
-            if not claimed and not await self.wait(timedelta(seconds=_TURN)) and self._room.in_test:
+            if not claimed and not await self.wait(timedelta(seconds=_TURN)) and self._runtime.in_test:
                 return
 
-    async def _filled(self, place: Place, limit: int, owner: str, hold: timedelta) -> list[Item[T]]:
+    async def _filled(self, opened: OpenQueues, limit: int, owner: str, hold: timedelta) -> list[Item[T]]:
         while True:
-            claimed = await self._claim(place, limit, owner, hold)
-            items = await self._given(place, claimed, owner, hold)
+            claimed = await self._claim(opened, limit, owner, hold)
+            items = await self._given(opened, claimed, owner, hold)
             # If none of them needs processing, more may follow.
             if items or not claimed:
                 return items
 
-    async def _reaped(self, place: Place, owner: str, hold: timedelta) -> list[Item[T]]:
-        group, reserved = self.terms.group, self._room.reserved
+    async def _reaped(self, opened: OpenQueues, owner: str, hold: timedelta) -> list[Item[T]]:
+        group, queues = self.settings.group, self._runtime.queues
         while True:
             now = self._clock.monotonic()
-            with reserved.reaping(group, now) as may_reap:
+            with queues.reaping(group, now) as may_reap:
                 if not may_reap:
                     break
-                accused = not reserved.holds_suspects(now)
-                delivery = await place.storage.mailbox.reap([group], owner, hold, accused=accused)
+                accused = not queues.holds_suspects(now)
+                delivery = await opened.storage.mailbox.reap([group], owner, hold, accused=accused)
                 if delivery is None:
                     break
-                for item in await self._given(place, [delivery], owner, hold):
-                    reserved.suspect(held(item))
+                for item in await self._given(opened, [delivery], owner, hold):
+                    queues.suspect(held(item))
                     return [item]
         return []
 
-    async def _hand_back(self, place: Place, unheard: Sequence[Item[T]]) -> None:
+    async def _hand_back(self, opened: OpenQueues, items: Sequence[Item[T]]) -> None:
         """Release items whose caller was cancelled: others need not wait until they lapse."""
-        if unheard:
-            self._room.reserved.let_go([held(item) for item in unheard])
-            made = settlements(unheard, lambda _held, _took: Release(), self.terms, self._clock)
-            for owner, theirs in settlements_by_owner(unheard, made):
-                answer = await place.storage.mailbox.settle(theirs, owner)
-                self._written(unheard, [each for each in theirs if each.claim not in answer.busy])
+        if items:
+            self._runtime.queues.let_go([held(item) for item in items])
+            made = settlements(items, lambda _held, _took: Release(), self.settings, self._clock)
+            for owner, theirs in settlements_by_owner(items, made):
+                answer = await opened.storage.mailbox.settle(theirs, owner)
+                self._written(items, [each for each in theirs if each.claim not in answer.busy])
 
-    async def _claim(self, place: Place, limit: int, owner: str, hold: timedelta) -> list[Delivery]:
-        if self._marked is not place:
-            self._marks, self._marked = Marks(), place
-        group, marks, mailbox = self.terms.group, self._marks, place.storage.mailbox
+    async def _claim(self, opened: OpenQueues, limit: int, owner: str, hold: timedelta) -> list[Delivery]:
+        if self._marked is not opened:
+            self._marks, self._marked = Marks(), opened
+        group, marks, mailbox = self.settings.group, self._marks, opened.storage.mailbox
         scans = marks.scans(self._clock.monotonic())
         claimed = await mailbox.claim([ClaimRequest(group, limit, scans)], owner, hold)
         marks.learn(claimed, short=len(claimed) < limit)
@@ -186,7 +188,9 @@ class QueueClaims(Generic[T]):
                 raise
             return claimed  # they are claimed, and would lapse if the caller never got them
 
-    async def _given(self, place: Place, deliveries: Sequence[Delivery], owner: str, hold: timedelta) -> list[Item[T]]:
+    async def _given(
+        self, opened: OpenQueues, deliveries: Sequence[Delivery], owner: str, hold: timedelta
+    ) -> list[Item[T]]:
         """Return the deliveries as items; settle those that need no run: expired, cancelled, poisonous."""
         received = self._clock.monotonic()
         items: list[Item[T]] = []
@@ -195,23 +199,25 @@ class QueueClaims(Generic[T]):
             verdict = verdicts.without_running(delivery, _DEATHS)
             if verdict is None:
                 until = delivery.claimed_at + hold
-                one = ClaimState(delivery, owner, self._room.reserved, received, until)
-                items.append(Item(one, self.terms.read))
+                one = ClaimState(delivery, owner, self._runtime.queues, received, until)
+                items.append(Item(one, self.settings.read))
             else:
-                over.append(Settlement(delivery.claim, verdict, self.terms.keeps(delivery), member=is_member(delivery)))
+                over.append(
+                    Settlement(delivery.claim, verdict, self.settings.keeps(delivery), member=is_member(delivery))
+                )
         if over:
-            await self._end(place, over, owner)
-        self._room.presence.took(items)
+            await self._end(opened, over, owner)
+        self._runtime.heartbeat.took(items)
         return items
 
-    async def _end(self, place: Place, over: list[Settlement], owner: str) -> None:
+    async def _end(self, opened: OpenQueues, over: list[Settlement], owner: str) -> None:
         over.sort(key=lambda settlement: settlement.claim)
         try:
-            answer = await place.storage.mailbox.settle(over, owner)
+            answer = await opened.storage.mailbox.settle(over, owner)
         except StorageError as error:
             # Their claims lapse, and a later reap settles them. The items claimed with them are not lost.
             _logger.warning(
-                "%s: failed to settle %d deliveries that need no run: %s", self.terms.group, len(over), error
+                "%s: failed to settle %d deliveries that need no run: %s", self.settings.group, len(over), error
             )
         else:
             self._written([], [each for each in over if each.claim not in answer.busy])
@@ -221,15 +227,15 @@ class QueueClaims(Generic[T]):
     async def extend(self, items: Sequence[Item[T]], hold: Duration) -> ExtendedItems[T]:
         """See ``Queue.extend``."""
         span = _span(hold)
-        check(items, self.terms, self._room.reserved, "extend", writes=False)
+        check(items, self.settings, self._runtime.queues, "extend", writes=False)
         live = [item for item in items if held(item).settled is None]
         if not live:
             return ExtendedItems()
-        storage = (await self._room.place("queue.extend()")).storage
+        storage = (await self._runtime.opened("queue.extend()")).storage
         sent = self._clock.monotonic()
         answers = [await storage.mailbox.extend(claims, owner, span) for owner, claims in claims_by_owner(live)]
         answer = extended(live, all_extended(answers), sent, span)
-        self._room.reserved.let_go([held(item) for item in answer.lost])
+        self._runtime.queues.let_go([held(item) for item in answer.lost])
         return answer
 
     async def settle(self, items: Sequence[Item[T]], judge: Judge, tx: object, call: str) -> SettledItems[T]:
@@ -238,11 +244,11 @@ class QueueClaims(Generic[T]):
         if not made:
             return SettledItems()
         if tx is not None:
-            transactions = self._room.transactions
+            transactions = self._runtime.transactions
             script = self._settling(transactions.operations, items, made)
             answer = await transactions.run(tx, script, f"queue(…).{call}")
             return self._answered(items, made, answer, call, enlisted=True)
-        storage = (await self._room.place(f"queue.{call}()")).storage
+        storage = (await self._runtime.opened(f"queue.{call}()")).storage
         try:
             answers = [
                 await patiently(storage.mailbox.settle, theirs, owner, call)
@@ -251,7 +257,7 @@ class QueueClaims(Generic[T]):
         except BaseException:
             # It may have been written nevertheless. A retry then finds nothing left to settle, which is correct.
             for item in items:
-                held(item).unheard = True
+                held(item).unconfirmed = True
             raise
         return self._answered(items, made, all_settled(answers), call, enlisted=False)
 
@@ -264,13 +270,13 @@ class QueueClaims(Generic[T]):
         return all_settled(answers)
 
     def _judged(self, items: Sequence[Item[T]], judge: Judge, call: str) -> list[Settlement]:
-        check(items, self.terms, self._room.reserved, call, writes=True)
-        return settlements(items, judge, self.terms, self._clock)
+        check(items, self.settings, self._runtime.queues, call, writes=True)
+        return settlements(items, judge, self.settings, self._clock)
 
     def _answered(
         self, items: Sequence[Item[T]], made: Sequence[Settlement], answer: Settled, call: str, *, enlisted: bool
     ) -> SettledItems[T]:
-        self._room.reserved.let_go([held(item) for item in items])
+        self._runtime.queues.let_go([held(item) for item in items])
         try:
             result = settled(items, answer, call, enlisted=enlisted)
         except ClaimLost as error:
@@ -282,19 +288,19 @@ class QueueClaims(Generic[T]):
         return result
 
     def _written(self, items: Sequence[Item[T]], made: Sequence[Settlement]) -> None:
-        self._room.presence.settled(self.terms.group, items, made)
-        self._room.settled(self.terms.group, members=any(each.member for each in made))
+        self._runtime.heartbeat.settled(self.settings.group, items, made)
+        self._runtime.settled(self.settings.group, members=any(each.member for each in made))
 
     # --- preparation ---------------------------------------------------------------------------------------
 
-    async def _ready(self, call: str) -> Place:
-        place = await self._room.place(f"queue.{call}()")
-        await place.declare(self.terms)
-        await place.attend(self.terms)
-        return place
+    async def _ready(self, call: str) -> OpenQueues:
+        opened = await self._runtime.opened(f"queue.{call}()")
+        await opened.declare(self.settings)
+        await opened.attend(self.settings)
+        return opened
 
     def _holder(self, given: str | None) -> str:
-        return self._room.presence.holder(None if given is None else check_name(given, "owner"))
+        return self._runtime.heartbeat.holder(None if given is None else check_name(given, "owner"))
 
     def _hold_off(self) -> float:
         """Return how long to sleep before polling, after repeated claims of due deliveries failed.
@@ -333,9 +339,9 @@ def handed_back(delay: Duration, reason: object) -> Judge:
     return lambda _held, _took: verdict
 
 
-def failed(error: object, retry: RetryPolicy | str | None, terms: QueueSettings) -> Judge:
+def failed(error: object, retry: RetryPolicy | str | None, settings: QueueSettings) -> Judge:
     """Return a failure: retried by policy, or buried."""
-    policy = retry_policy(retry, terms.retry)
+    policy = retry_policy(retry, settings.retry)
     if isinstance(error, str):
         error = verdicts.Reported(verdicts.said(error), _KINDS)
     if not isinstance(error, BaseException):
@@ -344,7 +350,7 @@ def failed(error: object, retry: RetryPolicy | str | None, terms: QueueSettings)
     return lambda held, took: verdicts.of_error(raised, held.delivery, policy, took)
 
 
-def settlements(items: Sequence[Item[Any]], judge: Judge, terms: QueueSettings, clock: Clock) -> list[Settlement]:
+def settlements(items: Sequence[Item[Any]], judge: Judge, settings: QueueSettings, clock: Clock) -> list[Settlement]:
     """Return the verdicts, ready to be written, in the order in which every transaction locks rows."""
     now = clock.monotonic()
     made = []
@@ -353,12 +359,12 @@ def settlements(items: Sequence[Item[Any]], judge: Judge, terms: QueueSettings, 
         took = timedelta(seconds=max(now - one.received, 0.0))
         delivery = one.delivery
         made.append(
-            Settlement(delivery.claim, judge(one, took), terms.keeps(delivery), took, is_member(delivery)),
+            Settlement(delivery.claim, judge(one, took), settings.keeps(delivery), took, is_member(delivery)),
         )
     return sorted(made, key=lambda settlement: settlement.claim)
 
 
-def check(items: Sequence[object], terms: QueueSettings, home: object, call: str, *, writes: bool) -> None:
+def check(items: Sequence[object], settings: QueueSettings, home: object, call: str, *, writes: bool) -> None:
     """Raise if a call cannot take these items."""
     seen: set[int] = set()
     for item in items:
@@ -366,11 +372,11 @@ def check(items: Sequence[object], terms: QueueSettings, home: object, call: str
             hint = f": write queue.{call}(*items)" if isinstance(item, list | tuple) else ""
             raise BadOption(f"queue.{call}(…) takes items from queue.claim(), not {item!r}{hint}")
         one = held(item)
-        if one.home is not home or one.delivery.group != terms.group:
+        if one.home is not home or one.delivery.group != settings.group:
             whose = f"of {item.group!r}" if one.home is home else "of another app"
             raise BadOption(
                 f"queue.{call}(…): message {item.message_id} is an item {whose}, and this is the queue "
-                f"{terms.group!r}: pass it to a queue of its own group"
+                f"{settings.group!r}: pass it to a queue of its own group"
             )
         if id(item) in seen:
             raise BadOption(f"queue.{call}(…) names message {item.message_id} twice")

@@ -35,7 +35,7 @@ class ClaimState:
     """No later than the claim lapses, by the database's clock."""
     settled: str | None = None
     """The call that settled it, once the database confirmed it; not set in a caller's transaction."""
-    unheard: bool = False
+    unconfirmed: bool = False
     """Whether a settle was sent and its result lost: it may have been written."""
 
     @property
@@ -210,7 +210,7 @@ def settled(items: Sequence[Item[T]], answer: Settled, call: str, *, enlisted: b
         if item.claim in answer.lost:
             lost.append(item)
         elif item.claim in answer.gone:
-            ours = held(item).unheard and not enlisted
+            ours = held(item).unconfirmed and not enlisted
             (gone if ours else lost).append(item)
     refused = {item.claim for item in (*lost, *gone)}
     written = tuple(item for item in items if item.claim not in refused)

@@ -37,8 +37,8 @@ class Queue(Generic[T]):
     settling the others; with ``tx`` the caller rolls back.
     """
 
-    def __init__(self, custody: QueueClaims[T]) -> None:
-        self._custody = custody
+    def __init__(self, claims: QueueClaims[T]) -> None:
+        self._claims = claims
 
     def __repr__(self) -> str:
         """Return the group and topics."""
@@ -47,19 +47,19 @@ class Queue(Generic[T]):
     @property
     def group(self) -> str:
         """The group of its deliveries."""
-        return self._custody.terms.group
+        return self._claims.settings.group
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics and patterns it subscribes to; none if other code declares the group."""
-        return self._custody.terms.topics
+        return self._claims.settings.topics
 
     async def declare(self) -> None:
         """Declare the group and its topics now, and route its parked messages. The first use does so implicitly.
 
         A queue without topics is only looked up: raises BadOption if there is no such group.
         """
-        await self._custody.declare()
+        await self._claims.declare()
 
     # --- claiming ------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class Queue(Generic[T]):
         In the order of workers: by priority, without starvation, then by due time. Expired ones are cancelled.
         Deliveries that are held, or whose claim has lapsed, are excluded.
         """
-        return await self._custody.claim(batch, hold, owner)
+        return await self._claims.claim(batch, hold, owner)
 
     async def reap(self, hold: Duration = "1m", owner: str | None = None) -> Item[T] | None:
         """Take over the delivery whose claim lapsed longest ago, as a *suspect*; None if there is none.
@@ -78,7 +78,7 @@ class Queue(Generic[T]):
         the first second that one is in hand, and until it is settled if it has killed a process before. After three
         deaths of suspects' holders, a delivery is buried unread.
         """
-        return await self._custody.reap(hold, owner)
+        return await self._claims.reap(hold, owner)
 
     async def wait(self, timeout: Duration | None = None) -> bool:  # noqa: ASYNC109 - the end of it is no error
         """Sleep until something may be due to claim, at most ``timeout`` [for ever]. False: nothing is.
@@ -86,7 +86,7 @@ class Queue(Generic[T]):
         Publishers and the next due instant wake it; it also polls every few seconds. Another processor may be faster,
         and lapsed claims do not count: call ``reap`` regularly. In ``app.testing()`` it never sleeps.
         """
-        return await self._custody.wait(timeout)
+        return await self._claims.wait(timeout)
 
     def items(self, hold: Duration = "1m", owner: str | None = None) -> AsyncIterator[Item[T]]:
         """Yield one item after another, for ever: reaped, claimed or waited for. The loop body settles each.
@@ -94,11 +94,11 @@ class Queue(Generic[T]):
         Each is claimed when requested, and nothing is extended implicitly. In ``app.testing()`` it ends when nothing is
         due.
         """
-        return self._custody.items(hold, owner)
+        return self._claims.items(hold, owner)
 
     async def extend(self, *items: Item[T], hold: Duration = "1m") -> ExtendedItems[T]:
         """Hold them for ``hold`` from now; return which were lost, and which were cancelled."""
-        return await self._custody.extend(items, hold)
+        return await self._claims.extend(items, hold)
 
     # --- settling ------------------------------------------------------------------------------------------
 
@@ -107,13 +107,13 @@ class Queue(Generic[T]):
 
         With ``tx`` it enlists in the caller's transaction: they are done when that commits.
         """
-        return await self._custody.settle(items, claims.done(output), tx, "ack")
+        return await self._claims.settle(items, claims.done(output), tx, "ack")
 
     async def abandon(
         self, *items: Item[T], delay: Duration = "5s", reason: str | None = None, tx: Any = None
     ) -> SettledItems[T]:
         """Release them, to be claimed again after ``delay``. No attempt is counted, however often."""
-        return await self._custody.settle(items, claims.handed_back(delay, reason), tx, "abandon")
+        return await self._claims.settle(items, claims.handed_back(delay, reason), tx, "abandon")
 
     async def fail(
         self, *items: Item[T], error: BaseException | str, retry: RetryPolicy | str | None = None, tx: Any = None
@@ -122,8 +122,8 @@ class Queue(Generic[T]):
 
         ``retry`` is a policy or the name of a preset [the queue's own]; ``"none"`` buries at once.
         """
-        judge = claims.failed(error, retry, self._custody.terms)
-        return await self._custody.settle(items, judge, tx, "fail")
+        judge = claims.failed(error, retry, self._claims.settings)
+        return await self._claims.settle(items, judge, tx, "fail")
 
 
 class SyncQueue(Face[Queue[T]], Generic[T]):
@@ -184,25 +184,25 @@ class Queues:
 
     def make(self, group: str, topics: tuple[Any, ...], type: Any, options: QueueOptions) -> QueueClaims[Any]:
         """Create ``app.queue(group, *topics, …)``; raises BadOption or Conflict."""
-        terms = QueueSettings(group, topics, self._catalogue, self._options, type, options)
-        owner = next((each for each in self._consumers if each.group == terms.group), None)
+        settings = QueueSettings(group, topics, self._catalogue, self._options, type, options)
+        owner = next((each for each in self._consumers if each.group == settings.group), None)
         if owner is not None:
             raise Conflict(
-                f"group {terms.group!r} belongs to the consumer {owner.name}: give the queue another name, since each "
-                "would get half of its messages"
+                f"group {settings.group!r} belongs to the consumer {owner.name}: give the queue another name, since "
+                "each would get half of its messages"
             )
-        self._consumers.reserved.take(terms)
-        if terms.pending_limit is not None:
-            self._consumers.backlogs.note(terms.group, terms.topics, terms.pending_limit)
-        return QueueClaims(terms, self._room)
+        self._consumers.queues.take(settings)
+        if settings.pending_limit is not None:
+            self._consumers.backlogs.note(settings.group, settings.topics, settings.pending_limit)
+        return QueueClaims(settings, self._runtime)
 
     @functools.cached_property
-    def _room(self) -> QueueRuntime:
+    def _runtime(self) -> QueueRuntime:
         options = self._options
         return QueueRuntime(
             self._connection,
             self._transactions,
-            self._consumers.reserved,
+            self._consumers.queues,
             options.name,
             options.idle_poll,
             self._clock,

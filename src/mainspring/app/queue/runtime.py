@@ -42,59 +42,59 @@ _STRETCHES = 20
 """The most batches of parked topics per round; the next one continues."""
 
 
-class Place:
-    """One open database: the groups declared in it, and its waiter."""
+class OpenQueues:
+    """The queues on one open database: the groups declared in it, and its waiter."""
 
-    def __init__(self, storage: Storage, presence: QueueHeartbeat, longest_poll: timedelta, clock: Clock) -> None:
+    def __init__(self, storage: Storage, heartbeat: QueueHeartbeat, longest_poll: timedelta, clock: Clock) -> None:
         self.storage: Storage = storage
-        self.ear: QueueWaiter = QueueWaiter(storage, longest_poll, clock)
-        self._presence = presence
+        self.waiter: QueueWaiter = QueueWaiter(storage, longest_poll, clock)
+        self._heartbeat = heartbeat
         self._clock = clock
         self._known: set[str] = set()
         self._declared: dict[str, QueueSettings] = {}
         self._seen: set[str] = set()
         self._round_at = 0.0
         self._after: str | None = None
-        self._opened = presence.left
+        self._opened = heartbeat.left
 
-    def stands(self, storage: Storage) -> bool:
+    def is_current(self, storage: Storage) -> bool:
         """Return whether it is this database, still open."""
-        return self.storage is storage and self._presence.left == self._opened
+        return self.storage is storage and self._heartbeat.left == self._opened
 
-    async def declare(self, terms: QueueSettings, *, again: bool = False) -> None:
+    async def declare(self, settings: QueueSettings, *, again: bool = False) -> None:
         """Declare the group, once; without topics it must exist already."""
-        if terms.group in self._known and not again:
+        if settings.group in self._known and not again:
             return
         await self.storage.schema.check()
-        if terms.topics:
-            _log_removed(await self.storage.upkeep.declare([terms.declaration], terms.declarer))
-            self._declared[terms.group] = terms
+        if settings.topics:
+            _log_removed(await self.storage.upkeep.declare([settings.declaration], settings.declarer))
+            self._declared[settings.group] = settings
         else:
-            await self._look_for(terms)
-        self._known.add(terms.group)
+            await self._check_exists(settings)
+        self._known.add(settings.group)
         await self._route()
 
-    async def attend(self, terms: QueueSettings) -> None:
+    async def attend(self, settings: QueueSettings) -> None:
         """Report regularly that this group is served, and do what otherwise a worker does."""
         now = self._clock.monotonic()
-        if terms.group in self._seen and now - self._round_at < (_NEWS if self._presence.has_news else _ROUND):
+        if settings.group in self._seen and now - self._round_at < (_NEWS if self._heartbeat.has_news else _ROUND):
             return
-        first = terms.group not in self._seen
-        self._seen.add(terms.group)
-        self._presence.serves(terms.group)
+        first = settings.group not in self._seen
+        self._seen.add(settings.group)
+        self._heartbeat.serves(settings.group)
         self._round_at = now
-        await self._presence.report(self.storage)
+        await self._heartbeat.report(self.storage)
         if not first:
             await self._check()
             await self._route()
 
     async def _check(self) -> None:
         """Check that the queues' declarations still exist, as workers do, and restore missing ones (invariant 26)."""
-        for terms in list(self._declared.values()):
-            standing = await self.storage.upkeep.declare([terms.declaration], replace(terms.declarer, again=True))
-            for group, pattern in standing.added:
+        for settings in list(self._declared.values()):
+            changed = await self.storage.upkeep.declare([settings.declaration], replace(settings.declarer, again=True))
+            for group, pattern in changed.added:
                 _logger.warning("%s: its subscription to %s was missing and is restored", group, pattern)
-            _log_removed(standing)
+            _log_removed(changed)
 
     async def _route(self) -> None:
         # Messages published before a declaration was committed are parked, and there may be no janitor.
@@ -104,20 +104,20 @@ class Place:
             if rerouted.last is None and rerouted.routed < _ROUTE_BATCH:
                 return
 
-    async def _look_for(self, terms: QueueSettings) -> None:
+    async def _check_exists(self, settings: QueueSettings) -> None:
         roster = await self.storage.ledger.roster()
         groups = [each.name for each in roster.groups]
-        if terms.group in groups:
+        if settings.group in groups:
             return
         raise BadOption(
-            f"app.queue({terms.group!r}) names no topics, and there is no such group.{closest(terms.group, groups)} "
-            f"There are: {', '.join(groups) or 'none'}. To create it, name its topics: "
-            f"app.queue({terms.group!r}, 'orders.placed')"
+            f"app.queue({settings.group!r}) names no topics, and there is no such group."
+            f"{closest(settings.group, groups)} There are: {', '.join(groups) or 'none'}. To create it, name its topics"
+            f": app.queue({settings.group!r}, 'orders.placed')"
         )
 
 
-def _log_removed(standing: Standing) -> None:
-    for group, pattern in standing.removed:
+def _log_removed(changed: Standing) -> None:
+    for group, pattern in changed.removed:
         _logger.warning(
             "%s: no process has declared its subscription to %s lately, and it is removed; if a release that needs "
             "it runs only sometimes, give each a version: Mainspring(version=2) or MAINSPRING_VERSION=2",
@@ -133,7 +133,7 @@ class QueueRuntime:
         self,
         connection: Connection,
         transactions: Transactions,
-        reserved: QueueRegistry,
+        queues: QueueRegistry,
         app: str,
         idle_poll: timedelta,
         clock: Clock,
@@ -141,33 +141,33 @@ class QueueRuntime:
         meter: Meter,
     ) -> None:
         self.transactions: Transactions = transactions
-        self.reserved: QueueRegistry = reserved
-        self.unheard: ReturnOnCancel = ReturnOnCancel(connection)
-        self.presence: QueueHeartbeat = QueueHeartbeat(app, meter)
+        self.queues: QueueRegistry = queues
+        self.return_on_cancel: ReturnOnCancel = ReturnOnCancel(connection)
+        self.heartbeat: QueueHeartbeat = QueueHeartbeat(app, meter)
         self.clock: Clock = clock
         self._connection = connection
         self._idle_poll = idle_poll
         self._workers = workers
-        self._place: Place | None = None
+        self._opened: OpenQueues | None = None
         # Not a bound method: a connection outlives the app while the database closes, and must not hold it.
-        connection.farewells.append(self.presence.leave)
+        connection.farewells.append(self.heartbeat.leave)
 
     @property
     def in_test(self) -> bool:
         """Whether a test replaces the database: then nothing sleeps."""
         return self._connection.stand_in is not None
 
-    async def place(self, call: str) -> Place:
+    async def opened(self, call: str) -> OpenQueues:
         """Return the open database; raises NotOpen naming ``call``."""
         storage = await self._connection.storage(call)
-        if self._place is None or not self._place.stands(storage):
-            self._place = Place(storage, self.presence, self._idle_poll, self.clock)
-        return self._place
+        if self._opened is None or not self._opened.is_current(storage):
+            self._opened = OpenQueues(storage, self.heartbeat, self._idle_poll, self.clock)
+        return self._opened
 
     def settled(self, group: str, *, members: bool) -> None:
         """Wake waiters after a settle: the group, or what follows ``members``, may be due."""
-        if self._place is not None and not self.in_test:
-            self._place.ear.rung(group)
+        if self._opened is not None and not self.in_test:
+            self._opened.waiter.rung(group)
         if members:
             for worker in self._workers:
                 worker.reschedule()
@@ -193,7 +193,7 @@ class QueueWaiter:
         self._bells: dict[str, set[asyncio.Event]] = {}
         self._armed: dict[str, float] = {}
 
-    async def look(self, group: str) -> timedelta | None:
+    async def upcoming(self, group: str) -> timedelta | None:
         """Return the time until a delivery of the group is due, zero or less if one is; None: there is none."""
         return await self._storage.mailbox.upcoming([group], EVER)
 
@@ -227,7 +227,7 @@ class QueueWaiter:
             bell.clear()
             await self._arm(group)
             # After arming, not before: a commit in between would wake no waiter.
-            upcoming = await self.look(group)
+            upcoming = await self.upcoming(group)
             if upcoming is not None and upcoming <= timedelta():
                 return True
             left = began + seconds - self._clock.monotonic()

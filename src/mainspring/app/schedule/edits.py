@@ -26,7 +26,7 @@ from mainspring.timing.rhythm import Once
 if TYPE_CHECKING:
     from mainspring.app.schedule.recurring import Recurrences
 
-Wish = Callable[[Schedule | None, datetime], Schedule | None]
+RowRewrite = Callable[[Schedule | None, datetime], Schedule | None]
 """Return the new row; raises Misuse."""
 
 
@@ -36,14 +36,14 @@ class ScheduleEdit:
 
     name: str
     """As stored."""
-    wish: Wish
+    rewrite: RowRewrite
     note: Note
     problem: Misuse | None = field(default=None, init=False)
 
     def how(self, _name: str, row: Schedule | None, now: datetime) -> Schedule | None:
         """See ``model.schedule.Rewrite``."""
         try:
-            return self.wish(row, now)
+            return self.rewrite(row, now)
         except CannotPlan as error:
             self.problem = BadOption(str(error))
         except Misuse as error:
@@ -88,7 +88,7 @@ class ScheduleEdits:
         """Create a schedule, or redefine one made by ``put``."""
         definition = {**fields, **target.layer()}
 
-        def wish(row: Schedule | None, now: datetime) -> Schedule:
+        def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             check_has_occurrences(read_plan(definition), f"the schedule {name!r}", now)
             if row is None:
                 fresh = Schedule(name, self._app, "api", definition, now, now, now)
@@ -106,13 +106,13 @@ class ScheduleEdits:
             # A due occurrence that has not fired yet survives any change that keeps the times.
             return rescheduled(fresh, now) if row.next_at is None or changes_due_time(row, fresh) else fresh
 
-        return self._change(name, wish, by, "put", str(fields.get("rhythm", "")))
+        return self._change(name, rewrite, by, "put", str(fields.get("rhythm", "")))
 
     def once(self, name: str, at: datetime, target: Target, by: str, *, runs_if_past: bool) -> ScheduleEdit:
         """Create a schedule of one occurrence, or move one."""
         definition = {"rhythm": str(Once(at)), "misfire": "all", "overlap": "allow", **target.layer()}
 
-        def wish(row: Schedule | None, now: datetime) -> Schedule:
+        def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             if at <= now and not runs_if_past:
                 raise BadOption(f"at={at.isoformat()} has passed: give a later time, or past='run' to run it now")
             if row is not None:
@@ -121,7 +121,7 @@ class ScheduleEdits:
             # Not planned: a past instant is due now.
             return replace(fresh, definition=definition, edits={}, base_at=now, next_at=at)
 
-        return self._change(name, wish, by, "once", at.isoformat())
+        return self._change(name, rewrite, by, "once", at.isoformat())
 
     def _refuse_another(self, name: str, row: Schedule) -> None:
         rhythm = str(row.layers.get("rhythm"))
@@ -133,7 +133,7 @@ class ScheduleEdits:
     ) -> ScheduleEdit:
         """Set fields at run time, or reset them to configuration and code."""
 
-        def wish(row: Schedule | None, now: datetime) -> Schedule:
+        def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             found = self._found(name, row)
             kept = {field: value for field, value in found.edits.items() if field not in reset}
             beneath = {**found.definition, **found.overrides, **kept}
@@ -150,12 +150,14 @@ class ScheduleEdits:
 
         changed = ", ".join(sorted({each for each in options if options[each] is not None}))
         detail = f"rhythm {rhythm}" if rhythm is not None else ""
-        return self._change(name, wish, by, "alter", ", ".join(filter(None, (detail, changed, *map(_undone, reset)))))
+        return self._change(
+            name, rewrite, by, "alter", ", ".join(filter(None, (detail, changed, *map(_undone, reset))))
+        )
 
     def pause(self, name: str, reason: str, by: str) -> ScheduleEdit:
         """Pause it; running ones continue."""
 
-        def wish(row: Schedule | None, now: datetime) -> Schedule:
+        def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             found = self._found(name, row)
             if found.paused_at is not None or (found.next_at is None and _is_once(found)):
                 return (
@@ -163,12 +165,12 @@ class ScheduleEdits:
                 )
             return replace(found, paused_at=now, paused_by=by, pause_reason=reason)
 
-        return self._change(name, wish, by, "pause", reason)
+        return self._change(name, rewrite, by, "pause", reason)
 
     def resume(self, name: str, by: str) -> ScheduleEdit:
         """Resume with the first future occurrence."""
 
-        def wish(row: Schedule | None, now: datetime) -> Schedule:
+        def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             found = self._found(name, row)
             if found.paused_at is None:
                 return found
@@ -177,12 +179,12 @@ class ScheduleEdits:
                 return going  # however late it is, it runs once
             return rescheduled(going, now, self._code(name))
 
-        return self._change(name, wish, by, "resume", "")
+        return self._change(name, rewrite, by, "resume", "")
 
     def delete(self, name: str, by: str) -> ScheduleEdit:
         """Delete it; its history stays."""
 
-        def wish(row: Schedule | None, _now: datetime) -> None:
+        def rewrite(row: Schedule | None, _now: datetime) -> None:
             found = self._found(name, row)
             if found.origin == "code" and found.retired_at is None:
                 raise BadOption(
@@ -190,15 +192,15 @@ class ScheduleEdits:
                     "pause it"
                 )
 
-        return self._change(name, wish, by, "delete", "")
+        return self._change(name, rewrite, by, "delete", "")
 
     def _found(self, name: str, row: Schedule | None) -> Schedule:
         if row is None:
             raise NoSchedule(name)
         return row
 
-    def _change(self, name: str, wish: Wish, by: str, action: str, detail: str) -> ScheduleEdit:
-        return ScheduleEdit(name, wish, Note(by, f"schedule {action}", detail))
+    def _change(self, name: str, rewrite: RowRewrite, by: str, action: str, detail: str) -> ScheduleEdit:
+        return ScheduleEdit(name, rewrite, Note(by, f"schedule {action}", detail))
 
 
 class NoSchedule(BadOption):

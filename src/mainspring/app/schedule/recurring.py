@@ -213,7 +213,7 @@ class Overrides:
             try:
                 found[name] = replace(each, overrides=_read(setting.value, each))
             except (BadOption, CronError, ImportError) as error:
-                ignored.append(Ignored(setting.source, name, _said(error)))
+                ignored.append(Ignored(setting.source, name, _on_one_line(error)))
         names = {spelled for name in declared for spelled in (name, _variable(name))}
         strange = [(key, setting) for key, setting in self._settings.items() if key not in names]
         return found, [*ignored, *(_strange(key, setting.source, declared) for key, setting in strange)]
@@ -248,7 +248,7 @@ def _check_instant(value: object, name: str) -> None:
     raise BadOption(f"{name}={shown} is no instant: write it as in {name} = 2030-01-31T09:00:00+01:00, without quotes")
 
 
-def _said(error: Exception) -> str:
+def _on_one_line(error: Exception) -> str:
     """Return the error on one line: a caret below it is for terminals."""
     if not isinstance(error, CronError):
         return str(error)

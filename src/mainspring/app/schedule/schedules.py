@@ -30,22 +30,27 @@ RunsByName = dict[str, tuple[RunView, ...]]
 Views = list[ScheduleView]
 Instants = list[datetime]
 
+_RESERVED = timedelta(seconds=5)
 
-class ScheduleReading:
-    """The read-only part of ``app.schedules``."""
+
+class Schedules:
+    """Every schedule of the database, of any origin. Every change is audited with ``by``.
+
+    With ``tx`` a change is enlisted in that transaction: it takes effect on commit.
+    """
 
     def __init__(
         self,
         connection: Connection,
         transactions: Transactions,
-        wishes: ScheduleArguments,
+        arguments: ScheduleArguments,
         recurrences: Recurrences,
         app: str,
         workers: Sequence[Worker],
     ) -> None:
         self._connection = connection
         self._transactions = transactions
-        self._wishes = wishes
+        self._arguments = arguments
         self._recurrences = recurrences
         self._app = app
         self._workers = workers
@@ -78,13 +83,13 @@ class ScheduleReading:
         """Return the next ``n`` due times, in its own zone; for a paused schedule, as if it were not."""
         whole(n, "n", least=1, most=1000)
         sheet = await self._sheet(name, None, "next")
-        return upcoming(self._wishes.plan(name, sheet), sheet.now, n)
+        return upcoming(self._arguments.plan(name, sheet), sheet.now, n)
 
     async def between(self, name: str, start: datetime, end: datetime) -> Instants:
         """Return the due times from ``start`` to ``end``, in its zone: those ``backfill`` would run."""
         sheet = await self._sheet(name, None, "between")
-        zone = self._wishes.plan(name, sheet).zone
-        return [at.astimezone(zone) for at in self._wishes.times(name, sheet, start, end)]
+        zone = self._arguments.plan(name, sheet).zone
+        return [at.astimezone(zone) for at in self._arguments.times(name, sheet, start, end)]
 
     async def runs(self, name: str, *, before: int | None = None, limit: int = 50) -> Runs:
         """Return its kept runs, newest first; ``before`` is the last id of the previous page."""
@@ -98,23 +103,13 @@ class ScheduleReading:
     async def _sheet(self, name: str, tx: object, call: str) -> Timesheet:
         sheet = await self._read([name], tx, call)
         if not sheet.schedules:
-            raise self._wishes.unknown(name, await self._read(None, tx, call))
+            raise self._arguments.unknown(name, await self._read(None, tx, call))
         return sheet
 
     async def _read(self, stored: Sequence[str] | None, tx: object, call: str) -> Timesheet:
         if tx is None:
             return await (await self._connection.storage(f"app.schedules.{call}()")).timetable.read(stored)
         return await self._transactions.run(tx, self._transactions.operations.timetable.read.script(stored))
-
-
-_RESERVED = timedelta(seconds=5)
-
-
-class Schedules(ScheduleReading):
-    """Every schedule of the database, of any origin. Every change is audited with ``by``.
-
-    With ``tx`` a change is enlisted in that transaction: it takes effect on commit.
-    """
 
     # --- changing ------------------------------------------------------------------------------------------
 
@@ -135,7 +130,9 @@ class Schedules(ScheduleReading):
         Its occurrences go to ``consumer`` (the function, its class or its group's name), or to every group of
         ``topic``.
         """
-        return await self._shown(self._wishes.putting(name, rhythm, consumer, payload, topic, by, options), tx, "put")
+        return await self._shown(
+            self._arguments.putting(name, rhythm, consumer, payload, topic, by, options), tx, "put"
+        )
 
     async def once(
         self,
@@ -149,7 +146,7 @@ class Schedules(ScheduleReading):
         tx: Any = None,
     ) -> ScheduleView:
         """Run a consumer once at a given time, under a name to move, pause and delete it by."""
-        return await self._shown(self._wishes.putting_once(name, at, consumer, payload, past, by), tx, "once")
+        return await self._shown(self._arguments.putting_once(name, at, consumer, payload, past, by), tx, "once")
 
     async def alter(
         self,
@@ -162,22 +159,22 @@ class Schedules(ScheduleReading):
         **options: Unpack[TimingOptions],
     ) -> ScheduleView:
         """Set fields at run time, over configuration and code; those in ``reset`` revert to these."""
-        return await self._shown(self._wishes.altering(name, rhythm, reset, by, options), tx, "alter")
+        return await self._shown(self._arguments.altering(name, rhythm, reset, by, options), tx, "alter")
 
     async def pause(self, name: str, *, reason: str = "", by: str = "app", tx: Any = None) -> ScheduleView:
         """Pause it until ``resume``: restarts and deploys keep it paused.
 
         Running occurrences continue. Unstarted ones are cancelled, except those triggered or backfilled.
         """
-        return await self._shown(self._wishes.changes.pause(name, reason, by), tx, "pause")
+        return await self._shown(self._arguments.changes.pause(name, reason, by), tx, "pause")
 
     async def resume(self, name: str, *, by: str = "app", tx: Any = None) -> ScheduleView:
         """Resume with the first future occurrence; those during the pause are omitted."""
-        return await self._shown(self._wishes.changes.resume(name, by), tx, "resume")
+        return await self._shown(self._arguments.changes.resume(name, by), tx, "resume")
 
     async def delete(self, name: str, *, by: str = "app", tx: Any = None) -> None:
         """Delete it; its history and runs stay. Rejects schedules defined by code."""
-        await self._write(self._wishes.changes.delete(name, by), tx, "delete")
+        await self._write(self._arguments.changes.delete(name, by), tx, "delete")
 
     async def trigger(
         self, name: str, *, payload: object = MISSING, local: bool = False, by: str = "app", tx: Any = None
@@ -189,7 +186,7 @@ class Schedules(ScheduleReading):
         if local and tx is not None:
             raise BadOption("local=True runs it at once, before tx= commits: leave out one of them")
         sheet = await self._sheet(name, tx, "trigger")
-        draft = self._wishes.triggered(name, sheet, payload)
+        draft = self._arguments.triggered(name, sheet, payload)
         if local and self._connection.stand_in is None:  # in a test there is no other node
             await self._run_here(draft, sheet.now, by)
         else:
@@ -213,7 +210,7 @@ class Schedules(ScheduleReading):
 
         Sequentially, unless it allows overlaps. Its runs are marked ``manual``.
         """
-        occurrences = self._wishes.backfilled(name, await self._sheet(name, tx, "backfill"), start, end)
+        occurrences = self._arguments.backfilled(name, await self._sheet(name, tx, "backfill"), start, end)
         if occurrences:
             await self._enter(occurrences, Note(by, "schedule backfill", f"{start} to {end}"), tx, "backfill")
         return [each.draft.at for each in occurrences if each.draft.at is not None]
@@ -269,7 +266,7 @@ class Schedules(ScheduleReading):
             script = self._transactions.operations.timetable.rewrite.script([change.name], change.how, change.note)
             rows = await self._transactions.run(tx, script)
         if isinstance(change.problem, NoSchedule):
-            raise self._wishes.unknown(change.problem.name, await self._read(None, tx, call))
+            raise self._arguments.unknown(change.problem.name, await self._read(None, tx, call))
         row = change.outcome(rows)
         self._changed()
         return row

@@ -277,18 +277,18 @@ def _text(text: str, option: str) -> str:
         instead = f"; the working days of a country are workdays='mon-fri' and holidays={place.upper()!r}"
         raise BadOption(
             f"workdays={text!r} is neither a weekday ('sat', 'mon-fri') nor a date ('2026-12-24')"
-            f"{instead if _PLACE.fullmatch(place) else _meant(text)}"
+            f"{instead if _PLACE.fullmatch(place) else _suggestion(text)}"
         )
     if not _PLACE.fullmatch(place):
         raise BadOption(
             f"{option}={text!r} is neither a weekday ('sat', 'mon-fri'), a date ('2026-12-25') nor a country ('DE', "
-            f"'DE-BY'){_meant(text)}"
+            f"'DE-BY'){_suggestion(text)}"
         )
     country_days(place, option)  # raises BadOption
     return COUNTRY + place.upper()
 
 
-def _meant(text: str) -> str:
+def _suggestion(text: str) -> str:
     """Return the abbreviation of a weekday that is spelled out."""
     short = text.lower()[:3]
     return f". Did you mean {short!r}?" if weekdays_of(short) and text.isalpha() else ""

@@ -75,39 +75,39 @@ class TransactionalCall:
 
     async def _once(self, bare: Call, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractAsyncContextManager[Any]]", self.begin)
-        join, operations = self.transactions.run, self.transactions.operations
+        enlist, operations = self.transactions.run, self.transactions.operations
         with _closing(run) as failing:
             async with begin() as handle:
                 with failing:
                     run.lend(handle, time.monotonic())
                     if self.pins:
                         with _waiting(run):
-                            await join(handle, pinning(operations, run))
+                            await enlist(handle, pinning(operations, run))
                     result = await cast("Awaitable[object]", bare(delivery, run))
                     settled = settlements(run, result)
                     with _settling(run), _waiting(run):
                         async with asyncio.timeout(_PATIENCE):
                             for script in self._besides(settled):
-                                await join(handle, script)
-                            ours = await join(handle, concluding(operations, settled.values(), run.owner))
+                                await enlist(handle, script)
+                            ours = await enlist(handle, concluding(operations, settled.values(), run.owner))
                     _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
 
     def _once_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractContextManager[Any]]", self.begin)
-        join, operations = self.transactions.run_blocking, self.transactions.operations
+        enlist, operations = self.transactions.run_blocking, self.transactions.operations
         with _closing(run) as failing, begin() as handle, failing:
             run.lend(handle, time.monotonic())
             if self.pins:
                 with _waiting(run):
-                    join(handle, pinning(operations, run))
+                    enlist(handle, pinning(operations, run))
             result = bare(delivery, run)
             settled = settlements(run, result)
             with _settling(run), _waiting(run):
                 for script in self._besides(settled):
-                    join(handle, script)
-                ours = join(handle, concluding(operations, settled.values(), run.owner))
+                    enlist(handle, script)
+                ours = enlist(handle, concluding(operations, settled.values(), run.owner))
             _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
@@ -335,5 +335,5 @@ class LentConnections:
                 f"lower the concurrency, or raise {'handler_pool of Mainspring(…)' if source.is_ours else 'the pool'}"
             )
         begin = source.begin(self.transactions, self.lender, blocking=threaded)
-        committed = self.transactions.told
+        committed = self.transactions.after_commit
         return TransactionalCall(begin, self.transactions, committed, pins=not source.is_ours, succeeding=succeeding)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 _logger = logging.getLogger("mainspring.app")
 
 
-def _unheard() -> None:
+def _do_nothing() -> None:
     """Do nothing after a commit."""
 
 
@@ -56,7 +56,7 @@ class Transactions:
         engine: Engine,
         enlisted: Enlists | None,
         clock: Clocked | None = None,
-        committed: Callable[[], None] = _unheard,
+        committed: Callable[[], None] = _do_nothing,
     ) -> None:
         self._engine = engine
         self._enlisted = enlisted
@@ -129,7 +129,7 @@ class Transactions:
                 if kind.blocking
                 else f"{kind.spelled} is asyncio's: write `await app.{call}(…, tx={kind.word})`"
             )
-        connection = self.join(kind, handle)
+        connection = self.enlist(kind, handle)
         if kind.blocking:
             return run(cast("SyncConnection", connection), script)
         return await run_async(cast("AsyncConnection", connection), script)
@@ -138,9 +138,9 @@ class Transactions:
         """Run the script in a caller's blocking transaction, in this thread."""
         return enlisted(lambda: self.run(handle, script))
 
-    def join(self, kind: Kind, handle: object) -> SyncConnection | AsyncConnection:
+    def enlist(self, kind: Kind, handle: object) -> SyncConnection | AsyncConnection:
         """Adapt the handle to run our statements. Raises BadHandle unless it can be used now."""
-        return kind.join(handle, self._engine, self.told)
+        return kind.enlist(handle, self._engine, self.after_commit)
 
     def recognised(self, handle: object) -> tuple[Kind, object]:
         """Return the kind of handle, and the handle itself if an alias names it; raise BadHandle."""
@@ -149,7 +149,7 @@ class Transactions:
             raise other_database(f"a {kind.spelled}", self._engine)
         return kind, handle
 
-    def told(self) -> None:
+    def after_commit(self) -> None:
         """Wake sleepers after the commit of a transaction that published."""
         try:
             self._committed()

@@ -10,22 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from mainspring.app.storages import (
-    Engine,
-    django_alias,
-    enlist_async_psycopg,
-    enlist_async_sqlalchemy,
-    enlist_async_sqlite,
-    enlist_asyncpg,
-    enlist_django,
-    enlist_psycopg,
-    enlist_sqlalchemy,
-    join_sqlite3,
-)
+from mainspring.app.storages import Engine
 from mainspring.model.errors import BadHandle
 from mainspring.storage.script import AsyncConnection, SyncConnection
 
 Committed = Callable[[], None]
+Enlist = Callable[[Any, Engine, Committed], SyncConnection | AsyncConnection]
+"""Adapts a handle to run our statements; the last argument is called after its commit, where that can be seen."""
 Types = frozenset[tuple[str, str]]
 """(top-level module, class name), for the class or any of its bases."""
 
@@ -41,7 +32,7 @@ class Kind:
     """Its database; None if the library has several, and reports it when used."""
     blocking: bool
     types: Types
-    join: Callable[[Any, Engine, Committed], SyncConnection | AsyncConnection]
+    enlist: Enlist
 
     @property
     def library(self) -> str:
@@ -53,87 +44,103 @@ def _types(module: str, *names: str) -> Types:
     return frozenset((module, name) for name in names)
 
 
+def _asyncio(spelled: str, word: str, engine: Engine | None, enlist: Enlist, types: Types) -> Kind:
+    return Kind(spelled, word, engine, blocking=False, types=types, enlist=enlist)
+
+
+def _blocking(spelled: str, word: str, engine: Engine | None, enlist: Enlist, types: Types) -> Kind:
+    return Kind(spelled, word, engine, blocking=True, types=types, enlist=enlist)
+
+
+def _asyncpg(handle: Any, _: Engine, _committed: Committed) -> AsyncConnection:
+    """Adapt the caller's asyncpg connection to run our statements. Raises BadHandle if it would autocommit."""
+    from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
+
+    refuse_autocommit(handle)
+    return EnlistedAsyncpg(handle)
+
+
+def _psycopg(handle: Any, _: Engine, _committed: Committed) -> SyncConnection:
+    """Adapt a psycopg connection; see ``_asyncpg``."""
+    from mainspring.storage.enlisted.psycopg import EnlistedPsycopg
+
+    return EnlistedPsycopg(handle)
+
+
+def _async_psycopg(handle: Any, _: Engine, _committed: Committed) -> AsyncConnection:
+    """Adapt an asyncio psycopg connection; see ``_asyncpg``."""
+    from mainspring.storage.enlisted.psycopg import EnlistedAsyncPsycopg
+
+    return EnlistedAsyncPsycopg(handle)
+
+
+def _sqlite3(handle: Any, _: Engine, _committed: Committed) -> SyncConnection:
+    """Adapt a sqlite3 connection; see ``_asyncpg``."""
+    from mainspring.storage.enlisted.sqlite import EnlistedSqlite
+
+    return EnlistedSqlite(handle)
+
+
+def _async_sqlite(handle: Any, _: Engine, _committed: Committed) -> AsyncConnection:
+    """Adapt the transaction lent to a coroutine on SQLite; see ``_asyncpg``."""
+    from mainspring.storage.enlisted.sqlite import EnlistedAsyncSqlite
+
+    return EnlistedAsyncSqlite(handle)
+
+
+def _sqlalchemy(handle: Any, engine: Engine, committed: Committed) -> SyncConnection:
+    """Adapt a SQLAlchemy session or connection; ``committed`` is called after its commit."""
+    from mainspring.storage.enlisted.sqlalchemy import EnlistedSqlalchemy
+
+    return EnlistedSqlalchemy(handle, engine, committed)
+
+
+def _async_sqlalchemy(handle: Any, engine: Engine, committed: Committed) -> AsyncConnection:
+    """Adapt an asyncio SQLAlchemy session or connection; see ``_sqlalchemy``."""
+    from mainspring.storage.enlisted.sqlalchemy import EnlistedAsyncSqlalchemy
+
+    return EnlistedAsyncSqlalchemy(handle, engine, committed)
+
+
+def _django(handle: Any, engine: Engine, committed: Committed) -> SyncConnection:
+    """Adapt Django's connection; see ``_sqlalchemy``."""
+    from mainspring.storage.enlisted.django import EnlistedDjango
+
+    return EnlistedDjango(handle, engine, committed)
+
+
+def django_alias(alias: str) -> object | None:
+    """Return Django's connection of that alias, or None."""
+    from mainspring.storage.enlisted.django import by_alias
+
+    found: object | None = by_alias(alias)
+    return found
+
+
+_ASYNCPG = _types("asyncpg", "Connection", "PoolConnectionProxy")
+_SESSION = _types("sqlalchemy", "Session", "scoped_session")
+_ASYNC_SESSION = _types("sqlalchemy", "AsyncSession", "async_scoped_session")
+_DJANGO = _types("django", "ConnectionProxy", "BaseDatabaseWrapper")
+
 KINDS: tuple[Kind, ...] = (
-    Kind(
-        "asyncpg.Connection",
-        "connection",
-        "postgresql",
-        blocking=False,
-        types=_types("asyncpg", "Connection", "PoolConnectionProxy"),
-        join=enlist_asyncpg,
+    _asyncio("asyncpg.Connection", "connection", "postgresql", _asyncpg, _ASYNCPG),
+    _blocking("psycopg.Connection", "connection", "postgresql", _psycopg, _types("psycopg", "Connection")),
+    _asyncio(
+        "psycopg.AsyncConnection", "connection", "postgresql", _async_psycopg, _types("psycopg", "AsyncConnection")
     ),
-    Kind(
-        "psycopg.Connection",
-        "connection",
-        "postgresql",
-        blocking=True,
-        types=_types("psycopg", "Connection"),
-        join=enlist_psycopg,
-    ),
-    Kind(
-        "psycopg.AsyncConnection",
-        "connection",
-        "postgresql",
-        blocking=False,
-        types=_types("psycopg", "AsyncConnection"),
-        join=enlist_async_psycopg,
-    ),
-    Kind(
-        "sqlite3.Connection",
-        "connection",
-        "sqlite",
-        blocking=True,
-        types=_types("sqlite3", "Connection"),
-        join=join_sqlite3,
-    ),
-    Kind(
-        "the AsyncSqlite of ctx.tx",
-        "ctx.tx",
-        "sqlite",
-        blocking=False,
-        types=_types("mainspring", "AsyncSqlite"),
-        join=enlist_async_sqlite,
-    ),
-    Kind(
-        "a SQLAlchemy Session",
-        "session",
-        None,
-        blocking=True,
-        types=_types("sqlalchemy", "Session", "scoped_session"),
-        join=enlist_sqlalchemy,
-    ),
-    Kind(
-        "a SQLAlchemy AsyncSession",
-        "session",
-        None,
-        blocking=False,
-        types=_types("sqlalchemy", "AsyncSession", "async_scoped_session"),
-        join=enlist_async_sqlalchemy,
-    ),
-    Kind(
-        "a SQLAlchemy Connection",
-        "connection",
-        None,
-        blocking=True,
-        types=_types("sqlalchemy", "Connection"),
-        join=enlist_sqlalchemy,
-    ),
-    Kind(
+    _blocking("sqlite3.Connection", "connection", "sqlite", _sqlite3, _types("sqlite3", "Connection")),
+    _asyncio("the AsyncSqlite of ctx.tx", "ctx.tx", "sqlite", _async_sqlite, _types("mainspring", "AsyncSqlite")),
+    _blocking("a SQLAlchemy Session", "session", None, _sqlalchemy, _SESSION),
+    _asyncio("a SQLAlchemy AsyncSession", "session", None, _async_sqlalchemy, _ASYNC_SESSION),
+    _blocking("a SQLAlchemy Connection", "connection", None, _sqlalchemy, _types("sqlalchemy", "Connection")),
+    _asyncio(
         "a SQLAlchemy AsyncConnection",
         "connection",
         None,
-        blocking=False,
-        types=_types("sqlalchemy", "AsyncConnection"),
-        join=enlist_async_sqlalchemy,
+        _async_sqlalchemy,
+        _types("sqlalchemy", "AsyncConnection"),
     ),
-    Kind(
-        "django.db.connection",
-        "connection",
-        None,
-        blocking=True,
-        types=_types("django", "ConnectionProxy", "BaseDatabaseWrapper"),
-        join=enlist_django,
-    ),
+    _blocking("django.db.connection", "connection", None, _django, _DJANGO),
 )
 """Every kind. Another driver is another entry here and one small adapter."""
 

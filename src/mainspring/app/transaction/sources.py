@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from mainspring.app.storages import django_alias
 from mainspring.app.transaction.enlistment import Transactions
+from mainspring.app.transaction.handles import django_alias
 from mainspring.model.errors import BadHandle, BadOption
 from mainspring.storage.contract import Lender
 
