@@ -105,7 +105,7 @@ class Overview(Struct, frozen=True):
     failures: list[RunView]
 
 
-async def overview(call: Call, asked: OverviewQuery) -> Overview:
+async def overview(call: Call, params: OverviewQuery) -> Overview:
     """Return the overview."""
     app = call.app
     tally, roster = await app.tally(CAP), await app.roster()
@@ -114,13 +114,13 @@ async def overview(call: Call, asked: OverviewQuery) -> Overview:
     oldest = [each.oldest_ready_at for each in tally.groups if each.oldest_ready_at is not None]
     return Overview(
         tally.now,
-        asked.window,
+        params.window,
         HealthShown(health.status, [shown(CheckShown, each) for each in health.checks]),
         _totals(tally),
         CAP,
         min(oldest, default=None),
         await _groups(call, tally.groups, roster),
-        measures(await call.services.readings.measures(asked.window)),
+        measures(await call.services.readings.measures(params.window)),
         _workers(roster),
         [shown(NextShown, each) for each in await call.services.readings.coming()],
         failures,
