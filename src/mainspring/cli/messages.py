@@ -22,6 +22,7 @@ from mainspring.cli.output import (
     print_facts,
     print_json,
     print_list,
+    print_result,
     progress_of,
     say,
     stdout,
@@ -29,7 +30,7 @@ from mainspring.cli.output import (
     when,
 )
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.message import Priority
+from mainspring.model.message import Cancelled, Priority
 from mainspring.model.views import DeliveryView, MessageView, RunView
 from mainspring.timing.duration import spell
 
@@ -106,11 +107,7 @@ async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> 
         found = await opened.messages.get(id)
     if found is None:
         raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
-    if json:
-        print_json(found)
-    else:
-        print_message(found)
-    return 0
+    return print_message(found, json=json)
 
 
 @app.command
@@ -145,14 +142,15 @@ async def cancel(
         else:
             assert topic is not None
             done = await opened.cancel(topic, key=key, reason=reason)
-    if json:
-        print_json(done)
-    elif not done.cancelled and not done.asked:
-        say("nothing to cancel: no matching delivery is waiting or running")
-    else:
-        asked = f", {done.asked} running asked to stop" if done.asked else ""
-        say(f"{many(done.cancelled, 'delivery', 'deliveries')} cancelled{asked}")
-    return 0
+    count = many(done.cancelled, "delivery", "deliveries")
+    return print_cancelled(done, count, "no matching delivery is waiting or running", json=json)
+
+
+def print_cancelled(done: Cancelled, count: str, nothing: str, *, json: bool) -> int:
+    """Print the result of a cancel: the ``count`` in words, or why there was ``nothing`` to cancel."""
+    stopping = f", {done.asked} running asked to stop" if done.asked else ""
+    text = f"{count} cancelled{stopping}" if done.cancelled or done.asked else f"nothing to cancel: {nothing}"
+    return print_result(done, text, json=json)
 
 
 def _nothing(state: str, typed: str) -> str:
@@ -167,8 +165,10 @@ def _nothing(state: str, typed: str) -> str:
             return f"No {state} messages."
 
 
-def print_message(message: MessageView) -> None:
-    """Print its fields, payload, deliveries, runs, and every kept traceback."""
+def print_message(message: MessageView, *, json: bool) -> int:
+    """Print its fields, payload, deliveries, runs, and every kept traceback. Return the exit code 0."""
+    if json:
+        return print_result(message, json=json)
     print_facts(
         (
             ("id", str(message.id)),
@@ -184,6 +184,7 @@ def print_message(message: MessageView) -> None:
     _print_payload(message)
     _print_deliveries(message)
     _print_runs(message)
+    return 0
 
 
 def _print_payload(message: MessageView) -> None:
@@ -205,9 +206,9 @@ def _print_deliveries(message: MessageView) -> None:
     if not print_list(columns, message.deliveries, empty="none left: every group has settled it"):
         return
     for each in message.deliveries:
-        if said := progress_of(each):
+        if progress := progress_of(each):
             heading(f"progress of {each.group}")
-            say(said)
+            say(progress)
         if each.error:
             heading(f"why it is dead in {each.group}")
             say(each.error)
