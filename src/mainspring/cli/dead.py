@@ -11,7 +11,19 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
 from mainspring.cli.errors import Refused
 from mainspring.cli.messages import print_message
-from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, Yes, confirmed, progress, read_json
+from mainspring.cli.options import (
+    NO_MATCH,
+    Before,
+    JsonText,
+    Limit,
+    MessageId,
+    OfGroup,
+    OfTopic,
+    Yes,
+    confirmed,
+    progress,
+    read_json,
+)
 from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, print_result, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.search import CauseView
@@ -21,9 +33,6 @@ app: App = App(name="dead", help="List, show, revive and discard dead letters, a
 
 _PAGE, _MOST = 500, 10_000
 
-Id = Annotated[UUID | None, Parameter(help="The message's id, as shown in lists.")]
-OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
-OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
 OfCause = Annotated[
     str | None, Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause (see `dead causes`).")
 ]
@@ -87,14 +96,8 @@ async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = U
 
 
 @app.command
-async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one dead letter: payload, headers, and every error with its traceback.
-
-    Parameters
-    ----------
-    id
-        The message's id, as shown in lists.
-    """
+async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one dead letter: payload, headers, and every error with its traceback."""
     async with target.opened() as opened:
         found = await opened.dead.get(id)
     if found is None:
@@ -104,7 +107,7 @@ async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> 
 
 @app.command
 async def revive(
-    id: Id = None,
+    id: MessageId | None = None,
     /,
     *,
     group: OfGroup = None,
@@ -139,7 +142,7 @@ async def revive(
 
 @app.command
 async def discard(
-    id: Id = None,
+    id: MessageId | None = None,
     /,
     *,
     group: OfGroup = None,

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from mainspring.cli.options import Yes, confirmed, progress
 from mainspring.cli.output import Column, Columns, many, plain, print_list, print_result, say, since
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.views import Counts, GroupView
+from mainspring.model.views import Counts, GroupView, Roster, WorkerView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
@@ -29,7 +29,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         roster = await opened.roster()
         tally = await opened.tally()
     found = roster.groups
-    alive = [each for each in roster.workers if roster.now - each.beat_at < SILENT]
+    alive = alive_workers(roster)
     workers = Counter(group for each in alive for group in each.groups)
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
@@ -93,6 +93,11 @@ async def retire(
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)
     text = f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped"
     return print_result({"group": name, "dropped": dropped}, text, json=json)
+
+
+def alive_workers(roster: Roster) -> list[WorkerView]:
+    """Return the workers that have reported within ``SILENT``."""
+    return [each for each in roster.workers if roster.now - each.beat_at < SILENT]
 
 
 def _numbers(counts: Counts) -> dict[str, object]:

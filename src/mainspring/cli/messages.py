@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, read_json
+from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, MessageId, OfGroup, OfTopic, read_json
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -65,8 +65,8 @@ _COLUMNS: Columns[DeliveryView] = (
 async def list_(
     *,
     state: States = "live",
-    group: Annotated[str | None, Parameter(name=["--group", "-g"])] = None,
-    topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
+    group: OfGroup = None,
+    topic: OfTopic = None,
     key: str | None = None,
     limit: Limit = 50,
     before: Before = None,
@@ -79,10 +79,6 @@ async def list_(
     ----------
     state
         Live: scheduled, ready, running or lapsed. Retrying: failed, and waiting for its next attempt.
-    group
-        Only of this group.
-    topic
-        Only on this topic.
     key
         Only with this key.
     """
@@ -95,14 +91,8 @@ async def list_(
 
 
 @app.command
-async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one message: payload, headers, deliveries, and kept runs.
-
-    Parameters
-    ----------
-    id
-        The message's id, as shown in lists.
-    """
+async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one message: payload, headers, deliveries, and kept runs."""
     async with target.opened() as opened:
         found = await opened.messages.get(id)
     if found is None:
@@ -112,7 +102,7 @@ async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> 
 
 @app.command
 async def cancel(
-    id: UUID | None = None,
+    id: MessageId | None = None,
     /,
     *,
     topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
@@ -125,8 +115,6 @@ async def cancel(
 
     Parameters
     ----------
-    id
-        The message's id, as shown in lists.
     topic
         With --key: all messages of this topic with that key.
     key

@@ -12,12 +12,12 @@ from msgspec import Struct
 from mainspring.dashboard.api.views import MeasuresShown, measures, paces
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import Call, get
-from mainspring.model.views import Counts, Roster, RunView, Tally
+from mainspring.model.views import Counts, Roster, RunView, Tally, WorkerView
 from mainspring.timing.duration import duration
 
 CAP = 10_000
 """The maximum count per state: it is read more than once a second."""
-SILENT_AFTER = duration("1m")
+_SILENT_AFTER = duration("1m")
 """A worker whose last report is older counts as silent, as in ``app.health()``."""
 _FAILURES = 8
 
@@ -148,8 +148,13 @@ async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[
     ]
 
 
+def alive_workers(roster: Roster) -> list[WorkerView]:
+    """Return the workers that are not silent."""
+    return [each for each in roster.workers if roster.now - each.beat_at <= _SILENT_AFTER]
+
+
 def _workers(roster: Roster) -> WorkersShown:
-    alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
+    alive = alive_workers(roster)
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 

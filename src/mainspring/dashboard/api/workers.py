@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.api.overview import SILENT_AFTER
+from mainspring.dashboard.api.overview import alive_workers
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import NO_NUL, Call, Nothing, Reason, get, post
 from mainspring.model.views import Condition, DeliveryView, WorkerView
@@ -58,8 +59,8 @@ class ResumeWorker(Struct, frozen=True, forbid_unknown_fields=True):
 async def workers(call: Call, _params: Nothing) -> WorkerList:
     """Return the workers, and what they have in hand."""
     roster = await call.app.roster()
-    rows = sorted(roster.workers, key=lambda worker: (worker.name, worker.app))
-    alive = [each for each in rows if roster.now - each.beat_at <= SILENT_AFTER]
+    by_name = attrgetter("name", "app")
+    rows, alive = sorted(roster.workers, key=by_name), sorted(alive_workers(roster), key=by_name)
     hands = await _hands(call, alive)
     return WorkerList(
         roster.now,
