@@ -28,8 +28,8 @@ DASHBOARD: list[Mutant] = [
     Mutant(
         "a page of another origin changes something",
         file="dashboard/security/headers.py",
-        was="(name, port or usual) == (asked_name, asked_port or usual)",
-        becomes="name == asked_name",
+        was="(name, port or usual) == (host_name, host_port or usual)",
+        becomes="name == host_name",
         caught_by="tests/dashboard/test_login.py::test_a_cookie_counts_only_on_pages_of_ours",
     ),
     Mutant(

@@ -46,7 +46,7 @@ async def test_who_does_not_read_is_let_go(
     over: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(streams, "EVERY", 0.01)
-    monkeypatch.setattr(streams, "_GLANCE", 0.05)
+    monkeypatch.setattr(streams, "_TICK", 0.05)
     monkeypatch.setattr(streams, "_PATIENCE", 600.0 if over else 0.2)
     listening = bound("127.0.0.1", 0)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

@@ -100,9 +100,9 @@ async def test_equal_watchers_share_one_look(scene: Scene) -> None:
         for answer in (one, two, other):
             await anext(_events(answer))
 
-        assert (lively.count, lively.looks) == (3, 2)
+        assert (lively.count, lively.polls) == (3, 2)
 
-    await until(lambda: _reached(lambda: (lively.count, lively.looks) == (0, 0)))
+    await until(lambda: _reached(lambda: (lively.count, lively.polls) == (0, 0)))
 
 
 async def test_viewers_and_operators_do_not_share_a_look(scene: Scene) -> None:
@@ -114,7 +114,7 @@ async def test_viewers_and_operators_do_not_share_a_look(scene: Scene) -> None:
         for answer in (one, two):
             await anext(_events(answer))
 
-        assert scene.dashboard._live.looks == 2
+        assert scene.dashboard._live.polls == 2
 
 
 async def test_too_many_streams_are_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

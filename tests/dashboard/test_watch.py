@@ -107,10 +107,10 @@ async def test_it_shares_its_looks_with_other_streams_and_counts_once(
             await anext(_events(answer))
         refused = await client.get("/api/watch", params={"of": "leases"})
 
-        assert (lively.count, lively.looks) == (3, 3)
+        assert (lively.count, lively.polls) == (3, 3)
 
     assert refused.status_code == 429
-    await until(lambda: _reached(lambda: (lively.count, lively.looks) == (0, 0)))
+    await until(lambda: _reached(lambda: (lively.count, lively.polls) == (0, 0)))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line and exit with its code."""
     # Before a command has started there is nothing to clean up: Ctrl-C prints no traceback.
-    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heeds:
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         import cyclopts  # noqa: F401
@@ -24,7 +24,7 @@ def main() -> None:
     from mainspring.cli.errors import INTERRUPTED
 
     try:
-        if heeds:
+        if is_default:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

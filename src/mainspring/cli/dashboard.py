@@ -70,10 +70,10 @@ def dashboard(
     # For a host name, only the socket knows the address.
     here = is_loopback(listening.getsockname()[0])
     address = f"http://{address_of(listening)}{(root_path or '').rstrip('/')}"
-    told = f"mainspring dashboard: {address}/"
+    text = f"mainspring dashboard: {address}/"
     if not tokens and here:
         tokens = {role: secrets.token_urlsafe(24)}
-        told = f"mainspring dashboard, as {role}: {address}/login#token={tokens[role]}"
+        text = f"mainspring dashboard, as {role}: {address}/login#token={tokens[role]}"
     if not tokens:
         listening.close()
         raise Refused(
@@ -90,7 +90,7 @@ def dashboard(
         trust_proxy=trust_proxy,
     )
     server = Server(served, lifespan=True, closing=served.end_streams)
-    server.started_up = lambda: say(told)
+    server.started_up = lambda: say(text)
     asyncio.run(server.serve([listening]))
     return 0
 

@@ -17,7 +17,7 @@ from mainspring.app.options import closest, length
 from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Yes, confirmed, progress
-from mainspring.cli.output import Column, Columns, many, print_json, print_list, print_table, say
+from mainspring.cli.output import Column, Columns, many, print_json, print_list, print_result, print_table, say
 from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app, operator
 from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
@@ -42,13 +42,8 @@ _Kept = Annotated[str | None, Parameter(metavar="DURATION")]
 async def migrate(*, target: Target = UNNAMED, json: Json = False) -> int:
     """Create or upgrade the tables. Idempotent, and safe to run concurrently."""
     applied = await target.find(create=True).migrate()
-    if json:
-        print_json({"applied": applied})
-    elif applied:
-        say("applied " + ", ".join(applied))
-    else:
-        say("the schema is up to date")
-    return 0
+    text = f"applied {', '.join(applied)}" if applied else "the schema is up to date"
+    return print_result({"applied": applied}, text, json=json)
 
 
 def sql(
@@ -208,8 +203,8 @@ def _with(kept: Retention, chosen: Mapping[str, Any]) -> Retention:
 
 
 def _older(ages: Mapping[Any, timedelta | None], *, every: bool = False) -> str:
-    meant = [(_KINDS[name], age) for name, age in ages.items() if every or age is not None]
-    return ", ".join(f"{what} after {write_age(age)}" if age is not None else f"{what} never" for what, age in meant)
+    named = [(_KINDS[name], age) for name, age in ages.items() if every or age is not None]
+    return ", ".join(f"{what} after {write_age(age)}" if age is not None else f"{what} never" for what, age in named)
 
 
 def _read(value: str, option: str) -> timedelta | None:

@@ -11,8 +11,20 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
 from mainspring.cli.errors import Refused
 from mainspring.cli.messages import print_message
-from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, Yes, confirmed, progress, read_json
-from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, say
+from mainspring.cli.options import (
+    NO_MATCH,
+    Before,
+    JsonText,
+    Limit,
+    MessageId,
+    OfGroup,
+    OfTopic,
+    Yes,
+    confirmed,
+    progress,
+    read_json,
+)
+from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, print_result, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.search import CauseView
 from mainspring.model.views import DeliveryView
@@ -21,9 +33,6 @@ app: App = App(name="dead", help="List, show, revive and discard dead letters, a
 
 _PAGE, _MOST = 500, 10_000
 
-Id = Annotated[UUID | None, Parameter(help="The message's id, as shown in lists.")]
-OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
-OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
 OfCause = Annotated[
     str | None, Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause (see `dead causes`).")
 ]
@@ -87,28 +96,18 @@ async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = U
 
 
 @app.command
-async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one dead letter: payload, headers, and every error with its traceback.
-
-    Parameters
-    ----------
-    id
-        The message's id, as shown in lists.
-    """
+async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one dead letter: payload, headers, and every error with its traceback."""
     async with target.opened() as opened:
         found = await opened.dead.get(id)
     if found is None:
         raise _unknown(id, None)
-    if json:
-        print_json(found)
-    else:
-        print_message(found)
-    return 0
+    return print_message(found, json=json)
 
 
 @app.command
 async def revive(
-    id: Id = None,
+    id: MessageId | None = None,
     /,
     *,
     group: OfGroup = None,
@@ -129,24 +128,21 @@ async def revive(
         With an ID: replace the payload by this JSON; `-` reads stdin.
     """
     which = _named(group, topic, error, cause)
-    _check_meant(id, which, everything=everything)
+    _check_selection(id, which, everything=everything)
     if payload is not None and id is None:
         raise Refused("--payload replaces the payload of one dead letter: give its ID")
     value = MISSING if payload is None else read_json(payload)
     async with target.opened() as opened:
-        count: int | None
-        if id is not None:
-            count = await opened.dead.revive(id, **which, payload=value, by=operator())
-            if not count:
-                raise _unknown(id, group)
-        else:
+        if id is None:
             count = await _bulk(opened, "Revive", which, yes=yes)
-    return _told(count, "revived", json=json)
+        elif not (count := await opened.dead.revive(id, **which, payload=value, by=operator())):
+            raise _unknown(id, group)
+    return _print_count(count, "revived", json=json)
 
 
 @app.command
 async def discard(
-    id: Id = None,
+    id: MessageId | None = None,
     /,
     *,
     group: OfGroup = None,
@@ -160,16 +156,13 @@ async def discard(
 ) -> int:
     """Permanently delete dead letters: one by its id, or many by --group, --topic, --error, --cause or --all."""
     which = _named(group, topic, error, cause)
-    _check_meant(id, which, everything=everything)
+    _check_selection(id, which, everything=everything)
     async with target.opened() as opened:
-        count: int | None
-        if id is not None:
-            count = await opened.dead.discard(id, **which, by=operator())
-            if not count:
-                raise _unknown(id, group)
-        else:
+        if id is None:
             count = await _bulk(opened, "Discard", which, yes=yes)
-    return _told(count, "discarded", json=json)
+        elif not (count := await opened.dead.discard(id, **which, by=operator())):
+            raise _unknown(id, group)
+    return _print_count(count, "discarded", json=json)
 
 
 async def _bulk(opened: Mainspring, verb: str, which: dict[str, Any], *, yes: bool) -> int | None:
@@ -201,7 +194,7 @@ def _named(group: str | None, topic: str | None, error: str | None, cause: str |
     return {"group": group, "topic": topic, "error": error, "fingerprint": cause}
 
 
-def _check_meant(id: UUID | None, which: dict[str, Any], *, everything: bool) -> None:
+def _check_selection(id: UUID | None, which: dict[str, Any], *, everything: bool) -> None:
     filtered = any(each is not None for each in which.values())
     if id is None and not filtered and not everything:
         raise Refused("no dead letters selected: give an ID, or --group, --topic, --error, --cause or --all")
@@ -211,15 +204,12 @@ def _check_meant(id: UUID | None, which: dict[str, Any], *, everything: bool) ->
         raise Refused("an ID selects one message: omit --topic, --error and --cause")
 
 
-def _told(count: int | None, done: str, *, json: bool) -> int:
-    if json:
-        print_json({done: count or 0})
-    elif count is None:
+def _print_count(count: int | None, done: str, *, json: bool) -> int:
+    if count is None and not json:
         say(f"Nothing {done}.")
         return 1
-    else:
-        say(f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches.")
-    return 0
+    text = f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches."
+    return print_result({done: count or 0}, text, json=json)
 
 
 def _unknown(id: UUID, group: str | None) -> Refused:

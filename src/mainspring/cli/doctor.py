@@ -145,8 +145,8 @@ def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
     print_table(_CHECKS, list(_lines(findings)))
     counts = Counter(each.grade for each in findings)
     worst = max((each.grade for each in findings), key=("ok", *_GRADES[::-1]).index)
-    said = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])
-    say(said or "no problems found", style=STATE_STYLES[worst])
+    summary = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])
+    say(summary or "no problems found", style=STATE_STYLES[worst])
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str, str]]:

@@ -20,7 +20,7 @@ from mainspring.cli.output import (
     print_facts,
     print_json,
     print_list,
-    say,
+    print_result,
     when,
 )
 from mainspring.cli.target import UNNAMED, Json, Target, operator
@@ -134,11 +134,7 @@ async def run(
             raise Refused(
                 f"{error.holder or 'another process'} is planning it: retry later, or add --wait 1m"
             ) from error
-    if json:
-        print_json(planned)
-    else:
-        say(f"{topic if work is None else f'{topic} {work}'}: {planned}")
-    return 0
+    return print_result(planned, f"{topic if work is None else f'{topic} {work}'}: {planned}", json=json)
 
 
 @app.command
@@ -167,11 +163,8 @@ async def edit(
         policy = await opened.fanouts.edit(
             topic, work, shard, every=every, jitter=jitter, enabled=enabled, by=operator()
         )
-    if json:
-        print_json({"topic": topic, "work": work, "shard": shard, **plain(policy)})
-    else:
-        say(f"{_subject(topic, work, shard)}: {_described(policy)}")
-    return 0
+    values = {"topic": topic, "work": work, "shard": shard, **plain(policy)}
+    return print_result(values, f"{_subject(topic, work, shard)}: {_described(policy)}", json=json)
 
 
 @app.command
@@ -181,16 +174,10 @@ async def reset(
     """Remove the policy set by `fanout edit` for a work, or for one of its shards."""
     async with target.opened() as opened:
         removed = await opened.fanouts.reset(topic, work, shard, by=operator())
-    if json:
-        print_json({"topic": topic, "work": work, "shard": shard, "reset": removed})
-    else:
-        subject = _subject(topic, work, shard)
-        say(
-            f"{subject} follows the policy of its {'work' if shard else 'code'} again"
-            if removed
-            else f"No policy is set for {subject}"
-        )
-    return 0
+    subject = _subject(topic, work, shard)
+    text = f"{subject} follows the policy of its {'work' if shard else 'code'} again"
+    values = {"topic": topic, "work": work, "shard": shard, "reset": removed}
+    return print_result(values, text if removed else f"No policy is set for {subject}", json=json)
 
 
 def _print_fanout(view: FanoutView, policies: Sequence[FanoutPolicyView]) -> None:
@@ -222,12 +209,12 @@ def _stamp(moment: datetime | None) -> str:
 
 
 def _described(policy: FanoutPolicy) -> str:
-    told = (
+    parts = (
         None if policy.enabled is None else ("enabled" if policy.enabled else "disabled"),
         _length("every", policy.every),
         _length("jitter", policy.jitter),
     )
-    return ", ".join(each for each in told if each is not None)
+    return ", ".join(each for each in parts if each is not None)
 
 
 def _length(name: str, length: timedelta | None) -> str | None:

@@ -10,9 +10,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from mainspring.cli.options import Yes, confirmed, progress
-from mainspring.cli.output import Column, Columns, many, plain, print_json, print_list, say, when
+from mainspring.cli.output import Column, Columns, many, plain, print_list, print_result, say, since
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.views import Counts, GroupView
+from mainspring.model.views import Counts, GroupView, Roster, WorkerView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
@@ -29,7 +29,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         roster = await opened.roster()
         tally = await opened.tally()
     found = roster.groups
-    alive = [each for each in roster.workers if roster.now - each.beat_at < SILENT]
+    alive = alive_workers(roster)
     workers = Counter(group for each in alive for group in each.groups)
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
@@ -48,9 +48,8 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     for group, count in tripped.items():
         say(f"{group} fails too often: its breaker is open in {many(count, 'worker')} of {workers[group]}")
     for each in found:
-        if each.paused_at is not None:
-            why = f": {each.pause_reason}" if each.pause_reason else ""
-            say(f"{each.name} was paused {when(each.paused_at)} by {each.paused_by}{why}", style="dim")
+        if paused := since(each.paused_at, each.paused_by, each.pause_reason):
+            say(f"{each.name} was paused {paused}", style="dim")
     return 0
 
 
@@ -59,11 +58,8 @@ async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
     """Stop claiming a group's messages until it is resumed; restarts and deploys do not resume it."""
     async with target.opened() as opened:
         await opened.groups.pause(name, by=operator(), reason=reason)
-    if json:
-        print_json({"group": name, "paused": True})
-    else:
-        say(f"{name} is paused; its messages wait. To resume: mainspring groups resume {name}{target.typed}")
-    return 0
+    text = f"{name} is paused; its messages wait. To resume: mainspring groups resume {name}{target.typed}"
+    return print_result({"group": name, "paused": True}, text, json=json)
 
 
 @app.command
@@ -71,11 +67,7 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
     """Claim a group's messages again."""
     async with target.opened() as opened:
         await opened.groups.resume(name, by=operator())
-    if json:
-        print_json({"group": name, "paused": False})
-    else:
-        say(f"{name} is resumed")
-    return 0
+    return print_result({"group": name, "paused": False}, f"{name} is resumed", json=json)
 
 
 @app.command
@@ -99,11 +91,13 @@ async def retire(
                 return 1
         with progress("Retire", waiting) as advance:
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)
-    if json:
-        print_json({"group": name, "dropped": dropped})
-    else:
-        say(f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped")
-    return 0
+    text = f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped"
+    return print_result({"group": name, "dropped": dropped}, text, json=json)
+
+
+def alive_workers(roster: Roster) -> list[WorkerView]:
+    """Return the workers that have reported within ``SILENT``."""
+    return [each for each in roster.workers if roster.now - each.beat_at < SILENT]
 
 
 def _numbers(counts: Counts) -> dict[str, object]:

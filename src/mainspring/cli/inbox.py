@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from mainspring.app.mainspring import Mainspring
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import NO_MATCH, Limit
-from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, say, when
+from mainspring.cli.output import Column, Columns, first_line, many, print_list, print_result, say, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.inbox import InboxView
 
@@ -91,17 +91,15 @@ async def release(
 ) -> int:
     """Admit the redelivery of a message that is processing or given up."""
     async with target.opened() as opened:
-        view = await _meant(opened, id, source, group)
+        view = await _selected(opened, id, source, group)
         if not await opened.inbox.release(view.message_id, view.source, group=view.group, by=operator()):
             raise Refused(_unreleased(view))
-    if json:
-        print_json({"id": view.message_id, "source": view.source, "group": view.group, "released": True})
-    else:
-        say(f"{view.message_id} of {view.source} is released: its redelivery is admitted")
-    return 0
+    values = {"id": view.message_id, "source": view.source, "group": view.group, "released": True}
+    text = f"{view.message_id} of {view.source} is released: its redelivery is admitted"
+    return print_result(values, text, json=json)
 
 
-async def _meant(opened: Mainspring, id: str, source: str | None, group: str | None) -> InboxView:
+async def _selected(opened: Mainspring, id: str, source: str | None, group: str | None) -> InboxView:
     found = await opened.inbox.list(message_id=id, source=source, group=group)
     if not found:
         raise Refused(f"there is no message {id!r}: it was never received, or was pruned")

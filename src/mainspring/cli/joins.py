@@ -8,6 +8,7 @@ from uuid import UUID
 from cyclopts import App, Parameter
 
 from mainspring.cli.errors import Refused
+from mainspring.cli.messages import print_cancelled
 from mainspring.cli.options import Limit
 from mainspring.cli.output import (
     Column,
@@ -18,7 +19,6 @@ from mainspring.cli.output import (
     print_facts,
     print_json,
     print_list,
-    say,
     when,
 )
 from mainspring.cli.target import UNNAMED, Json, Target
@@ -92,7 +92,7 @@ async def show(
         return 0
     _print_join(view)
     heading("unfinished members")
-    empty = "none: the next look of a scheduler publishes the follow-up" if after is None else "no more"
+    empty = "none: the next turn of a scheduler publishes the follow-up" if after is None else "no more"
     page = (limit, lambda last: f"--after {last.seq}")
     print_list(_MEMBER_COLUMNS, open_members, empty=empty, page=page)
     return 0
@@ -116,18 +116,11 @@ async def cancel(
     """
     async with target.opened() as opened:
         done = await opened.joins.cancel(id, reason=reason)
-    if json:
-        print_json(done)
-    elif not done.cancelled and not done.asked:
-        say("nothing to cancel: all members have ended")
-    else:
-        asked = f", {done.asked} running asked to stop" if done.asked else ""
-        say(f"{many(done.cancelled, 'member')} cancelled{asked}")
-    return 0
+    return print_cancelled(done, many(done.cancelled, "member"), "all members have ended", json=json)
 
 
 def _awaited(oldest: DeliveryView | None) -> str:
-    return "the next scheduler look" if oldest is None else f"{oldest.group}, {oldest.state}"
+    return "the next scheduler turn" if oldest is None else f"{oldest.group}, {oldest.state}"
 
 
 def _print_join(view: JoinView) -> None:

@@ -10,7 +10,7 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Limit, Reason, Yes, confirmed
-from mainspring.cli.output import Column, Columns, print_json, print_list, say
+from mainspring.cli.output import Column, Columns, print_list, print_result, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.lease import LeaseView
 
@@ -57,11 +57,8 @@ async def release(
             say("Nothing released.")
             return 1
         released = await opened.leases.release(name, by=operator(), reason=reason)
-    if json:
-        print_json({"lease": name, "released": released, "holder": view.holder})
-    else:
-        say(f"{name} is released; {view.holder} held it" if released else f"{name} is not held; nothing changed")
-    return 0
+    text = f"{name} is released; {view.holder} held it" if released else f"{name} is not held; nothing changed"
+    return print_result({"lease": name, "released": released, "holder": view.holder}, text, json=json)
 
 
 async def _unknown(opened: Mainspring, name: str) -> Refused:

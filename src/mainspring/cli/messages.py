@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, read_json
+from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, MessageId, OfGroup, OfTopic, read_json
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -22,6 +22,7 @@ from mainspring.cli.output import (
     print_facts,
     print_json,
     print_list,
+    print_result,
     progress_of,
     say,
     stdout,
@@ -29,7 +30,7 @@ from mainspring.cli.output import (
     when,
 )
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.message import Priority
+from mainspring.model.message import Cancelled, Priority
 from mainspring.model.views import DeliveryView, MessageView, RunView
 from mainspring.timing.duration import spell
 
@@ -64,8 +65,8 @@ _COLUMNS: Columns[DeliveryView] = (
 async def list_(
     *,
     state: States = "live",
-    group: Annotated[str | None, Parameter(name=["--group", "-g"])] = None,
-    topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
+    group: OfGroup = None,
+    topic: OfTopic = None,
     key: str | None = None,
     limit: Limit = 50,
     before: Before = None,
@@ -78,10 +79,6 @@ async def list_(
     ----------
     state
         Live: scheduled, ready, running or lapsed. Retrying: failed, and waiting for its next attempt.
-    group
-        Only of this group.
-    topic
-        Only on this topic.
     key
         Only with this key.
     """
@@ -94,28 +91,18 @@ async def list_(
 
 
 @app.command
-async def show(id: UUID, /, *, target: Target = UNNAMED, json: Json = False) -> int:
-    """Show one message: payload, headers, deliveries, and kept runs.
-
-    Parameters
-    ----------
-    id
-        The message's id, as shown in lists.
-    """
+async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+    """Show one message: payload, headers, deliveries, and kept runs."""
     async with target.opened() as opened:
         found = await opened.messages.get(id)
     if found is None:
         raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
-    if json:
-        print_json(found)
-    else:
-        print_message(found)
-    return 0
+    return print_message(found, json=json)
 
 
 @app.command
 async def cancel(
-    id: UUID | None = None,
+    id: MessageId | None = None,
     /,
     *,
     topic: Annotated[str | None, Parameter(name=["--topic", "-t"])] = None,
@@ -128,8 +115,6 @@ async def cancel(
 
     Parameters
     ----------
-    id
-        The message's id, as shown in lists.
     topic
         With --key: all messages of this topic with that key.
     key
@@ -145,14 +130,15 @@ async def cancel(
         else:
             assert topic is not None
             done = await opened.cancel(topic, key=key, reason=reason)
-    if json:
-        print_json(done)
-    elif not done.cancelled and not done.asked:
-        say("nothing to cancel: no matching delivery is waiting or running")
-    else:
-        asked = f", {done.asked} running asked to stop" if done.asked else ""
-        say(f"{many(done.cancelled, 'delivery', 'deliveries')} cancelled{asked}")
-    return 0
+    count = many(done.cancelled, "delivery", "deliveries")
+    return print_cancelled(done, count, "no matching delivery is waiting or running", json=json)
+
+
+def print_cancelled(done: Cancelled, count: str, nothing: str, *, json: bool) -> int:
+    """Print the result of a cancel: the ``count`` in words, or why there was ``nothing`` to cancel."""
+    stopping = f", {done.asked} running asked to stop" if done.asked else ""
+    text = f"{count} cancelled{stopping}" if done.cancelled or done.asked else f"nothing to cancel: {nothing}"
+    return print_result(done, text, json=json)
 
 
 def _nothing(state: str, typed: str) -> str:
@@ -167,8 +153,10 @@ def _nothing(state: str, typed: str) -> str:
             return f"No {state} messages."
 
 
-def print_message(message: MessageView) -> None:
-    """Print its fields, payload, deliveries, runs, and every kept traceback."""
+def print_message(message: MessageView, *, json: bool) -> int:
+    """Print its fields, payload, deliveries, runs, and every kept traceback. Return the exit code 0."""
+    if json:
+        return print_result(message, json=json)
     print_facts(
         (
             ("id", str(message.id)),
@@ -184,6 +172,7 @@ def print_message(message: MessageView) -> None:
     _print_payload(message)
     _print_deliveries(message)
     _print_runs(message)
+    return 0
 
 
 def _print_payload(message: MessageView) -> None:
@@ -205,9 +194,9 @@ def _print_deliveries(message: MessageView) -> None:
     if not print_list(columns, message.deliveries, empty="none left: every group has settled it"):
         return
     for each in message.deliveries:
-        if said := progress_of(each):
+        if progress := progress_of(each):
             heading(f"progress of {each.group}")
-            say(said)
+            say(progress)
         if each.error:
             heading(f"why it is dead in {each.group}")
             say(each.error)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
+from uuid import UUID
 
 from cyclopts import Parameter
 
@@ -16,6 +17,9 @@ from mainspring.model.redaction import redacted
 Advance = Callable[[int], object]
 NO_MATCH = "No matches. Remove a filter to see more."
 _SHOWN = 20
+MessageId = Annotated[UUID, Parameter(help="The message's id, as shown in lists.")]
+OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
+OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
 Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones (next page).")]
 Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]

@@ -96,8 +96,13 @@ def when(instant: datetime | None, now: datetime | None = None) -> str:
 
 def progress_of(delivery: DeliveryView) -> str:
     """Format the last progress report of its handler and its time; empty if there is none."""
-    said = clean(delivery.progress or "")
-    return f"{said} ({when(delivery.progress_at)})" if said else ""
+    text = clean(delivery.progress or "")
+    return f"{text} ({when(delivery.progress_at)})" if text else ""
+
+
+def since(at: datetime | None, by: str | None, reason: str | None) -> str:
+    """Format when an operator stopped something, and why: ``3m ago by ann: incident 7``; empty if it is not stopped."""
+    return "" if at is None else f"{when(at)} by {by}" + (f": {reason}" if reason else "")
 
 
 def many(count: int, one: str, more: str | None = None) -> str:
@@ -177,6 +182,16 @@ def say(text: str, *, style: str = "") -> None:
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout."""
     sys.stdout.write(to_json(value) + "\n")
+
+
+def print_result(value: Any, *lines: str, json: bool) -> int:
+    """Print the result of a command, as JSON or as lines of text. Return the exit code 0."""
+    if json:
+        print_json(value)
+    else:
+        for line in lines:
+            say(line)
+    return 0
 
 
 def print_table(columns: Columns[Any], rows: Iterable[Sequence[str]]) -> None:

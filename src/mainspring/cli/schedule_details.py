@@ -23,6 +23,7 @@ from mainspring.cli.output import (
     print_facts,
     print_table,
     say,
+    since,
     stdout,
     when,
 )
@@ -193,8 +194,8 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
             ("app", view.app),
             ("state", view.state),
             ("problem", remedy_for(view) or view.problem or ""),
-            ("paused", _since(view.paused_at, view.paused_by, view.pause_reason)),
-            ("frozen", _since(view.frozen_at, view.frozen_by, view.freeze_reason)),
+            ("paused", since(view.paused_at, view.paused_by, view.pause_reason)),
+            ("frozen", since(view.frozen_at, view.frozen_by, view.freeze_reason)),
             ("rhythm", view.rhythm),
             ("in words", view.description),
             *_day_rule(view, typed),
@@ -279,10 +280,6 @@ def _setter(view: ScheduleView, field: str) -> str:
     if field in view.defined:
         return view.origin
     return "default"
-
-
-def _since(at: datetime | None, by: str | None, reason: str | None) -> str:
-    return "" if at is None else f"{when(at)} by {by}" + (f": {reason}" if reason else "")
 
 
 def _print_strip(runs: Sequence[RunView]) -> None:

@@ -14,7 +14,7 @@ from mainspring.app.options import refuse_unknown
 from mainspring.app.schedule.timing import TIMING, read_timing
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import JsonText, Yes, confirmed, read_json
-from mainspring.cli.output import many, print_json, say
+from mainspring.cli.output import many, print_json, print_result, say
 from mainspring.cli.schedule_details import (
     Name,
     as_json,
@@ -47,15 +47,13 @@ async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
     async with target.opened() as opened:
         before = await found(opened, name)
         view = await opened.schedules.pause(name, reason=reason, by=operator())
-    if json:
-        print_json(values(view))
-    elif before.paused_at is not None:
-        say(f"{name} is already paused; nothing changed")
+    if before.paused_at is not None:
+        text = f"{name} is already paused; nothing changed"
     elif view.paused_at is None:
-        say(f"{name} is a one-time schedule that has fired; there is nothing to pause")
+        text = f"{name} is a one-time schedule that has fired; there is nothing to pause"
     else:
-        say(f"{name} is paused. To resume: mainspring schedules resume {name}{target.typed}")
-    return 0
+        text = f"{name} is paused. To resume: mainspring schedules resume {name}{target.typed}"
+    return print_result(values(view), text, json=json)
 
 
 async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
@@ -63,12 +61,9 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
     async with target.opened() as opened:
         before = await followed(opened, name)
         view = await opened.schedules.resume(name, by=operator())
-    if json:
-        print_json(values(view))
-    else:
-        due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
-        say(f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused; nothing changed")
-    return 0
+    due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
+    text = f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused; nothing changed"
+    return print_result(values(view), text, json=json)
 
 
 async def trigger(
@@ -90,11 +85,8 @@ async def trigger(
     async with target.opened() as opened:
         await followed(opened, name)
         receipt = await opened.schedules.trigger(name, payload=value, by=operator())
-    if json:
-        print_json(receipt)
-    else:
-        say(f"{name} is triggered. To see its progress: mainspring messages show {receipt.id}{target.typed}")
-    return 0
+    text = f"{name} is triggered. To see its progress: mainspring messages show {receipt.id}{target.typed}"
+    return print_result(receipt, text, json=json)
 
 
 async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> int:
@@ -107,32 +99,26 @@ async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, j
             say("Nothing deleted.")
             return 1
         await opened.schedules.delete(name, by=operator())
-    if json:
-        print_json({"schedule": name, "deleted": True})
-    else:
-        say(f"{name} is deleted; its runs stay: mainspring schedules runs {name}{target.typed}")
-    return 0
+    text = f"{name} is deleted; its runs stay: mainspring schedules runs {name}{target.typed}"
+    return print_result({"schedule": name, "deleted": True}, text, json=json)
 
 
 async def freeze(
     *, everywhere: Everywhere = False, reason: Reason = "", target: Target = UNNAMED, json: Json = False
 ) -> int:
     """Stop all schedules of an app until they are thawed."""
-    _check_whose(target, everywhere=everywhere)
+    _check_scope(target, everywhere=everywhere)
     async with target.opened() as opened:
         await opened.schedules.freeze(reason=reason, everywhere=everywhere, by=operator())
-    if json:
-        print_json({"app": None if everywhere else opened.options.name, "frozen": True})
-    else:
-        more = " --everywhere" if everywhere else ""
-        whose = _whose(opened, everywhere=everywhere)
-        say(f"{whose} are frozen. To thaw them: mainspring schedules thaw{more}{target.typed}")
-    return 0
+    more = " --everywhere" if everywhere else ""
+    frozen = _scope(opened, everywhere=everywhere)
+    text = f"{frozen} are frozen. To thaw them: mainspring schedules thaw{more}{target.typed}"
+    return print_result({"app": None if everywhere else opened.options.name, "frozen": True}, text, json=json)
 
 
 async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> int:
     """End a freeze; each schedule's misfire policy decides on times missed since."""
-    _check_whose(target, everywhere=everywhere)
+    _check_scope(target, everywhere=everywhere)
     async with target.opened() as opened:
         thawed = await opened.schedules.thaw(everywhere=everywhere, by=operator())
         views = await opened.schedules.list(app=None if everywhere else opened.options.name)
@@ -140,8 +126,8 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
     if json:
         print_json({"app": None if everywhere else opened.options.name, "thawed": thawed, "still_frozen": still})
         return 0
-    whose = _whose(opened, everywhere=everywhere)
-    say(f"{whose} are thawed" if thawed else f"{whose} were not frozen; nothing changed")
+    scope = _scope(opened, everywhere=everywhere)
+    say(f"{scope} are thawed" if thawed else f"{scope} were not frozen; nothing changed")
     if still and everywhere:
         say(f"Still frozen individually: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP")
     elif still:
@@ -149,12 +135,12 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
     return 0
 
 
-def _check_whose(target: Target, *, everywhere: bool) -> None:
+def _check_scope(target: Target, *, everywhere: bool) -> None:
     if target.app is None and not everywhere:
         raise Refused("no schedules selected: give --app MODULE:APP, or --everywhere for every app on this database")
 
 
-def _whose(opened: Mainspring, *, everywhere: bool) -> str:
+def _scope(opened: Mainspring, *, everywhere: bool) -> str:
     return "The schedules of every app" if everywhere else f"The schedules of {opened.options.name}"
 
 
@@ -299,13 +285,9 @@ async def backfill(
                 say("Nothing run.")
                 return 1
             await opened.schedules.backfill(name, first, last, by=operator())
-    if json:
-        print_json({"schedule": name, "times": as_json(times, first)})
-    elif not times:
-        say(f"{name} was not due from {first} to {last}: nothing to run")
-    else:
-        say(f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}")
-    return 0
+    text = f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}"
+    nothing = f"{name} was not due from {first} to {last}: nothing to run"
+    return print_result({"schedule": name, "times": as_json(times, first)}, text if times else nothing, json=json)
 
 
 def _print_times(title: str, times: Sequence[datetime], zone: str) -> None:

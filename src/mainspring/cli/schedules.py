@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.cli import schedule_edit
 from mainspring.cli.options import Limit
-from mainspring.cli.output import Column, Columns, first_line, plain, print_json, print_list, say, when
+from mainspring.cli.output import Column, Columns, first_line, plain, print_json, print_list, say, since, when
 from mainspring.cli.schedule_details import (
     Name,
     as_json,
@@ -105,12 +105,11 @@ def _print_troubles(views: Sequence[ScheduleView], apps: Sequence[str], typed: s
 def _print_stops(views: Sequence[ScheduleView]) -> None:
     frozen = {(each.app, each.frozen_at): each for each in views if each.frozen_at is not None}
     for each in frozen.values():
-        why = f": {each.freeze_reason}" if each.freeze_reason else ""
-        say(f"The schedules of {each.app} were frozen {when(each.frozen_at)} by {each.frozen_by}{why}", style="dim")
+        stopped = since(each.frozen_at, each.frozen_by, each.freeze_reason)
+        say(f"The schedules of {each.app} were frozen {stopped}", style="dim")
     for each in views:
-        if each.paused_at is not None:
-            why = f": {each.pause_reason}" if each.pause_reason else ""
-            say(f"{each.name} was paused {when(each.paused_at)} by {each.paused_by}{why}", style="dim")
+        if paused := since(each.paused_at, each.paused_by, each.pause_reason):
+            say(f"{each.name} was paused {paused}", style="dim")
 
 
 @app.command

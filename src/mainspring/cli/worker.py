@@ -108,11 +108,11 @@ async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], prob
     server = Server(Probes(app), lifespan=False)
     server.listens_to_signals = False  # the worker handles them
     serving = asyncio.create_task(server.serve([listening]), name="mainspring-probes")
-    told = f"mainspring probes: http://{address_of(listening)}/health/ready"
+    text = f"mainspring probes: http://{address_of(listening)}/health/ready"
     try:
         async with worker as working:
             # Printed once the worker handles signals, so that a process that has printed it can be stopped.
-            asyncio.get_running_loop().call_soon(say, told)
+            asyncio.get_running_loop().call_soon(say, text)
             yield working
     finally:
         server.should_exit = True

@@ -11,7 +11,18 @@ from cyclopts import App, Parameter
 from mainspring.cli.errors import Refused
 from mainspring.cli.groups import SILENT
 from mainspring.cli.options import Reason
-from mainspring.cli.output import Column, Columns, many, plain, print_json, print_list, progress_of, say, when
+from mainspring.cli.output import (
+    Column,
+    Columns,
+    many,
+    plain,
+    print_json,
+    print_list,
+    print_result,
+    progress_of,
+    say,
+    when,
+)
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.views import DeliveryView, WorkerView
 
@@ -96,11 +107,7 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
     """Let a worker claim again."""
     async with target.opened() as opened:
         await opened.workers.resume(name, by=operator())
-    if json:
-        print_json({"worker": name, "draining": False})
-    else:
-        say(f"{name} is resumed")
-    return 0
+    return print_result({"worker": name, "draining": False}, f"{name} is resumed", json=json)
 
 
 def _of(workers: Sequence[WorkerView], name: str) -> WorkerView:

@@ -99,28 +99,28 @@ class RequestHandler:
     async def response(self, request: Request, route: Route) -> Response:
         """Return the response. Raises Problem, and any error of the app."""
         access = await self._allowed(request, route)
-        asked = await read(request, route)
+        params = await read(request, route)
         call = Call(self._services, access, request)
         if not route.changes and wants_stream(request):
             inner = None
-            if isinstance(asked, WatchQuery):
-                inner = [self._watchable.found(of) for of in asked.of]
-            return self._live.response(self._audience(call, inner or [(route, asked)], numbered=inner is not None))
-        answer = await self.answer(call, route, asked)
+            if isinstance(params, WatchQuery):
+                inner = [self._watchable.found(of) for of in params.of]
+            return self._live.response(self._audience(call, inner or [(route, params)], numbered=inner is not None))
+        answer = await self.answer(call, route, params)
         response = Response(None if answer is None else encode(answer), route.status, media_type=JSON)
         for cookie in call.cookies:
             response.headers.append("set-cookie", cookie)
         return response
 
-    async def answer(self, call: Call, route: Route, asked: Struct) -> Any:
+    async def answer(self, call: Call, route: Route, params: Struct) -> Any:
         """Call the route's function, and return its response as JSON values; secrets are masked."""
         patience = _CHANGING if route.changes else _READING
         try:
             async with asyncio.timeout(patience):
-                found = await self._lifecycle.around(lambda: route.function(call, asked))
+                found = await self._lifecycle.around(lambda: route.function(call, params))
         except TimeoutError:
-            told = "check whether it was done before you retry" if route.changes else "narrow the request"
-            raise Problem(503, "slow", f"no result within {patience:.0f} s: {told}") from None
+            remedy = "check whether it was done before you retry" if route.changes else "narrow the request"
+            raise Problem(503, "slow", f"no result within {patience:.0f} s: {remedy}") from None
         return plain(found, self._services.redaction)
 
     async def _allowed(self, request: Request, route: Route) -> Access:
@@ -154,19 +154,19 @@ class RequestHandler:
                 raise Problem(401, "role_changed", "the role has changed: reconnect")
 
         check(call.access)
-        watched = tuple(self._watched(call, route, asked) for route, asked in inner)
+        watched = tuple(self._watched(call, route, params) for route, params in inner)
         # The hook of a host application may be costly; checking the expiry of a login is not.
         pause = ALLOWED if call.access.way == "hook" else 0.0
-        return Audience(f"{call.access.way} {_whose(call.access)}", watched, allowed, pause, numbered)
+        return Audience(f"{call.access.way} {_client(call.access)}", watched, allowed, pause, numbered)
 
-    def _watched(self, call: Call, route: Route, asked: Struct) -> Watched:
-        def look() -> Awaitable[Any]:
-            return self.answer(call, route, asked)
+    def _watched(self, call: Call, route: Route, params: Struct) -> Watched:
+        def poll() -> Awaitable[Any]:
+            return self.answer(call, route, params)
 
         access = call.access
-        personal = (_whose(access), access.csrf) if route.personal else None
-        return Watched((route.path, encode(asked), access.role, personal), look)
+        personal = (_client(access), access.csrf) if route.personal else None
+        return Watched((route.path, encode(params), access.role, personal), poll)
 
 
-def _whose(access: Access) -> str:
+def _client(access: Access) -> str:
     return access.session or (access.identity.name if access.identity is not None else "")

@@ -38,7 +38,7 @@ def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, 
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
-    asked = {route.takes.__name__ for route in routes if route.method == "GET" or route.in_path}
+    in_parameters = {route.takes.__name__ for route in routes if route.method == "GET" or route.in_path}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Mainspring dashboard", "version": version},
@@ -46,7 +46,7 @@ def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, 
         "security": [{"token": []}, {"session": []}],
         "paths": paths,
         "components": {
-            "schemas": {name: schema for name, schema in schemas.items() if name not in asked},
+            "schemas": {name: schema for name, schema in schemas.items() if name not in in_parameters},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
                 "session": {"type": "apiKey", "in": "cookie", "name": f"__Host-{cookie_name(root)}"},
@@ -121,8 +121,8 @@ def _responses(route: Route) -> dict[str, Any]:
             # The data of each event is the same response.
             success["content"][_STREAM] = {"schema": {"type": "string"}}
     refusal = {JSON: {"schema": {"$ref": _TEMPLATE.format(name=Refusal.__name__)}}}
-    told = {**_PROBLEMS, **({406: "The request does not accept a stream."} if route.only_streams else {})}
-    problems = {str(status): {"description": each, "content": refusal} for status, each in told.items()}
+    described = {**_PROBLEMS, **({406: "The request does not accept a stream."} if route.only_streams else {})}
+    problems = {str(status): {"description": each, "content": refusal} for status, each in described.items()}
     return {str(route.status): success, **problems}
 
 

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,100}")
 _DEEPEST = 6
 _BUILD = re.compile(r"[0-9a-f]{16}")
 _KEPT = "max-age=31536000, immutable"
-_ASKED = "no-cache"
+_REVALIDATED = "no-cache"
 PLACE = b"{{root}}"
 """The placeholder in the page for the path of the mount."""
 BUILD = b"{{build}}"
@@ -98,15 +98,15 @@ def asset_response(request: Request, path: str) -> Response:
     body = None if kind is None else asset(path)
     if body is None or kind is None:
         raise Problem(404, "not_found", "no such file")
-    return tagged(request, body, kind, _KEPT if first == build() else _ASKED)
+    return tagged(request, body, kind, _KEPT if first == build() else _REVALIDATED)
 
 
-def tagged(request: Request, body: bytes, kind: str, keeping: str = _ASKED) -> Response:
+def tagged(request: Request, body: bytes, kind: str, keeping: str = _REVALIDATED) -> Response:
     """Return a response with an ETag, or 304 if the browser has it."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": keeping}
-    asked = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
-    if tag in asked:
+    cached = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
+    if tag in cached:
         return Response(status_code=304, headers=headers)
     return Response(body, headers={**headers, "Content-Type": kind})
 

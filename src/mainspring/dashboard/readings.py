@@ -72,10 +72,10 @@ class Readings:
 
     def measures(self, window: Window, group: str | None = None) -> Awaitable[MeasuresView]:
         """Return what ended within a window, of one group or all; longer windows are cached longer."""
-        asked = (window, group)
+        key = (window, group)
         # Least recently used first, so that requests with unknown names do not fill the memory.
-        found = self._measures.pop(asked, None) or Cached(partial(self._app.measures, *asked), _AGES[window])
-        self._measures[asked] = found
+        found = self._measures.pop(key, None) or Cached(partial(self._app.measures, *key), _AGES[window])
+        self._measures[key] = found
         if len(self._measures) > _KEPT:
             del self._measures[next(iter(self._measures))]
         return found.get()

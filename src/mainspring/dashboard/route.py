@@ -37,7 +37,7 @@ _QUERY_LIMIT = 8192
 _DIGITS = 10
 _FIRST, _LAST = 1970, 9000
 _PLACE, _UNKNOWN = " - at `$", "unknown field "
-_NAMED, _SAID = 50, 300
+_LONGEST_NAME, _LONGEST_MESSAGE = 50, 300
 """The maximum lengths of a quoted name, and of a message."""
 NO_NUL: str = r"^[^\x00]*$"
 """Characters that databases do not store in text."""
@@ -45,6 +45,7 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_N
 Topic: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255, pattern=NO_NUL)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=NO_NUL)]
 Reason: TypeAlias = Annotated[str, Meta(max_length=500, pattern=NO_NUL)]
+Aware: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
 Before: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[str, Meta(min_length=1, max_length=50)]
@@ -164,16 +165,16 @@ async def read(request: Request, route: Route) -> Struct:
     """Parse a request for the route. Raises Problem, with what to change."""
     given: dict[str, Any] = {name: request.path_params[name] for name in route.in_path}
     if route.method == "GET":
-        return asked_by(route, given, request.url.query)
+        return parse_query(route, given, request.url.query)
     if request.url.query:
         raise Problem(422, "invalid", "a POST takes no query: send the fields in the body")
-    said = await _body(request, route.largest)
-    if doubled := given.keys() & said.keys():
+    body = await _body(request, route.largest)
+    if doubled := given.keys() & body.keys():
         raise Problem(422, "invalid", f"{', '.join(sorted(doubled))} is in the path: omit it from the body")
-    return _converted(given | said, route, strict=True)
+    return _converted(given | body, route, strict=True)
 
 
-def asked_by(route: Route, given: Mapping[str, Any], query: str) -> Struct:
+def parse_query(route: Route, given: Mapping[str, Any], query: str) -> Struct:
     """Parse a GET by its path and its query. Raises Problem."""
     return _converted({**given, **_query(query, _lists(route.takes), given)}, route, strict=False)
 
@@ -205,12 +206,12 @@ async def _body(request: Request, largest: int) -> dict[str, Any]:
     if not raw.strip():
         return {}
     try:
-        said = msgspec.json.decode(raw)
+        body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         raise Problem(422, "invalid", "the body is not JSON, or nested too deeply: send an object") from None
-    if not isinstance(said, dict):
+    if not isinstance(body, dict):
         raise Problem(422, "invalid", "the body is JSON, but not an object: send one, such as {}")
-    return said
+    return body
 
 
 async def body_of(request: Request, largest: int) -> bytes:
@@ -229,26 +230,26 @@ async def body_of(request: Request, largest: int) -> bytes:
     except ClientDisconnect:
         raise Problem(400, "gone", "the request ended before its body did") from None
     except TimeoutError:
-        told = f"the body did not arrive within {BODY_PATIENCE:.0f} s: send it faster, or shorten it"
-        raise Problem(408, "slow_body", told) from None
+        message = f"the body did not arrive within {BODY_PATIENCE:.0f} s: send it faster, or shorten it"
+        raise Problem(408, "slow_body", message) from None
     return bytes(parts)
 
 
 def _converted(given: Mapping[str, Any], route: Route, *, strict: bool) -> Struct:
     try:
-        asked = msgspec.convert(given, route.takes, strict=strict)
-        _check_instants(asked)
+        params = msgspec.convert(given, route.takes, strict=strict)
+        _check_instants(params)
     except msgspec.ValidationError as error:
-        raise Problem(422, "invalid", _told(str(error), route)) from None
+        raise Problem(422, "invalid", _explained(str(error), route)) from None
     except RecursionError:
         raise Problem(422, "invalid", "the body is nested too deeply") from None
-    return asked
+    return params
 
 
-def _check_instants(asked: Struct) -> None:
+def _check_instants(params: Struct) -> None:
     """Reject times so extreme that later arithmetic would overflow."""
-    for name in asked.__struct_fields__:
-        match getattr(asked, name):
+    for name in params.__struct_fields__:
+        match getattr(params, name):
             case datetime() as moment if not _FIRST <= moment.year <= _LAST:
                 raise Problem(422, "invalid", f"{name}: {moment.isoformat()} is not between {_FIRST} and {_LAST}")
             case Struct() as within:
@@ -257,17 +258,17 @@ def _check_instants(asked: Struct) -> None:
                 continue
 
 
-def _told(said: str, route: Route) -> str:
+def _explained(error: str, route: Route) -> str:
     # The error may quote input of any length.
-    what, _, place = said.rpartition(_PLACE) if _PLACE in said else (said, "", "")
+    what, _, place = error.rpartition(_PLACE) if _PLACE in error else (error, "", "")
     what = what.replace("`", "")
-    place = _cut(place.rstrip("`").removeprefix("."), _NAMED)
+    place = _cut(place.rstrip("`").removeprefix("."), _LONGEST_NAME)
     named = f"{place}: " if place else ""
     if _UNKNOWN in what:
         before, _, name = what.partition(_UNKNOWN)
         known = ", ".join(sorted(set(route.takes.__struct_fields__) - route.in_path)) or "nothing"
-        return f"{named}{before}{_UNKNOWN}{_cut(name, _NAMED)}: use {known}"
-    return f"{named}{what[:1].lower()}{_cut(what[1:], _SAID)}"
+        return f"{named}{before}{_UNKNOWN}{_cut(name, _LONGEST_NAME)}: use {known}"
+    return f"{named}{what[:1].lower()}{_cut(what[1:], _LONGEST_MESSAGE)}"
 
 
 def _cut(text: str, most: int) -> str:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mainspring.dashboard.responses import Fault, Problem, Refusal, encode, problem_of
-from mainspring.dashboard.route import Call, Route, asked_by
+from mainspring.dashboard.route import Call, Route, parse_query
 
 EVERY = 0.7
 """Seconds between two polls."""
@@ -28,9 +28,9 @@ LONGEST = 600.0
 """Seconds after which a stream ends, and the browser reconnects."""
 MOST_EACH = 16
 MOST = 256
-_GLANCE = 0.5
+_TICK = 0.5
 """Seconds between two checks whether the server is shutting down."""
-_PATIENCE, _LAST_WORDS = 10.0, 1.0
+_PATIENCE, _PATIENCE_AT_SHUTDOWN = 10.0, 1.0
 """Seconds for a client to read what it is sent; and during shutdown."""
 ALLOWED = 3.0
 """Seconds between two checks with a host application whether access is still allowed."""
@@ -48,14 +48,14 @@ class Watched:
     """What is watched. Equal keys share a poll."""
 
     key: Hashable
-    look: Callable[[], Awaitable[Any]]
+    poll: Callable[[], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
     """A client of a stream, and what it watches: one resource, or several with their index in every event."""
 
-    whose: str
+    client: str
     watched: tuple[Watched, ...]
     allowed: Callable[[], Awaitable[None]]
     """Raises Problem when access is no longer allowed."""
@@ -78,28 +78,28 @@ class _Seen:
                 return b"data: %b\n\n" % self.body
             return b'event: body\ndata: {"of":%d,"body":%b}\n\n' % (number, self.body)
         code, message, status = self.problem.code, self.problem.message, self.problem.status
-        told: Struct = Refusal(Fault(code, message))
+        data: Struct = Refusal(Fault(code, message))
         if number is not None:
-            told = WatchEvent(number, error=WatchFault(code, message, status))
-        return b"event: problem\ndata: %b\n\n" % encode(told)
+            data = WatchEvent(number, error=WatchFault(code, message, status))
+        return b"event: problem\ndata: %b\n\n" % encode(data)
 
 
 @dataclass(slots=True, eq=False)
 class _Watch:
     """One poll, shared by all clients that watch the same."""
 
-    look: Callable[[], Awaitable[Any]]
+    poll: Callable[[], Awaitable[Any]]
     listeners: set[asyncio.Event] = field(default_factory=set)
     seen: _Seen = field(default_factory=_Seen)
     number: int = 0
     """Increases with every change."""
     task: asyncio.Task[None] | None = None
 
-    async def go_on(self) -> None:
+    async def run(self) -> None:
         before: bytes | None = None
         while True:
             began = time.monotonic()
-            seen, timeless = await self._looked()
+            seen, timeless = await self._polled()
             if timeless != before:
                 before, self.seen = timeless, seen
                 self.number += 1
@@ -109,10 +109,10 @@ class _Watch:
             # Slow polls are less frequent: polling may take at most a quarter of the time.
             await asyncio.sleep(max(EVERY - took, 3 * took))
 
-    async def _looked(self) -> tuple[_Seen, bytes]:
+    async def _polled(self) -> tuple[_Seen, bytes]:
         """Return the result, and the part that counts as a change: not the time of the poll."""
         try:
-            answer = await self.look()
+            answer = await self.poll()
             return _Seen(encode(answer)), encode({**answer, "now": None})
         except Exception as error:  # noqa: BLE001 - the next poll may succeed
             seen = _Seen(problem=problem_of(error))
@@ -133,7 +133,7 @@ class Live:
         return self._streams.total()
 
     @property
-    def looks(self) -> int:
+    def polls(self) -> int:
         """The number of different polls."""
         return len(self._watches)
 
@@ -144,7 +144,7 @@ class Live:
 
     def response(self, audience: Audience) -> Response:
         """Return the stream, not started. Raises Problem if there are too many."""
-        if self._streams[audience.whose] >= MOST_EACH or self.count >= MOST:
+        if self._streams[audience.client] >= MOST_EACH or self.count >= MOST:
             raise Problem(429, "too_many_streams", "too many streams are open: close some tabs", {"Retry-After": "10"})
         return _Stream(self, audience)
 
@@ -167,22 +167,22 @@ class Live:
 
     def enter(self, audience: Audience, news: asyncio.Event) -> list[_Watch]:
         """Start watching. Several resources count as one stream."""
-        self._streams[audience.whose] += 1
+        self._streams[audience.client] += 1
         watches = []
         for watched in audience.watched:
             watch = self._watches.get(watched.key)
             if watch is None:
-                watch = self._watches[watched.key] = _Watch(watched.look)
-                watch.task = asyncio.create_task(watch.go_on(), name="mainspring-dashboard-watch")
+                watch = self._watches[watched.key] = _Watch(watched.poll)
+                watch.task = asyncio.create_task(watch.run(), name="mainspring-dashboard-watch")
             watch.listeners.add(news)
             watches.append(watch)
         return watches
 
     def leave(self, audience: Audience, news: asyncio.Event) -> None:
         """Stop watching. The last client of a poll ends it."""
-        self._streams[audience.whose] -= 1
-        if self._streams[audience.whose] <= 0:
-            del self._streams[audience.whose]
+        self._streams[audience.client] -= 1
+        if self._streams[audience.client] <= 0:
+            del self._streams[audience.client]
         for watched in audience.watched:
             watch = self._watches.get(watched.key)
             if watch is None:
@@ -214,63 +214,63 @@ class _Stream(Response):
         gone = asyncio.create_task(_until_gone(receive, news))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._say(send, b"retry: 1000\n\n")
-            await self._go_on(watches, news, gone, send)
-            await self._say(send, b"", more=False)
+            await self._send(send, b"retry: 1000\n\n")
+            await self._serve(watches, news, gone, send)
+            await self._send(send, b"", more=False)
             if self._live.is_over:
-                await _let_go(receive, _LAST_WORDS)
+                await _disconnect(receive, _PATIENCE_AT_SHUTDOWN)
         except TimeoutError:
-            await _let_go(receive)
+            await _disconnect(receive)
         except OSError:
             pass  # the browser disconnected
         finally:
             gone.cancel()
             self._live.leave(self._audience, news)
 
-    async def _go_on(self, watches: list[_Watch], news: asyncio.Event, gone: asyncio.Task[None], send: Send) -> None:
-        told = [0] * len(watches)
-        began = said = asked = time.monotonic()
+    async def _serve(self, watches: list[_Watch], news: asyncio.Event, gone: asyncio.Task[None], send: Send) -> None:
+        sent = [0] * len(watches)
+        began = sent_at = checked_at = time.monotonic()
         while not gone.done() and not self._live.is_over and time.monotonic() - began < LONGEST:
             now = time.monotonic()
-            if now - asked >= self._audience.pause:
-                asked = now
+            if now - checked_at >= self._audience.pause:
+                checked_at = now
                 try:
                     await self._audience.allowed()
                 except Exception as error:  # noqa: BLE001 - a failed check counts as a denial
                     seen = _Seen(problem=problem_of(error))
                     for number in range(len(watches)):
-                        await self._say(send, self._event(number, seen))
+                        await self._send(send, self._event(number, seen))
                     return
             news.clear()
             for number, watch in enumerate(watches):
-                if watch.number != told[number]:
-                    told[number], said = watch.number, now
-                    await self._say(send, self._event(number, watch.seen))
-            if now - said >= PING:
-                said = now
-                await self._say(send, b": ping\n\n")
+                if watch.number != sent[number]:
+                    sent[number], sent_at = watch.number, now
+                    await self._send(send, self._event(number, watch.seen))
+            if now - sent_at >= PING:
+                sent_at = now
+                await self._send(send, b": ping\n\n")
             if not gone.done():
-                await _heard(news)
+                await _wait_for(news)
 
-    async def _say(self, send: Send, text: bytes, *, more: bool = True) -> None:
+    async def _send(self, send: Send, text: bytes, *, more: bool = True) -> None:
         """Send it. Raises TimeoutError if the client does not read: it must not delay the server."""
-        saying = asyncio.ensure_future(send({"type": "http.response.body", "body": text, "more_body": more}))
+        sending = asyncio.ensure_future(send({"type": "http.response.body", "body": text, "more_body": more}))
         began = time.monotonic()
         try:
-            while not (await asyncio.wait((saying,), timeout=_GLANCE))[0]:
-                if time.monotonic() - began >= (_LAST_WORDS if self._live.is_over else _PATIENCE):
+            while not (await asyncio.wait((sending,), timeout=_TICK))[0]:
+                if time.monotonic() - began >= (_PATIENCE_AT_SHUTDOWN if self._live.is_over else _PATIENCE):
                     raise TimeoutError
-            saying.result()
+            sending.result()
         finally:
-            saying.cancel()
+            sending.cancel()
 
     def _event(self, number: int, seen: _Seen) -> bytes:
         return seen.event(number if self._audience.numbered else None)
 
 
-async def _heard(news: asyncio.Event) -> None:
+async def _wait_for(news: asyncio.Event) -> None:
     try:
-        async with asyncio.timeout(_GLANCE):
+        async with asyncio.timeout(_TICK):
             await news.wait()
     except TimeoutError:
         return
@@ -282,14 +282,14 @@ async def _until_gone(receive: Receive, news: asyncio.Event) -> None:
     news.set()
 
 
-async def _let_go(receive: Receive, patience: float = 0.0) -> None:
+async def _disconnect(receive: Receive, patience: float = 0.0) -> None:
     """Close the connection of a browser that does not read. Otherwise the server waits until it has read everything."""
     connection = getattr(getattr(receive, "__self__", None), "transport", None)
     if not isinstance(connection, asyncio.WriteTransport):
         return
     began = time.monotonic()
     while (unread := connection.get_write_buffer_size()) and time.monotonic() - began < patience:  # noqa: ASYNC110
-        await asyncio.sleep(_GLANCE / 10)
+        await asyncio.sleep(_TICK / 10)
     if unread:
         connection.abort()
         await asyncio.sleep(0)  # let the server notice
@@ -325,7 +325,7 @@ class WatchEvent(Struct, frozen=True):
     error: WatchFault | UnsetType = UNSET
 
 
-async def watch(_call: Call, _asked: WatchQuery) -> NoReturn:
+async def watch(_call: Call, _params: WatchQuery) -> NoReturn:
     """Reject a request for anything but a stream."""
     raise Problem(406, "not_acceptable", "this path only streams: send `Accept: text/event-stream`")
 
@@ -359,16 +359,16 @@ class Watchable:
             if (match := pattern.fullmatch(f"/api/{path}")) is None:
                 continue
             if route.method == "GET" and not route.only_streams:
-                return route, _asked(route, match.groupdict(), query, path)
+                return route, _parsed(route, match.groupdict(), query, path)
             by_others = True
         why = "cannot be watched" if by_others else "is not a path below /api/"
-        told = "give the path of a GET, such as of=overview%3Fwindow%3D15m"
-        raise Problem(422, "invalid", f"of: {path[:50]!r} {why}: {told}")
+        remedy = "give the path of a GET, such as of=overview%3Fwindow%3D15m"
+        raise Problem(422, "invalid", f"of: {path[:50]!r} {why}: {remedy}")
 
 
-def _asked(route: Route, given: Mapping[str, str], query: str, path: str) -> Struct:
+def _parsed(route: Route, given: Mapping[str, str], query: str, path: str) -> Struct:
     try:
-        return asked_by(route, {name: unquote(value) for name, value in given.items()}, query)
+        return parse_query(route, {name: unquote(value) for name, value in given.items()}, query)
     except Problem as problem:
         raise Problem(problem.status, problem.code, f"of {path[:50]}: {problem.message}") from None
 

@@ -55,9 +55,9 @@ def within(call: Callable[P, R], session: Any) -> Callable[..., Callable[P, R]]:
         from fastapi import Depends, params
     except ImportError as error:
         raise Misuse("within(…) needs FastAPI: pip install fastapi") from error
-    asked = session if isinstance(session, params.Depends) else Depends(session)
+    dependency = session if isinstance(session, params.Depends) else Depends(session)
 
-    def joined(tx: Any = asked) -> Callable[P, R]:
+    def joined(tx: Any = dependency) -> Callable[P, R]:
         return partial(call, tx=tx)
 
     return joined

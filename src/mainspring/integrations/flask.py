@@ -109,10 +109,10 @@ def _commands(spring: Mainspring) -> AppGroup:
                 raise click.ClickException(ending.reason or "no process could be started")
             return
         try:
-            told = runner.run(announced(spring, spring.options.name, groups, line), line)
+            succeeded = runner.run(announced(spring, spring.options.name, groups, line), line)
         except MainspringError as error:
             raise _Mistaken(str(error)) from error
-        if not told:
+        if not succeeded:
             raise click.ClickException("the worker stopped after an error; see the log")
 
     @group.command()

@@ -108,18 +108,18 @@ _LAST = 12
 
 def dead_letter(ran: Ran) -> UnexpectedDeadLetter:
     """Return the error for a dead letter that was not expected."""
-    said = UnexpectedDeadLetter(
+    error = UnexpectedDeadLetter(
         f"{ran.group} gave up on {shown(ran.payload)} from topic {ran.topic!r} at attempt {ran.attempt}: {ran.error}\n"
         f"Where this is what the test is about, write `with kit.expect_dead({ran.group!r}):` around the call"
     )
-    said.__cause__ = ran.exception
-    return said
+    error.__cause__ = ran.exception
+    return error
 
 
-def nothing_died(whose: str, records: Records, first: int) -> Unmet:
+def nothing_died(of: str, records: Records, first: int) -> Unmet:
     """Return the error for an expected dead letter that did not come."""
     runs = records.runs[first:]
-    text = f"a dead letter{whose} was expected, and none came"
+    text = f"a dead letter{of} was expected, and none came"
     return _because(Unmet("\n".join([text, *_story(records, runs)])), runs)
 
 
@@ -131,9 +131,9 @@ def never(
     return _because(Unmet("\n".join([text, *_story(records, runs)])), runs)
 
 
-def _because(said: Unmet, runs: Sequence[Ran]) -> Unmet:
-    said.__cause__ = next((ran.exception for ran in reversed(runs) if ran.exception is not None), None)
-    return said
+def _because(error: Unmet, runs: Sequence[Ran]) -> Unmet:
+    error.__cause__ = next((ran.exception for ran in reversed(runs) if ran.exception is not None), None)
+    return error
 
 
 def _story(records: Records, runs: Sequence[Ran]) -> Iterator[str]:

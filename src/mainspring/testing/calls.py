@@ -93,12 +93,12 @@ class Calls:
         sent, undoes = len(self._records.sent), None
         task = asyncio.current_task()
         assert task is not None, "executors run in a task"
-        asked = task.cancelling()
+        cancelled_before = task.cancelling()
         call = perform if run.handler.threaded else partial(self._patiently, run, perform)
         try:
             async with self._savepoint() as undoes:
                 result = await (call() if around is None else around(run, call))
-                if task.cancelling() > asked:
+                if task.cancelling() > cancelled_before:
                     raise asyncio.CancelledError  # noqa: TRY301 - the test was cancelled, which the next await shows
                 self._check(run, result)
                 return result
@@ -107,7 +107,7 @@ class Calls:
                 del self._records.sent[sent:]
             if is_closing(error) or is_interrupt(error):
                 raise
-            if _ends_the_test(error) or task.cancelling() > asked:
+            if _ends_the_test(error) or task.cancelling() > cancelled_before:
                 self.fatal = error
                 run.ask_to_stop(STOP_SHUTDOWN)
                 raise
@@ -207,7 +207,7 @@ class KitThreads(Threads):
 
 @contextlib.contextmanager
 def loopless() -> Iterator[None]:
-    """Let this thread look as one without a loop."""
+    """Hide the running loop from this thread."""
     loop = _get_running_loop()
     _set_running_loop(None)
     try:
@@ -238,7 +238,7 @@ def _from_handler(error: BaseException) -> BaseException:
 
 def _where(ident: list[int]) -> str:
     """Return where the thread stands, as far as the user's own code goes."""
-    frame = sys._current_frames().get(ident[0]) if ident else None  # noqa: SLF001 - there is no other way to look
+    frame = sys._current_frames().get(ident[0]) if ident else None  # noqa: SLF001 - there is no other way
     stack = [] if frame is None else traceback.extract_stack(frame)
     own = [each for each in stack if not each.filename.startswith(_PACKAGE) and "threading" not in each.filename]
     return "".join(traceback.format_list(own)).rstrip()

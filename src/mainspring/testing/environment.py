@@ -15,7 +15,7 @@ from mainspring.app.transaction.enlistment import Enlisting
 from mainspring.storage.contract import Storage
 from mainspring.testing.calls import Calls, Savepoint
 from mainspring.testing.clock import KitClock
-from mainspring.testing.memory import Beside, InMemory, recorded
+from mainspring.testing.memory import InMemory, MemoryEnlisting, recorded
 from mainspring.testing.records import Own, Records, Sent
 from mainspring.testing.services import AppParts, Services
 from mainspring.testing.transaction import (
@@ -52,7 +52,7 @@ class Database:
     tx: object = None
     """The test's own transaction, which transactional consumers are lent; None in memory."""
     own: Own | None = None
-    """Tells what is the test's own; None where all is."""
+    """Selects the test's own messages; None if all are."""
 
     @property
     def belongs_to_thread(self) -> bool:
@@ -80,7 +80,7 @@ class Environment:
     def enter(self) -> None:
         """Replace the database and the clock, for the whole app."""
         app, undo = self._app, self._undo
-        for connection in app.doors:
+        for connection in app.connections:
             undo.append(partial(connection.replace, connection.replace(self.database.stand_in)))
         undo.append(partial(app.transactions.replace, app.transactions.replace(self.database.joins)))
         undo.append(partial(app.clock.replace, app.clock.replace(self.clock)))
@@ -98,25 +98,25 @@ class Environment:
             self._begun = True
         await self.services.prepare()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Bring the records up to date with what is stored."""
         await self.records.verify(self.database.storage)
-        await self.records.look(self.database.storage, self.services.consumers, self.database.own)
+        await self.records.read_stored(self.database.storage, self.services.consumers, self.database.own)
 
     async def changed(self) -> None:
-        """Look again after a write; while the services run, they look at their end."""
+        """Refresh after a write; while the services run, the driver does so at their end."""
         if not self.services.running:
-            await self.look()
+            await self.refresh()
 
-    def glance(self) -> Records:
-        """Return the records, up to date. A database that is awaited was looked at when it changed."""
+    def current(self) -> Records:
+        """Return the records, up to date. Those of a database that is awaited were refreshed when it changed."""
         if self.database.blocking:
-            at_once(self.look)
+            at_once(self.refresh)
         return self.records
 
     def sent(self) -> list[Sent]:
         """Return what was published and not undone."""
-        return self.glance().sent if self.records.undoable else self.records.sent
+        return self.current().sent if self.records.undoable else self.records.sent
 
 
 def in_memory(app: AppParts, clock: KitClock, limits: Limits) -> Environment:
@@ -124,9 +124,9 @@ def in_memory(app: AppParts, clock: KitClock, limits: Limits) -> Environment:
     records = Records(app.catalogue, clock)
     storage = hand_turned(clock)
     stand_in = InMemory(storage, records)
-    beside = Beside(stand_in, storage.operations, storage.gateway, records)
+    enlisting = MemoryEnlisting(stand_in, storage.operations, storage.gateway, records)
     storage.timetable = recorded(storage.timetable, records)
-    database = Database(storage, stand_in, beside, storage.schema.migrate)
+    database = Database(storage, stand_in, enlisting, storage.schema.migrate)
     environment = Environment(app, clock, records, database, limits)
     stand_in.ready = environment.prepare
     return environment

@@ -1,4 +1,4 @@
-"""``app.testing()``: publish, let time pass, and look at what happened, in milliseconds and without a sleep."""
+"""``app.testing()``: publish, let time pass, and inspect what happened, in milliseconds and without a sleep."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from mainspring.timing.duration import Duration
 
 T = TypeVar("T")
 Predicate = Callable[[], object] | Callable[[], Awaitable[object]]
-"""A function or a coroutine function, asked for the truth of its answer."""
+"""A function or a coroutine function; its result is taken as a boolean."""
 _MOST = 1_000_000_000
 
 
 class Testing:
-    """A kit for one test: the app on storage of its own, with a clock that moves only when told to.
+    """A kit for one test: the app on storage of its own, with a clock that moves only when the test advances it.
 
     ``with app.testing() as kit:`` works in blocking tests and in coroutines, and so does ``async with``. Inside, every
-    call of the app goes to memory, or with ``tx`` to the test's own transaction; handlers run only when the kit says
-    so. A message that is given up fails the test, with the handler's own traceback, unless it was expected.
+    call of the app goes to memory, or with ``tx`` to the test's own transaction; handlers run only in ``drain``,
+    ``advance`` and ``wait_until``. A message that is given up fails the test, with the handler's own traceback, unless
+    it was expected.
     """
 
     __test__: ClassVar[bool] = False  # pytest would take it for a class of tests
@@ -67,7 +68,7 @@ class Testing:
         """Show the time, and counts of what has happened."""
         if self._entered is None:
             return "<Testing, not entered>"
-        seen = self._environment.glance()
+        seen = self._environment.current()
         counts = f"{len(seen.sent)} published, {len(seen.runs)} run, {len(seen.pending)} pending, {len(seen.dead)} dead"
         return f"<Testing at {self.now:%Y-%m-%d %H:%M:%S}: {counts}>"
 
@@ -119,7 +120,7 @@ class Testing:
         return await self._driver.run(length(span, "advance"))
 
     async def wait_until(self, predicate: Predicate, *, within: Duration = "1d") -> list[Ran]:
-        """Run and advance until the predicate holds, which is asked after every run; returns the runs.
+        """Run and advance until the predicate holds, which is evaluated after every run; returns the runs.
 
         Fails with what ran and what is pending when it does not hold ``within`` that time of the kit's clock.
         """
@@ -156,18 +157,18 @@ class Testing:
 
     @property
     def runs(self) -> list[Ran]:
-        """Every attempt, in the order they were made, whatever became of it."""
+        """Every attempt, in the order they were made, with any outcome."""
         return list(self._environment.records.runs)
 
     @property
     def pending(self) -> list[Pending]:
         """What waits for its time, in the order it will run."""
-        return list(self._environment.glance().pending)
+        return list(self._environment.current().pending)
 
     @property
     def dead(self) -> list[DeadLetter]:
         """The dead letters there are now, oldest first."""
-        return list(self._environment.glance().dead)
+        return list(self._environment.current().dead)
 
     def expect_dead(
         self, consumer: str | Callable[..., Any] | type | None = None, *, error: Error | None = None
@@ -179,7 +180,7 @@ class Testing:
         __tracebackhide__ = True
         return self._driver.expecting(Expectation(self._group(consumer), error))
 
-    # --- behind --------------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------
 
     @property
     def _driver(self) -> Driver:
@@ -257,7 +258,7 @@ class Driver:
             return await environment.services.run(environment.clock.now() + span, self._died, enough)
         finally:
             if not environment.database.blocking:
-                await environment.look()
+                await environment.refresh()
 
     async def wait_until(self, predicate: Predicate, within: timedelta, *, blocking: bool = False) -> list[Ran]:
         """Let time pass until the predicate holds."""
@@ -274,7 +275,7 @@ class Driver:
 
         runs = await self.run(within, holds, blocking=blocking)
         if not held and not await holds():
-            records = environment.glance()
+            records = environment.current()
             raise asserts.never(predicate, within, environment.clock.now(), records, records.runs[first:])
         return runs
 
@@ -342,7 +343,7 @@ class _Expecting(AbstractContextManager[list[Ran]]):
         __tracebackhide__ = True
         self._expected.remove(self._expectation)
         if kind is None and not self._expectation.seen:
-            raise asserts.nothing_died(str(self._expectation), self._environment.glance(), self._first)
+            raise asserts.nothing_died(str(self._expectation), self._environment.current(), self._first)
 
 
 class SyncTesting:

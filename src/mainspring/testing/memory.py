@@ -83,7 +83,7 @@ class InMemory:
             at_once(self.ready)
 
 
-class Beside:
+class MemoryEnlisting:
     """``Enlisting`` on memory: what the code under test would store in its transaction is stored at once, beside it."""
 
     def __init__(self, stand_in: InMemory, operations: OperationSet, gateway: Gateway, records: Records) -> None:
@@ -123,13 +123,13 @@ class _RecordedTimetable:
                 drafts.extend(each.draft for each in move.occurrences)
             return move
 
-        look = await self._timetable.look(app, listed, limit, leave)
+        tick = await self._timetable.look(app, listed, limit, leave)
         # There is no other process to be faster: what was decided was stored, unless its id is another message's.
-        drafts += look.continuations
-        known = {each.draft.id: each.topic for each in look.conflicts}
+        drafts += tick.continuations
+        known = {each.draft.id: each.topic for each in tick.conflicts}
         conflicts = {place: known[each.id] for place, each in enumerate(drafts) if each.id in known}
         self._records.note_sent(drafts, Published(frozenset(each.id for each in drafts).difference(known), conflicts))
-        return look
+        return tick
 
     async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
         """See ``Timetable.enter``."""

@@ -150,22 +150,22 @@ def shown(payload: object) -> str:
 
 
 class Own:
-    """Tells what the test's transaction has published from what others have committed, before it or during it."""
+    """Separates what the test's transaction has published from what others have committed, before it or during it."""
 
     def __init__(self, operations: OperationSet) -> None:
         self._ledger = operations.ledger
         self._earlier: object = None
 
     async def begin(self) -> None:
-        """Note what is there already, where the database cannot tell later."""
+        """Note what is there already, where the database does not know it later."""
         self._earlier = await self._ledger.earlier()
 
     async def of(self, views: Sequence[DeliveryView]) -> list[DeliveryView]:
         """Return those of messages that were published in the test's transaction."""
         if not views:
             return []
-        asked = sorted({view.message_id for view in views})
-        ours = await self._ledger.own(asked, self._earlier)
+        ids = sorted({view.message_id for view in views})
+        ours = await self._ledger.own(ids, self._earlier)
         return [view for view in views if view.message_id in ours]
 
 
@@ -273,7 +273,7 @@ class Records:
         await self.verify(storage)
         self._kept.update(each.id for each in self.sent)
 
-    async def look(self, storage: Storage, consumers: Mapping[str, Registration], own: Own | None) -> None:
+    async def read_stored(self, storage: Storage, consumers: Mapping[str, Registration], own: Own | None) -> None:
         """Read what waits and what is dead, all of it or what is the test's own."""
 
         async def stored(state: Sought) -> Sequence[DeliveryView]:

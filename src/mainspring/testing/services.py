@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mainspring.runtime.scheduler import Scheduler
 
 Enough = Callable[[], Awaitable[bool]]
-"""Whether to stop here; asked once before anything runs, and after every run."""
+"""Whether to stop here; evaluated once before anything runs, and after every run."""
 Died = Callable[[Ran], None]
 """Called with every dead letter; may raise to end the test."""
 
@@ -67,7 +67,7 @@ _PRUNED_AT_ONCE = 10_000
 class AppParts:
     """The parts of an app that a test replaces, or runs."""
 
-    doors: tuple[Connection, Connection]
+    connections: tuple[Connection, Connection]
     clock: ReplaceableClock
     transactions: Transactions
     consumers: Consumers
@@ -76,7 +76,7 @@ class AppParts:
     bus: Bus
     options: Options
     recurrences: Callable[[], Recurrences | None]
-    """Returns the schedules of its code; None while none was asked for."""
+    """Returns the schedules of its code; None until the first is requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Services:
             await self._report(self._records.runs[first:])
 
     def elapse(self, span: timedelta) -> None:
-        """Let time pass for what runs: past its timeout it is told to stop, and a coroutine is cancelled."""
+        """Let time pass for what runs: past its timeout it is stopped, and a coroutine is cancelled."""
         self._clock.advance(span)
         if self._calls.task.cancelled:
             raise asyncio.CancelledError
@@ -270,7 +270,7 @@ class Services:
     async def _reconcile(self) -> None:
         recurrences = self._app.recurrences()
         scheduled = () if recurrences is None else tuple(recurrences)
-        is_known = recurrences is self._recurrences and _are_the_same(scheduled, self._scheduled)
+        is_known = recurrences is self._recurrences and [*map(id, scheduled)] == [*map(id, self._scheduled)]
         if self._scheduler is not None and is_known:
             return
         from mainspring.runtime.scheduler import Scheduler
@@ -279,8 +279,8 @@ class Services:
         options, self._recurrences, self._scheduled = self._app.options, recurrences, scheduled
         declared = {} if recurrences is None else recurrences.declared()
         scheduling = Scheduling(options.name, declared, options.version)
-        # Before it is awaited: what is asked in between prepares as well.
-        self._scheduler = Scheduler(self._storage, scheduling, _nothing, _HOLD, self._log, self._clock)
+        # Before it is awaited: calls in between prepare as well.
+        self._scheduler = Scheduler(self._storage, scheduling, _ignore, _HOLD, self._log, self._clock)
         await self._scheduler.reconcile(waits=True)
 
     async def _tick(self) -> bool:
@@ -403,15 +403,7 @@ class _Verdicts:
 
 
 def _ignore(*_event: object) -> None:
-    """Nothing sleeps that an event would have to wake."""
-
-
-def _nothing() -> None:
-    """Nothing sleeps that a publish would have to wake."""
-
-
-def _are_the_same(some: Sequence[object], others: Sequence[object]) -> bool:
-    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
+    """Nothing sleeps that an event or a publish would have to wake."""
 
 
 def _endless(runs: Sequence[Ran]) -> EndlessWork:
@@ -419,5 +411,5 @@ def _endless(runs: Sequence[Ran]) -> EndlessWork:
     named = ", ".join(f"{group} ({count:,})" for group, count in busiest)
     return EndlessWork(
         f"{len(runs):,} runs at one instant, and there is still more to do: {named}. Handlers that publish to each "
-        "other without delay= never come to an end; where it is meant, say app.testing(limit=…)"
+        "other without delay= never come to an end; if that is intended, raise app.testing(limit=…)"
     )

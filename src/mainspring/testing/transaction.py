@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from mainspring.app.blocking import at_once, is_blocking
 from mainspring.app.storages import Enlists, OperationSet
@@ -30,21 +30,21 @@ from mainspring.testing.records import ALL, Own, Records, in_order
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
-Told = Callable[[], Awaitable[None]]
+Hook = Callable[[], Awaitable[None]]
 
 
 class EnlistedGateway:
-    """``Gateway`` over the caller's handle, which is joined again for every script: its session may have moved on.
+    """``Gateway`` over the caller's handle, which is enlisted again for every script: its session may have moved on.
 
-    ``prepare`` is awaited before anything is run, and ``changed`` after whatever was written by others than the kit. A
+    ``prepare`` is awaited before anything is run, and ``changed`` after every write that is not the kit's. A
     blocking handle never waits, so it needs no loop.
     """
 
     def __init__(self, transactions: Transactions, kind: Kind, handle: object) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where an asyncio handle was last used."""
-        self.prepare: Told | None = None
-        self.changed: Told | None = None
+        self.prepare: Hook | None = None
+        self.changed: Hook | None = None
         self._transactions = transactions
         self._kind = kind
         self._handle = handle
@@ -74,7 +74,7 @@ class EnlistedGateway:
         async with self._one_at_a_time:
             answer = await run_async(cast("AsyncConnection", self._enlisted()), script)
         if lane == "write":
-            await self.tell()
+            await self.notify()
         return answer
 
     @property
@@ -82,8 +82,8 @@ class EnlistedGateway:
         """Whether it never waits."""
         return self._kind.blocking
 
-    async def tell(self) -> None:
-        """Report a write."""
+    async def notify(self) -> None:
+        """Call ``changed`` after a write."""
         if self.changed is not None:
             await self.changed()
 
@@ -219,7 +219,7 @@ class RecordedTransactions(Transactions):
         first = len(self._records.sent)
         answer = await super().run(handle, script, call)
         await self._check(first)
-        await self._gateway.tell()
+        await self._gateway.notify()
         return answer
 
     async def _check(self, first: int) -> None:
@@ -272,16 +272,27 @@ _NAME = "mainspring_handler"
 _OUTER = "mainspring_testing"
 
 
-class Mark(Protocol):
-    """One savepoint."""
+class Mark(ABC):
+    """One savepoint, rolled back if the block raises."""
 
+    async def __aenter__(self) -> bool:
+        """Begin it. True: it undoes what is published in it."""
+        await self.begin()
+        return True
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """End it, by a rollback after an error."""
+        await self.end(error)
+
+    @abstractmethod
     async def begin(self) -> None:
         """Set it."""
-        ...
 
+    @abstractmethod
     async def end(self, error: BaseException | None) -> None:
         """Release it, after a rollback to it if there was an error."""
-        ...
 
 
 class Savepoints:
@@ -292,11 +303,8 @@ class Savepoints:
         self._handle = handle
         self._gateway = gateway
 
-    def __call__(self) -> AbstractAsyncContextManager[bool]:
-        """Return one savepoint, rolled back if the block raises."""
-        return _Around(self._mark())
-
-    def _mark(self) -> Mark:
+    def __call__(self) -> Mark:
+        """Return one savepoint."""
         library = self._kind.library
         if library == "sqlalchemy":
             return _Nested(self._handle)
@@ -309,21 +317,7 @@ class Savepoints:
         return _Managed(self._handle.transaction(), blocking=self._kind.blocking)
 
 
-class _Around:
-    def __init__(self, mark: Mark) -> None:
-        self._mark = mark
-
-    async def __aenter__(self) -> bool:
-        await self._mark.begin()
-        return True
-
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        await self._mark.end(error)
-
-
-class _Managed:
+class _Managed(Mark):
     """That of Django, psycopg and asyncpg: a context manager, which is a savepoint within a transaction."""
 
     def __init__(self, manager: Any, *, blocking: bool) -> None:
@@ -346,7 +340,7 @@ class _Managed:
             await self._manager.__aexit__(*about)
 
 
-class _Nested:
+class _Nested(Mark):
     """That of SQLAlchemy; not as a context manager, in which a handler must not commit its session."""
 
     def __init__(self, handle: Any) -> None:
@@ -370,7 +364,7 @@ class _Nested:
             return  # ended already
 
 
-class _Statements:
+class _Statements(Mark):
     """One in SQL."""
 
     def __init__(self, gateway: EnlistedGateway) -> None:

@@ -86,8 +86,8 @@ def test_one_is_cancelled(opened: tuple[Shell, list[str]]) -> None:
 
     assert done.out == "2 members cancelled\n"
     assert again.out == "nothing to cancel: all members have ended\n"
-    assert shown.out.endswith("none: the next look of a scheduler publishes the follow-up\n")
-    assert "the next scheduler look" in listed.out
+    assert shown.out.endswith("none: the next turn of a scheduler publishes the follow-up\n")
+    assert "the next scheduler turn" in listed.out
     assert as_json.json == {"cancelled": 0, "asked": 0}
 
 

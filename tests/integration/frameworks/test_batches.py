@@ -3,7 +3,7 @@
 import pytest
 
 from mainspring import LogContext, Middleware, ReportErrors, SlowHandlers
-from mainspring.integrations.django.connections import FreshConnections
+from mainspring.integrations.django.databases import FreshConnections
 from mainspring.integrations.flask import FlaskContext
 
 

@@ -84,7 +84,7 @@ async def run(seconds: float | None, file: Path | None) -> int:
                 asyncio.to_thread(Customers(app, path, journal).shop_until, closing_time, pause=_PAUSE)
             )
             try:
-                await (show.draw(console, interrupted) if drawn else show.tell(path, interrupted))
+                await (show.draw(console, interrupted) if drawn else show.print_lines(path, interrupted))
             finally:
                 closing_time.set()
                 feeding.cancel()
@@ -118,7 +118,7 @@ class Show:
             while not await self._over(interrupted, _FRAME):
                 live.update(draw(await self._scene(), console.width, console.height), refresh=True)
 
-    async def tell(self, path: Path, interrupted: asyncio.Event) -> None:
+    async def print_lines(self, path: Path, interrupted: asyncio.Event) -> None:
         """Print a line at intervals, for files and pipes."""
         limit = self._limit or _WITHOUT_TERMINAL
         say(f"a small shop on one SQLite file, for {limit:g} s: {path}")
@@ -143,7 +143,7 @@ class Show:
 
     async def _scene(self) -> Scene:
         tally = await self._app.tally()
-        await self._mention_the_dead(tally)
+        await self._note_dead_letters(tally)
         counts = self._journal.counts
         groups = [self._line(name, tally) for name in GROUPS]
         self._keep_pace(total_of(groups).handled)
@@ -153,7 +153,6 @@ class Show:
             dashboard=self._shown.address or self._shown.missing,
             placed=counts["placed"],
             undone=counts["undone"],
-            paid=counts["paid"],
             expired=counts["expired"],
             pace=tuple(self._pace),
             groups=groups,
@@ -182,7 +181,7 @@ class Show:
             self._pace.append((handled - self._handled) // (second - self._second))
             self._second, self._handled = second, handled
 
-    async def _mention_the_dead(self, tally: Tally) -> None:
+    async def _note_dead_letters(self, tally: Tally) -> None:
         buried = sum(each.dead for each in tally.groups)
         if buried > self._buried:
             for each in await self._app.dead.list(limit=buried - self._buried):
@@ -195,11 +194,11 @@ def _interrupted() -> Iterator[asyncio.Event]:
     """Yield an event that the first Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts the summary."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 
-    def told() -> None:
+    def interrupt() -> None:
         event.set()
         loop.remove_signal_handler(signal.SIGINT)
 
-    loop.add_signal_handler(signal.SIGINT, told)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     loop.add_signal_handler(signal.SIGTERM, event.set)
     try:
         yield event

@@ -67,7 +67,6 @@ class Scene:
     """The dashboard's address, or why there is none."""
     placed: int
     undone: int
-    paid: int
     expired: int
     pace: Sequence[int]
     """Deliveries handled per second, over the last seconds."""

@@ -63,10 +63,10 @@ class Show:
         self._pause = pause
         self._over = False
         self._held = False
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._picture: Picture | None = None
         self._trouble = ""
-        self._asked_at = 0.0
+        self._requested_at = 0.0
 
     async def run(self) -> None:
         """Draw until the user quits."""
@@ -74,7 +74,7 @@ class Show:
 
         console = stdout()
         self._picture = await self._first()
-        with Live(console=console, screen=True, auto_refresh=False) as live, heard(self._key), self._signals():
+        with Live(console=console, screen=True, auto_refresh=False) as live, key_presses(self._key), self._signals():
             loop, reading = asyncio.get_running_loop(), None
             due = loop.time() + self._pause
             while not self._over:
@@ -85,7 +85,7 @@ class Show:
                     reading = None
                 if reading is None and loop.time() >= due:
                     due = loop.time() + self._pause
-                    self._asked_at = time.monotonic()
+                    self._requested_at = time.monotonic()
                     reading = asyncio.create_task(self._read())
                 await self._wait(min(self._pause, _TICK) if reading is not None else max(due - loop.time(), 0.0))
             if reading is not None:
@@ -105,7 +105,7 @@ class Show:
 
     def _silent(self) -> float:
         """Return the seconds since the database last replied, during a read."""
-        return time.monotonic() - max(self._asked_at, self._watcher.heard_at)
+        return time.monotonic() - max(self._requested_at, self._watcher.replied_at)
 
     async def _read(self) -> None:
         try:
@@ -116,12 +116,12 @@ class Show:
             self._trouble = ""
             if not self._held:
                 self._picture = picture
-        self._stirred.set()
+        self._changed.set()
 
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stirred.wait(), seconds)
-        self._stirred.clear()
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        self._changed.clear()
 
     def _frame(self, width: int, height: int, silent: float) -> RenderableType:
         from mainspring.cli.top.view import draw
@@ -138,25 +138,25 @@ class Show:
                 self._end()
             case "p" | "P":
                 self._held = not self._held
-                self._stirred.set()
+                self._changed.set()
             case _:
                 pass
 
     def _end(self) -> None:
         self._over = True
-        self._stirred.set()
+        self._changed.set()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         """Quit on Ctrl-C, and redraw at once when the terminal is resized."""
         loop = asyncio.get_running_loop()
-        told = {signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGWINCH: self._stirred.set}
-        for number, call in told.items():
+        handlers = {signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGWINCH: self._changed.set}
+        for number, call in handlers.items():
             loop.add_signal_handler(number, call)
         try:
             yield
         finally:
-            for number in told:
+            for number in handlers:
                 loop.remove_signal_handler(number)
 
 
@@ -188,8 +188,8 @@ def _print(picture: Picture) -> None:
 
 
 @contextlib.contextmanager
-def heard(told: Callable[[str], None]) -> Iterator[None]:
-    """Call back with each key that is pressed. Without a terminal, as behind a pipe, do nothing."""
+def key_presses(pressed: Callable[[str], None]) -> Iterator[None]:
+    """Call ``pressed`` with each key. Without a terminal, as behind a pipe, do nothing."""
     try:
         import termios
         import tty
@@ -208,7 +208,7 @@ def heard(told: Callable[[str], None]) -> Iterator[None]:
         keys = os.read(source, _KEYS_AT_ONCE).decode(errors="replace")
         if not keys.startswith("\x1b"):
             for key in keys:
-                told(key)
+                pressed(key)
 
     loop = asyncio.get_running_loop()
     tty.setcbreak(source, termios.TCSANOW)  # keep what was typed ahead

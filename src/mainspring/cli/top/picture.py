@@ -13,7 +13,7 @@ from uuid import UUID
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.doctor import values
 from mainspring.app.observe.health import Status
-from mainspring.cli.groups import SILENT
+from mainspring.cli.groups import alive_workers
 from mainspring.cli.output import first_line
 from mainspring.model.measures import PacesView
 from mainspring.model.views import Counts, GroupView, Roster, Tally
@@ -28,7 +28,7 @@ PACE = 30
 _CAP = 100_000
 _OVER = timedelta(seconds=50)
 """The window of rates, besides the current ten seconds."""
-_SELDOM = 5.0
+_CACHED_FOR = 5.0
 """Seconds between two reads of what changes seldom."""
 _PACED = 24
 """The number of groups whose throughput is read; each costs a query."""
@@ -110,24 +110,24 @@ class Watcher:
         self._app = app
         self._database = values(app.options, app)[0].value
         self._kept: dict[str, tuple[float, object]] = {}
-        self.heard_at: float = time.monotonic()
+        self.replied_at: float = time.monotonic()
         """When the database last replied."""
 
     async def picture(self) -> Picture:
         """Read the current picture."""
         app = self._app
-        tally, roster = await self._heard(app.tally(_CAP)), await self._heard(app.roster())
-        paces = await self._heard(app.paces(_OVER))
-        health = await self._seldom("health", app.health)
-        upcoming = await self._seldom("schedules", self._upcoming)
+        tally, roster = await self._timed(app.tally(_CAP)), await self._timed(app.roster())
+        paces = await self._timed(app.paces(_OVER))
+        health = await self._cached("health", app.health)
+        upcoming = await self._cached("schedules", self._upcoming)
         if upcoming and upcoming[0].next_at <= tally.now:  # it has been fired since
             del self._kept["schedules"]
-            upcoming = await self._seldom("schedules", self._upcoming)
-        failures = await self._seldom("failures", self._failures)
-        alive = [each for each in roster.workers if roster.now - each.beat_at < SILENT]
+            upcoming = await self._cached("schedules", self._upcoming)
+        failures = await self._cached("failures", self._failures)
+        alive = alive_workers(roster)
         groups = _lines(tally, roster, paces)
         busiest = sorted(groups, key=lambda each: (each.rate + each.failing, each.ready), reverse=True)[:_PACED]
-        pace = {each.name: await self._seldom(f"pace {each.name}", self._pace_of(each.name)) for each in busiest}
+        pace = {each.name: await self._cached(f"pace {each.name}", self._pace_of(each.name)) for each in busiest}
         return Picture(
             app=app.options.name,
             database=self._database,
@@ -144,16 +144,16 @@ class Watcher:
             failures=failures,
         )
 
-    async def _heard(self, answer: Awaitable[T]) -> T:
-        told = await answer
-        self.heard_at = time.monotonic()
-        return told
+    async def _timed(self, answer: Awaitable[T]) -> T:
+        reply = await answer
+        self.replied_at = time.monotonic()
+        return reply
 
-    async def _seldom(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+    async def _cached(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
         now = time.monotonic()
         at, kept = self._kept.get(name, (float("-inf"), None))
-        if now - at >= _SELDOM:
-            self._kept[name] = now, (kept := await self._heard(read()))
+        if now - at >= _CACHED_FOR:
+            self._kept[name] = now, (kept := await self._timed(read()))
         return kept  # type: ignore[return-value]  # what was read under a name is what its reader gave
 
     async def _upcoming(self) -> tuple[Upcoming, ...]:
@@ -178,7 +178,7 @@ class Watcher:
 
 def _lines(tally: Tally, roster: Roster, paces: PacesView) -> list[GroupLine]:
     counts = {each.group: each for each in tally.groups}
-    alive = [each for each in roster.workers if roster.now - each.beat_at < SILENT]
+    alive = alive_workers(roster)
     served = Counter(group for each in alive for group in each.groups)
     tripped = {group for each in alive for group in each.tripped}
     return [

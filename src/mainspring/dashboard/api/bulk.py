@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from mainspring.app.admin.bulk import Action, BulkState, check_state, described, read_record
 from mainspring.app.admin.pages import checked
-from mainspring.dashboard.api.messages import Search, cause_meant, check_search
+from mainspring.dashboard.api.messages import Search, check_search, fingerprint_of
 from mainspring.dashboard.api.views import scan
 from mainspring.dashboard.responses import Problem, problem_of, shown
 from mainspring.dashboard.route import Before, Call, Limit, Nothing, get, post
@@ -147,55 +147,55 @@ class BulkList(Struct, frozen=True):
     rows: list[BulkShown]
 
 
-async def start(call: Call, asked: BulkWish) -> BulkShown:
+async def start(call: Call, params: BulkWish) -> BulkShown:
     """Start a bulk action."""
-    check_search(call, asked.filter)
-    check_state(asked.action, asked.filter.state)
-    app, by, filter = call.app, call.by, checked(_filter(asked.filter))
+    check_search(call, params.filter)
+    check_state(params.action, params.filter.state)
+    app, by, filter = call.app, call.by, checked(_filter(params.filter))
 
     async def work(progress: Callable[[int], object], stop: Callable[[], bool]) -> int:
-        return await app.messages.apply(asked.action, filter, by=by, progress=progress, stop=stop)
+        return await app.messages.apply(params.action, filter, by=by, progress=progress, stop=stop)
 
-    return _shown(call.services.bulks.start(asked.action, asked.filter, by, work, described(filter)), call)
+    return _shown(call.services.bulks.start(params.action, params.filter, by, work, described(filter)), call)
 
 
-async def bulks(call: Call, _asked: Nothing) -> BulkList:
+async def bulks(call: Call, _params: Nothing) -> BulkList:
     """Return the bulk actions of this process."""
     return BulkList([_shown(each, call) for each in call.services.bulks])
 
 
-async def bulk(call: Call, asked: BulkKey) -> BulkShown:
+async def bulk(call: Call, params: BulkKey) -> BulkShown:
     """Return one bulk action."""
-    return _shown(call.services.bulks.get(asked.id), call)
+    return _shown(call.services.bulks.get(params.id), call)
 
 
-async def stop(call: Call, asked: BulkKey) -> BulkShown:
+async def stop(call: Call, params: BulkKey) -> BulkShown:
     """Stop a bulk action after its current batch."""
-    return _shown(call.services.bulks.stop(asked.id), call)
+    return _shown(call.services.bulks.stop(params.id), call)
 
 
-def _filter(asked: Search) -> Filter:
+def _filter(params: Search) -> Filter:
     return Filter(
-        state=asked.state,
-        group=asked.group,
-        topic=asked.topic,
-        key=asked.key,
-        error=asked.error,
-        text=asked.text,
-        since=asked.since,
-        until=asked.until,
-        held_by=asked.worker,
-        fingerprint=cause_meant(asked.fingerprint),
+        state=params.state,
+        group=params.group,
+        topic=params.topic,
+        key=params.key,
+        error=params.error,
+        text=params.text,
+        since=params.since,
+        until=params.until,
+        held_by=params.worker,
+        fingerprint=fingerprint_of(params.fingerprint),
     )
 
 
 def _shown(found: Bulk, call: Call) -> BulkShown:
-    asked: Search = found.filter
+    params: Search = found.filter
     if not call.may_search:
         # The search text may itself be a value that is masked.
-        searched = {name: MASK for name in ("text", "error") if getattr(asked, name) is not None}
-        asked = structs.replace(asked, **searched)
-    return shown(BulkShown, found, filter=asked)
+        searched = {name: MASK for name in ("text", "error") if getattr(params, name) is not None}
+        params = structs.replace(params, **searched)
+    return shown(BulkShown, found, filter=params)
 
 
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):

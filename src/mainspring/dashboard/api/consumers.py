@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from mainspring.dashboard.api.messages import cause
-from mainspring.dashboard.api.overview import CAP, SILENT_AFTER, Load
+from mainspring.dashboard.api.overview import CAP, Load, alive_workers
 from mainspring.dashboard.api.views import MeasuresShown, Percentiles, measures, paces, percentiles
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import Call, Name, Nothing, Reason, get, post
@@ -18,7 +18,7 @@ from mainspring.model.search import CauseView
 from mainspring.model.views import Counts, RunView
 
 _CAUSES, _FAILURES = 5, 8
-_LOOKED_AT = 50
+_SEARCHED = 50
 """Its failures are searched among this many of its kept runs, and as many failures of all consumers."""
 
 
@@ -62,7 +62,7 @@ class ResumeGroup(Struct, frozen=True, forbid_unknown_fields=True):
     group: Name
 
 
-async def consumers(call: Call, _asked: Nothing) -> ConsumerList:
+async def consumers(call: Call, _params: Nothing) -> ConsumerList:
     """Return the declared groups, by name."""
     return ConsumerList(await declared(call))
 
@@ -71,7 +71,7 @@ async def declared(call: Call, only: str | None = None) -> list[Consumer]:
     """Return the declared groups, by name, or the one of this name."""
     roster, tally, pace = await call.app.roster(), await call.app.tally(CAP), await paces(call.app)
     counts = {each.group: each for each in tally.groups}
-    alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
+    alive = alive_workers(roster)
     rows = []
     for group in sorted(roster.groups, key=lambda each: each.name):
         if only is not None and group.name != only:
@@ -94,14 +94,14 @@ async def declared(call: Call, only: str | None = None) -> list[Consumer]:
     return rows
 
 
-async def pause(call: Call, asked: PauseGroup) -> None:
+async def pause(call: Call, params: PauseGroup) -> None:
     """Stop claiming a group's deliveries."""
-    await call.app.groups.pause(asked.group, by=call.by, reason=asked.reason)
+    await call.app.groups.pause(params.group, by=call.by, reason=params.reason)
 
 
-async def resume(call: Call, asked: ResumeGroup) -> None:
+async def resume(call: Call, params: ResumeGroup) -> None:
     """Claim a group's deliveries again."""
-    await call.app.groups.resume(asked.group, by=call.by)
+    await call.app.groups.resume(params.group, by=call.by)
 
 
 class ConsumerQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,28 +126,28 @@ class ConsumerDetails(Struct, frozen=True):
     """Its latest failed attempts, newest first."""
 
 
-async def consumer(call: Call, asked: ConsumerQuery) -> ConsumerDetails:
+async def consumer(call: Call, params: ConsumerQuery) -> ConsumerDetails:
     """Return one consumer with its measures and failures."""
-    found = await declared(call, asked.group)
+    found = await declared(call, params.group)
     if not found:
-        raise Problem(404, "not_found", f"no consumer {asked.group!r} is declared")
-    causes = await call.app.dead.causes(group=asked.group, limit=_CAUSES)
+        raise Problem(404, "not_found", f"no consumer {params.group!r} is declared")
+    causes = await call.app.dead.causes(group=params.group, limit=_CAUSES)
     return ConsumerDetails(
         datetime.now(UTC),
-        asked.window,
+        params.window,
         CAP,
         found[0],
-        measures(await call.services.readings.measures(asked.window, asked.group)),
+        measures(await call.services.readings.measures(params.window, params.group)),
         [cause(each) for each in causes.rows],
         causes.more,
-        await _failures(call, asked.group),
+        await _failures(call, params.group),
     )
 
 
 async def _failures(call: Call, group: str) -> list[RunView]:
     """Return its latest failures; if it also keeps successes, search the failures of all consumers too."""
-    kept = await call.app.messages.runs(group, limit=_LOOKED_AT)
-    failed = await call.app.messages.failures(limit=_LOOKED_AT)
+    kept = await call.app.messages.runs(group, limit=_SEARCHED)
+    failed = await call.app.messages.failures(limit=_SEARCHED)
     own = {each.id: each for each in (*kept, *failed) if each.group == group and each.status in ("failed", "dead")}
     return sorted(own.values(), key=lambda each: (each.finished_at, each.id), reverse=True)[:_FAILURES]
 

@@ -76,7 +76,7 @@ class PolicyReset(Struct, frozen=True):
     reset: bool
 
 
-async def fanouts(call: Call, _asked: Nothing) -> FanoutList:
+async def fanouts(call: Call, _params: Nothing) -> FanoutList:
     """Return every work of every fan-out."""
     return FanoutList(await call.app.fanouts.list())
 
@@ -89,27 +89,27 @@ async def cursors(call: Call, asked: CursorQuery) -> CursorPage:
     return CursorPage([shown(Cursor, each) for each in found])
 
 
-async def edit(call: Call, asked: EditFanout) -> FanoutPolicy:
+async def edit(call: Call, params: EditFanout) -> FanoutPolicy:
     """Set the planning policy of a work or a shard."""
     return await call.app.fanouts.edit(
-        asked.topic,
-        asked.work,
-        asked.shard,
-        every=_optional(asked.every),
-        jitter=_optional(asked.jitter),
-        enabled=asked.enabled,
+        params.topic,
+        params.work,
+        params.shard,
+        every=_optional(params.every),
+        jitter=_optional(params.jitter),
+        enabled=params.enabled,
         by=call.by,
     )
 
 
-async def reset(call: Call, asked: ResetFanout) -> PolicyReset:
+async def reset(call: Call, params: ResetFanout) -> PolicyReset:
     """Remove the planning policy of a work or a shard."""
-    return PolicyReset(await call.app.fanouts.reset(asked.topic, asked.work, asked.shard, by=call.by))
+    return PolicyReset(await call.app.fanouts.reset(params.topic, params.work, params.shard, by=call.by))
 
 
-async def run(call: Call, asked: RunFanout) -> PlannedWindow:
+async def run(call: Call, params: RunFanout) -> PlannedWindow:
     """Plan a work or a shard now, in this process."""
-    return await call.app.fanouts.run(asked.topic, asked.work, asked.shard, by=call.by)
+    return await call.app.fanouts.run(params.topic, params.work, params.shard, by=call.by)
 
 
 def _optional(given: Length | None) -> timedelta | str | None:

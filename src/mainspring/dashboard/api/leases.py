@@ -60,9 +60,9 @@ async def leases(call: Call, asked: LeaseQuery) -> LeasePage:
     return LeasePage(*await scan(read, lambda row: row.name, keep, asked.after, asked.limit, bounds))
 
 
-async def release(call: Call, asked: Release) -> Released:
+async def release(call: Call, params: Release) -> Released:
     """Release a lease for its holder."""
-    return Released(await call.app.leases.release(asked.name, by=call.by, reason=asked.reason))
+    return Released(await call.app.leases.release(params.name, by=call.by, reason=params.reason))
 
 
 ROUTES = (

@@ -1,23 +1,38 @@
-"""Messages: searching, counting and showing them, and dead letters by cause."""
+"""Messages: search, count, show, publish, cancel, retry, replace and discard them; dead letters by cause."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mainspring.dashboard.api.payloads import Payload, payload_of
+from mainspring.dashboard.api.payloads import Payload, PayloadText, edited, payload_of, refuse_masked_headers
 from mainspring.dashboard.responses import Problem, shown
-from mainspring.dashboard.route import NO_NUL, Before, Call, Limit, Name, Text, Topic, get
+from mainspring.dashboard.route import (
+    NO_NUL,
+    Aware,
+    Before,
+    Call,
+    Length,
+    Limit,
+    Name,
+    Reason,
+    Text,
+    Topic,
+    get,
+    length,
+    post,
+)
+from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.search import CauseView, Chain, Page
-from mainspring.model.views import DeliveryView, RunView, State
+from mainspring.model.views import DeliveryView, MessageView, RunView, State
 
-Aware = Annotated[datetime, Meta(tz=True)]
+HeaderText = Annotated[str, Meta(max_length=2000)]
 NO_CAUSE = "-"
 """The fingerprint of dead letters without a cause."""
 _LARGE = 16 * 1024
@@ -129,7 +144,7 @@ async def _found(call: Call, asked: Search, before: int | None, limit: int) -> P
         key=asked.key,
         text=asked.text,
         error=asked.error,
-        fingerprint=cause_meant(asked.fingerprint),
+        fingerprint=fingerprint_of(asked.fingerprint),
         since=asked.since,
         until=asked.until,
         held_by=asked.worker,
@@ -138,27 +153,32 @@ async def _found(call: Call, asked: Search, before: int | None, limit: int) -> P
     )
 
 
-async def message(call: Call, asked: MessageKey) -> Message:
+async def message(call: Call, params: MessageKey) -> Message:
     """Return one message in full."""
-    view = await call.app.messages.get(asked.id)
-    if view is None:
-        raise Problem(404, "not_found", "no such message: it was never stored, or was pruned")
-    chain = await call.app.messages.chain(asked.id)
-    told = (view.payload, view.content_type, call.redaction)
+    view = await _stored(call, params.id)
+    chain = await call.app.messages.chain(params.id)
+    given = (view.payload, view.content_type, call.redaction)
     # In a thread, so that other requests are not delayed.
-    payload = await asyncio.to_thread(payload_of, *told) if len(view.payload) > _LARGE else payload_of(*told)
+    payload = await asyncio.to_thread(payload_of, *given) if len(view.payload) > _LARGE else payload_of(*given)
     headers = call.redaction.headers(view.headers)
     return shown(Message, view, headers=headers, size=len(view.payload), payload=payload, chain=chain)
 
 
-def cause_meant(fingerprint: str | None) -> str | None:
+async def _stored(call: Call, id: UUID) -> MessageView:
+    view = await call.app.messages.get(id)
+    if view is None:
+        raise Problem(404, "not_found", "no such message: it was never stored, or was pruned")
+    return view
+
+
+def fingerprint_of(fingerprint: str | None) -> str | None:
     """Convert a fingerprint: that of no cause is empty in the app, which a query cannot express."""
     return "" if fingerprint == NO_CAUSE else fingerprint
 
 
-def check_search(call: Call, asked: Search) -> None:
+def check_search(call: Call, params: Search) -> None:
     """Raise Problem for a search that would reveal more than the response shows."""
-    if (asked.text or asked.error) is not None and not call.may_search:
+    if (params.text or params.error) is not None and not call.may_search:
         raise Problem(
             403,
             "not_allowed",
@@ -180,15 +200,129 @@ class CauseList(Struct, frozen=True):
     """Whether there are others, less frequent or not scanned."""
 
 
-async def causes(call: Call, asked: CauseQuery) -> CauseList:
+async def causes(call: Call, params: CauseQuery) -> CauseList:
     """Return dead letters by cause."""
-    found = await call.app.dead.causes(group=asked.group, limit=_MOST)
+    found = await call.app.dead.causes(group=params.group, limit=_MOST)
     return CauseList([cause(each) for each in found.rows], found.more)
 
 
 def cause(found: CauseView) -> CauseView:
     """Name the cause of dead letters that have none."""
-    return replace(found, fingerprint=found.fingerprint or NO_CAUSE)
+    return dataclasses.replace(found, fingerprint=found.fingerprint or NO_CAUSE)
+
+
+class Publish(Struct, frozen=True, forbid_unknown_fields=True):
+    """A message to publish: a new one, or a copy of another, with these fields replaced."""
+
+    topic: Topic
+    payload: Any | UnsetType = UNSET
+    payload_text: PayloadText | None = None
+    key: Name | None = None
+    headers: Annotated[dict[Name, HeaderText], Meta(max_length=50)] | None = None
+    priority: Literal["urgent", "high", "normal", "low"] | Annotated[int, Meta(ge=0, le=3)] | None = None
+    delay: Length | None = None
+    group: Name | None = None
+    """The only group to receive it; without it, all groups that subscribe to its topic."""
+    copy_of: UUID | None = None
+
+
+class Cancel(Struct, frozen=True, forbid_unknown_fields=True):
+    """The deliveries of a message, or that of one group, to cancel."""
+
+    id: UUID
+    group: Name | None = None
+    reason: Reason = ""
+
+
+class ForGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    """The deliveries of a message, or that of one group."""
+
+    id: UUID
+    group: Name | None = None
+
+
+class Retried(Struct, frozen=True):
+    """How many dead letters were revived, and how many scheduled deliveries are due now."""
+
+    revived: int
+    run_now: int
+
+
+class Replace(Struct, frozen=True, forbid_unknown_fields=True):
+    """A dead letter to revive with another payload: as a value, or as JSON text."""
+
+    id: UUID
+    group: Name | None = None
+    payload: Any | UnsetType = UNSET
+    payload_text: PayloadText | None = None
+
+
+class Replaced(Struct, frozen=True):
+    """How many were replaced: one, or none if the dead letter no longer exists."""
+
+    replaced: int
+
+
+class Discarded(Struct, frozen=True):
+    """How many dead letters were discarded."""
+
+    discarded: int
+
+
+async def publish(call: Call, params: Publish) -> Receipt:
+    """Publish a message, or a copy of one."""
+    refuse_masked_headers(params.headers)
+    return await call.app.messages.publish(
+        params.topic,
+        key=params.key,
+        headers=params.headers,
+        priority=params.priority,
+        delay=None if params.delay is None else length(params.delay),
+        group=params.group,
+        copy_of=params.copy_of,
+        by=call.by,
+        **edited(params.payload, params.payload_text),
+    )
+
+
+async def cancel(call: Call, params: Cancel) -> Cancelled:
+    """Cancel the deliveries of a message."""
+    view = await _stored(call, params.id)
+    picked = [(params.id, each.group) for each in _meant(view, params.group) if each.state != "dead"]
+    if not picked:
+        return Cancelled(0, 0)
+    return await call.app.messages.cancel(picked, by=call.by, reason=params.reason or "cancelled by an operator")
+
+
+async def retry(call: Call, params: ForGroup) -> Retried:
+    """Revive dead letters of a message, and make its scheduled deliveries due now."""
+    view = await _stored(call, params.id)
+    meant = _meant(view, params.group)
+    run_now = revived = 0
+    if any(each.state == "dead" for each in meant):
+        revived = await call.app.dead.revive(params.id, group=params.group, by=call.by)
+    if scheduled := [(params.id, each.group) for each in meant if each.state == "scheduled"]:
+        run_now = await call.app.messages.run_now(scheduled, by=call.by)
+    return Retried(revived, run_now)
+
+
+async def replace(call: Call, params: Replace) -> Replaced:
+    """Revive a dead letter with another payload."""
+    given = edited(params.payload, params.payload_text)
+    if not given:
+        raise Problem(422, "invalid", "payload is missing: send the new payload")
+    await _stored(call, params.id)
+    return Replaced(await call.app.dead.revive(params.id, group=params.group, by=call.by, **given))
+
+
+async def discard(call: Call, params: ForGroup) -> Discarded:
+    """Permanently delete dead letters of a message."""
+    await _stored(call, params.id)
+    return Discarded(await call.app.dead.discard(params.id, group=params.group, by=call.by))
+
+
+def _meant(view: MessageView, group: str | None) -> list[DeliveryView]:
+    return [each for each in view.deliveries if group is None or each.group == group]
 
 
 ROUTES = (
@@ -196,4 +330,9 @@ ROUTES = (
     get("/api/messages/count", count, "How many deliveries match", MessageCount, CountQuery),
     get("/api/messages/{id}", message, "One message in full", Message, MessageKey),
     get("/api/dead/causes", causes, "Dead letters by cause", CauseList, CauseQuery),
+    post("/api/messages", publish, "Publish a message, or a copy of one", Publish, Receipt, 201),
+    post("/api/messages/{id}/cancel", cancel, "Cancel the deliveries of a message", Cancel, Cancelled),
+    post("/api/messages/{id}/retry", retry, "Revive dead letters, run scheduled deliveries now", ForGroup, Retried),
+    post("/api/messages/{id}/replace", replace, "Revive a dead letter with another payload", Replace, Replaced),
+    post("/api/messages/{id}/discard", discard, "Permanently delete dead letters of a message", ForGroup, Discarded),
 )

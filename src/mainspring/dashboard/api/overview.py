@@ -12,12 +12,12 @@ from msgspec import Struct
 from mainspring.dashboard.api.views import MeasuresShown, measures, paces
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import Call, get
-from mainspring.model.views import Counts, Roster, RunView, Tally
+from mainspring.model.views import Counts, Roster, RunView, Tally, WorkerView
 from mainspring.timing.duration import duration
 
 CAP = 10_000
 """The maximum count per state: it is read more than once a second."""
-SILENT_AFTER = duration("1m")
+_SILENT_AFTER = duration("1m")
 """A worker whose last report is older counts as silent, as in ``app.health()``."""
 _FAILURES = 8
 
@@ -105,7 +105,7 @@ class Overview(Struct, frozen=True):
     failures: list[RunView]
 
 
-async def overview(call: Call, asked: OverviewQuery) -> Overview:
+async def overview(call: Call, params: OverviewQuery) -> Overview:
     """Return the overview."""
     app = call.app
     tally, roster = await app.tally(CAP), await app.roster()
@@ -114,13 +114,13 @@ async def overview(call: Call, asked: OverviewQuery) -> Overview:
     oldest = [each.oldest_ready_at for each in tally.groups if each.oldest_ready_at is not None]
     return Overview(
         tally.now,
-        asked.window,
+        params.window,
         HealthShown(health.status, [shown(CheckShown, each) for each in health.checks]),
         _totals(tally),
         CAP,
         min(oldest, default=None),
         await _groups(call, tally.groups, roster),
-        measures(await call.services.readings.measures(asked.window)),
+        measures(await call.services.readings.measures(params.window)),
         _workers(roster),
         [shown(NextShown, each) for each in await call.services.readings.coming()],
         failures,
@@ -148,8 +148,13 @@ async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[
     ]
 
 
+def alive_workers(roster: Roster) -> list[WorkerView]:
+    """Return the workers that are not silent."""
+    return [each for each in roster.workers if roster.now - each.beat_at <= _SILENT_AFTER]
+
+
 def _workers(roster: Roster) -> WorkersShown:
-    alive = [each for each in roster.workers if roster.now - each.beat_at <= SILENT_AFTER]
+    alive = alive_workers(roster)
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 

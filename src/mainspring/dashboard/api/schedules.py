@@ -1,24 +1,41 @@
-"""Schedules, their runs and their next times, and a preview of a rhythm."""
+"""Schedules: their runs and next times, a preview of a rhythm, and operators' actions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+from mainspring.app.schedule.timing import TimingOptions
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.app.schedule.view import preview as previewed
+from mainspring.dashboard.api.payloads import PayloadText, edited
 from mainspring.dashboard.responses import Problem, shown
-from mainspring.dashboard.route import Before, Call, Limit, Nothing, Topic, get
+from mainspring.dashboard.route import (
+    Aware,
+    Before,
+    Call,
+    Length,
+    Limit,
+    Name,
+    Nothing,
+    Reason,
+    Topic,
+    get,
+    length,
+    post,
+)
 from mainspring.model.errors import Misuse
+from mainspring.model.schedule import Misfire, Overlap
 from mainspring.model.views import RunStatus, RunView
 from mainspring.timing.cron import CronError
 from mainspring.timing.duration import spell
 
+Rhythm = Annotated[str, Meta(min_length=1, max_length=200)]
 _RECENT = 20
 _NEXT = 10
 _RUNS = 50
@@ -50,16 +67,16 @@ def instants(times: Sequence[datetime], since: datetime) -> list[Instant]:
 
 
 def _note(before: datetime, each: datetime) -> str | None:
-    said = []
+    notes = []
     ahead = _offset(each) - _offset(before)
     if ahead:
         turned = _turned(before, each)
         way = "forward" if ahead > timedelta() else "back"
         day = "" if turned.date() == each.date() else f" on {turned.date()}"
-        said.append(f"clocks go {way} {spell(abs(ahead))}{day} at {turned:%H:%M}")
+        notes.append(f"clocks go {way} {spell(abs(ahead))}{day} at {turned:%H:%M}")
     if _offset(each.replace(fold=0)) > _offset(each.replace(fold=1)):
-        said.append(f"{each:%H:%M} occurs twice: this is the {'second' if each.fold else 'first'}")
-    return "; ".join(said) or None
+        notes.append(f"{each:%H:%M} occurs twice: this is the {'second' if each.fold else 'first'}")
+    return "; ".join(notes) or None
 
 
 def _turned(low: datetime, high: datetime) -> datetime:
@@ -82,7 +99,7 @@ def _offset(moment: datetime) -> timedelta:
 class PreviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """A rhythm: a cron expression, or an interval such as ``every 90s``."""
 
-    rhythm: Annotated[str, Meta(min_length=1, max_length=200)]
+    rhythm: Rhythm
     timezone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
     day_match: Literal["and", "or"] = "and"
     on_gap: Literal["fire", "skip"] = "fire"
@@ -97,11 +114,11 @@ class Preview(Struct, frozen=True):
     error: str | None
 
 
-async def preview(_call: Call, asked: PreviewQuery) -> Preview:
+async def preview(_call: Call, params: PreviewQuery) -> Preview:
     """Preview a rhythm. A parse error is a normal response, because it is requested while the user types."""
     try:
         seen = previewed(
-            asked.rhythm, asked.count, timezone=asked.timezone, day_match=asked.day_match, on_gap=asked.on_gap
+            params.rhythm, params.count, timezone=params.timezone, day_match=params.day_match, on_gap=params.on_gap
         )
     except (Misuse, CronError, ValueError) as error:
         return Preview("", [], str(error))
@@ -164,7 +181,7 @@ class RunPage(Struct, frozen=True):
     before: int | None
 
 
-async def schedules(call: Call, _asked: Nothing) -> ScheduleList:
+async def schedules(call: Call, _params: Nothing) -> ScheduleList:
     """Return every schedule with its latest runs."""
     recent = await call.app.schedules.recent(_RECENT)
     rows = [
@@ -174,13 +191,13 @@ async def schedules(call: Call, _asked: Nothing) -> ScheduleList:
     return ScheduleList(datetime.now(UTC), rows)
 
 
-async def schedule(call: Call, asked: ScheduleQuery) -> ScheduleDetails:
+async def schedule(call: Call, params: ScheduleQuery) -> ScheduleDetails:
     """Return one schedule with its next times and its latest runs."""
-    view = await call.app.schedules.get(asked.name)
+    view = await call.app.schedules.get(params.name)
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
-    page = await runs(call, RunsQuery(asked.name))
-    return ScheduleDetails(datetime.now(UTC), view, await _next(call, asked.name), page.rows, page.before)
+    page = await runs(call, RunsQuery(params.name))
+    return ScheduleDetails(datetime.now(UTC), view, await _next(call, params.name), page.rows, page.before)
 
 
 async def runs(call: Call, asked: RunsQuery) -> RunPage:
@@ -196,9 +213,134 @@ async def _next(call: Call, name: str) -> list[Instant]:
         return []
 
 
+class PauseSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to pause."""
+
+    name: Topic
+    reason: Reason = ""
+
+
+class NamedSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule."""
+
+    name: Topic
+
+
+class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to run now, with its own payload or another: as a value, or as JSON text."""
+
+    name: Topic
+    payload: Any | UnsetType = UNSET
+    payload_text: PayloadText | None = None
+
+
+class Triggered(Struct, frozen=True):
+    """The published message."""
+
+    id: UUID
+
+
+class Alter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields to set at run time, and fields whose edits to drop."""
+
+    name: Topic
+    rhythm: Rhythm | None = None
+    timezone: Name | None = None
+    misfire: Misfire | None = None
+    overlap: Overlap | None = None
+    jitter: Length | None = None
+    reset: Annotated[list[Name], Meta(max_length=20)] = []
+
+
+class Backfill(Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to run for every occurrence in a span of time."""
+
+    name: Topic
+    start: Aware
+    end: Aware
+
+
+class Counted(Struct, frozen=True):
+    """A number of occurrences."""
+
+    count: int
+
+
+class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request to freeze all schedules of the app."""
+
+    reason: Reason = ""
+
+
+class Thaw(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request to thaw all schedules of the app."""
+
+
+class Thawed(Struct, frozen=True):
+    """Whether they were frozen."""
+
+    thawed: bool
+
+
+async def pause(call: Call, params: PauseSchedule) -> None:
+    """Pause a schedule."""
+    await call.app.schedules.pause(params.name, reason=params.reason, by=call.by)
+
+
+async def resume(call: Call, params: NamedSchedule) -> None:
+    """Resume a schedule."""
+    await call.app.schedules.resume(params.name, by=call.by)
+
+
+async def trigger(call: Call, params: Trigger) -> Triggered:
+    """Run a schedule now."""
+    given = edited(params.payload, params.payload_text)
+    receipt = await call.app.schedules.trigger(params.name, by=call.by, **given)
+    return Triggered(receipt.id)
+
+
+async def alter(call: Call, params: Alter) -> None:
+    """Set fields of a schedule at run time."""
+    options: TimingOptions = {
+        "timezone": params.timezone,
+        "misfire": params.misfire,
+        "overlap": params.overlap,
+        "jitter": None if params.jitter is None else length(params.jitter),
+    }
+    await call.app.schedules.alter(params.name, params.rhythm, reset=params.reset, by=call.by, **options)
+
+
+async def backfill(call: Call, params: Backfill) -> Counted:
+    """Run a schedule for every occurrence in a span of time."""
+    return Counted(len(await call.app.schedules.backfill(params.name, params.start, params.end, by=call.by)))
+
+
+async def delete(call: Call, params: NamedSchedule) -> None:
+    """Delete a schedule that was created at run time."""
+    await call.app.schedules.delete(params.name, by=call.by)
+
+
+async def freeze(call: Call, params: Freeze) -> None:
+    """Freeze all schedules of the app."""
+    await call.app.schedules.freeze(reason=params.reason, by=call.by)
+
+
+async def thaw(call: Call, _params: Thaw) -> Thawed:
+    """Thaw all schedules of the app."""
+    return Thawed(await call.app.schedules.thaw(by=call.by))
+
+
 ROUTES = (
     get("/api/schedules", schedules, "Every schedule with its latest runs", ScheduleList),
     get("/api/schedule", schedule, "One schedule with its next times", ScheduleDetails, ScheduleQuery),
     get("/api/schedule/runs", runs, "A schedule's runs, newest first", RunPage, RunsQuery),
     get("/api/preview", preview, "A rhythm in words, and its next times", Preview, PreviewQuery),
+    post("/api/schedules/pause", pause, "Pause a schedule", PauseSchedule),
+    post("/api/schedules/resume", resume, "Resume a schedule", NamedSchedule),
+    post("/api/schedules/trigger", trigger, "Run a schedule now", Trigger, Triggered),
+    post("/api/schedules/alter", alter, "Set fields of a schedule at run time", Alter),
+    post("/api/schedules/backfill", backfill, "Run a schedule for a span of time", Backfill, Counted),
+    post("/api/schedules/delete", delete, "Delete a schedule that was created at run time", NamedSchedule),
+    post("/api/schedules/freeze", freeze, "Freeze all schedules of the app", Freeze),
+    post("/api/schedules/thaw", thaw, "Thaw all schedules of the app", Thaw, Thawed),
 )

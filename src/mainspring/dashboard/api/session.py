@@ -36,13 +36,13 @@ class Login(Struct, frozen=True, forbid_unknown_fields=True):
     token: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
-async def session(call: Call, _asked: Nothing) -> SessionView:
+async def session(call: Call, _params: Nothing) -> SessionView:
     """Return the caller's identity; behind a host application's authentication, also set the CSRF cookie."""
     access, services = call.access, call.services
     csrf = access.csrf
     # A stream cannot set cookies, and would return a new token at every poll.
-    asked_once = access.role == "operator" and not wants_stream(call.request)
-    if asked_once and (made := services.gate.csrf_cookie(call.request, access)) is not None:
+    sets_cookie = access.role == "operator" and not wants_stream(call.request)
+    if sets_cookie and (made := services.gate.csrf_cookie(call.request, access)) is not None:
         cookie, csrf = made
         call.cookies.append(cookie)
     return SessionView(
@@ -57,15 +57,15 @@ async def session(call: Call, _asked: Nothing) -> SessionView:
     )
 
 
-async def login(call: Call, asked: Login) -> None:
+async def login(call: Call, params: Login) -> None:
     """Log in: the cookie in the response is valid for twelve hours."""
     gate = call.services.gate
-    role, cookie = await gate.login(call.request, asked.token)
+    role, cookie = await gate.login(call.request, params.token)
     await call.services.access_log.logged_in(role, gate.peer(call.request))
     call.cookies.append(cookie)
 
 
-async def logout(call: Call, _asked: Nothing) -> None:
+async def logout(call: Call, _params: Nothing) -> None:
     """Log out."""
     gate, access = call.services.gate, call.access
     call.cookies.extend(gate.logout(call.request, access))

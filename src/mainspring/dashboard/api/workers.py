@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.api.overview import SILENT_AFTER
+from mainspring.dashboard.api.overview import alive_workers
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import NO_NUL, Call, Nothing, Reason, get, post
 from mainspring.model.views import Condition, DeliveryView, WorkerView
@@ -20,7 +21,7 @@ Seat: TypeAlias = Annotated[str, Meta(min_length=1, max_length=401, pattern=NO_N
 
 _HANDS = 50
 _AT_ONCE = 500
-_ASKED = 20
+_QUERIED = 20
 """The maximum number of workers that are queried one by one, to limit the time."""
 
 
@@ -55,11 +56,11 @@ class ResumeWorker(Struct, frozen=True, forbid_unknown_fields=True):
     name: Seat
 
 
-async def workers(call: Call, _asked: Nothing) -> WorkerList:
+async def workers(call: Call, _params: Nothing) -> WorkerList:
     """Return the workers, and what they have in hand."""
     roster = await call.app.roster()
-    rows = sorted(roster.workers, key=lambda worker: (worker.name, worker.app))
-    alive = [each for each in rows if roster.now - each.beat_at <= SILENT_AFTER]
+    by_name = attrgetter("name", "app")
+    rows, alive = sorted(roster.workers, key=by_name), sorted(alive_workers(roster), key=by_name)
     hands = await _hands(call, alive)
     return WorkerList(
         roster.now,
@@ -76,7 +77,7 @@ async def _hands(call: Call, alive: Sequence[WorkerView]) -> dict[str, list[Deli
             found[row.held_by or ""].append(row)
     if any(page.before is not None for page in pages):
         unseen = [each for each in alive if len(found[each.name]) < min(each.in_hand, _HANDS)]
-        for each in unseen[:_ASKED]:
+        for each in unseen[:_QUERIED]:
             found[each.name] = [*(await call.app.messages.search("live", held_by=each.name, limit=_HANDS)).rows]
     return found
 
@@ -86,14 +87,14 @@ def _held(worker: WorkerView, rows: Sequence[DeliveryView]) -> list[DeliveryView
     return [row for row in rows if row.group in worker.groups]
 
 
-async def drain(call: Call, asked: Drain) -> None:
+async def drain(call: Call, params: Drain) -> None:
     """Let a worker finish what it has in hand and claim no more."""
-    await call.app.workers.drain(asked.name, by=call.by, reason=asked.reason)
+    await call.app.workers.drain(params.name, by=call.by, reason=params.reason)
 
 
-async def resume(call: Call, asked: ResumeWorker) -> None:
+async def resume(call: Call, params: ResumeWorker) -> None:
     """Let a drained worker claim again."""
-    await call.app.workers.resume(asked.name, by=call.by)
+    await call.app.workers.resume(params.name, by=call.by)
 
 
 ROUTES = (

@@ -83,8 +83,8 @@ class Gate:
         if role is not None:
             return role
         if held and not await self.attempts.hold():
-            told = f"wrong token, and too many attempts: wait {SECONDS:.0f} s"
-            raise Problem(429, "too_many_attempts", told, {"Retry-After": f"{SECONDS:.0f}"})
+            message = f"wrong token, and too many attempts: wait {SECONDS:.0f} s"
+            raise Problem(429, "too_many_attempts", message, {"Retry-After": f"{SECONDS:.0f}"})
         raise Problem(401, "wrong_token", "wrong token: ask the operators of this dashboard for one")
 
     def peer(self, request: Request) -> str:

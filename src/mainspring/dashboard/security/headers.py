@@ -104,9 +104,9 @@ def _is_of(origin: str, host: str) -> bool:
     except ValueError:
         return False
     usual = _PORTS.get(parts.scheme)
-    asked_name, asked_port = split_host(host)
+    host_name, host_port = split_host(host)
     # A proxy that terminates TLS forwards plain HTTP: the scheme, and so the default port, is the browser's.
-    return usual is not None and name != "" and (name, port or usual) == (asked_name, asked_port or usual)
+    return usual is not None and name != "" and (name, port or usual) == (host_name, host_port or usual)
 
 
 def client_of(request: Request, *, trust_proxy: bool) -> str:

@@ -107,10 +107,10 @@ class Tokens:
 
     def role(self, token: str) -> Role | None:
         """Return the role of this token."""
-        asked = _digest(token)
+        given = _digest(token)
         found: Role | None = None
         for role, digest in self._digests.items():  # all of them, for constant time
-            if hmac.compare_digest(asked, digest):
+            if hmac.compare_digest(given, digest):
                 found = role
         return found
 
@@ -210,26 +210,26 @@ class Sessions:
 
     def signed(self, session: Session) -> str:
         """Return the value of its cookie."""
-        said = f"{session.role}.{session.id}.{session.expires}"
-        return f"{said}.{self._sign(session.role, said)}"
+        signed = f"{session.role}.{session.id}.{session.expires}"
+        return f"{signed}.{self._sign(session.role, signed)}"
 
     def read(self, cookie: str) -> Session | None:
         """Return the login of this cookie, or None if it is invalid, expired or was ended here."""
-        said, _, signature = cookie.rpartition(".")
-        role, _, rest = said.partition(".")
+        signed, _, signature = cookie.rpartition(".")
+        role, _, rest = signed.partition(".")
         for known in ROLES:
             if role == known and known in self._tokens.secrets():
                 break
         else:
             return None
-        if not hmac.compare_digest(self._sign(known, said).encode(), signature.encode("utf-8", "replace")):
+        if not hmac.compare_digest(self._sign(known, signed).encode(), signature.encode("utf-8", "replace")):
             return None
         id, _, expires = rest.partition(".")
         session = Session(id, known, int(expires))
         return None if session.expires <= self._clock() or id in self._ended else session
 
     def end(self, session_id: str, expires: int | None = None) -> None:
-        """Reject it from now on, in this process; the browser is told to delete its cookie."""
+        """Reject it from now on, in this process; the response deletes the browser's cookie."""
         self._ended[session_id] = expires or 0
         while len(self._ended) > _FORGOTTEN:
             self._ended.popitem(last=False)
@@ -238,9 +238,9 @@ class Sessions:
         """Return the CSRF token of this login."""
         return self._sign(session.role, f"csrf.{session.id}")
 
-    def _sign(self, role: Role, said: str) -> str:
+    def _sign(self, role: Role, signed: str) -> str:
         key = _key(role, self._tokens.secrets()[role], self._secret)
-        return hmac.new(key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return hmac.new(key, signed.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,8 +11,7 @@ from django.db import connections
 
 from mainspring.app.storages import is_same_database
 from mainspring.integrations.django.databases import Location, is_in_memory
-from mainspring.integrations.django.project import project_app
-from mainspring.integrations.django.settings import Settings, read_settings
+from mainspring.integrations.django.project import Settings, project_app, read_settings
 from mainspring.model.errors import MainspringError
 
 TAG = "mainspring"

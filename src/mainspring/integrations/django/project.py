@@ -1,21 +1,65 @@
-"""The app of a Django project: built from its settings, or imported from where they name it."""
+"""A Django project: ``MAINSPRING`` in its settings, and its app, built from them or imported by the name they give."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Unpack
 
+from django.conf import settings
 from django.utils.module_loading import import_string
 
 from mainspring.app.config import AppOptions
 from mainspring.app.consume.middleware import Middleware
 from mainspring.app.consume.resolvers import Resolver
 from mainspring.app.mainspring import Mainspring
-from mainspring.integrations.django.connections import FreshConnections
-from mainspring.integrations.django.databases import Location
-from mainspring.integrations.django.settings import NAME, read_settings
+from mainspring.app.options import closest
+from mainspring.integrations.django.databases import FreshConnections, Location
 from mainspring.model.errors import BadOption
+
+NAME = "MAINSPRING"
+_OWN = ("APP", "DATABASE", "MIGRATE")
+_OPTIONS = {option.upper(): option for option in AppOptions.__annotations__}
+"""Every option of an app, in Django's upper case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The parsed settings of the project."""
+
+    app: str | None
+    """The path of an app that the project builds itself, such as ``shop.spring.app``; None: built from the rest."""
+    database: str | None
+    """The alias of the database with the tables; None: not one of Django's."""
+    migrate: bool
+    """Whether ``manage.py migrate`` creates the tables too."""
+    options: Mapping[str, Any]
+    """The app's options."""
+
+
+def read_settings() -> Settings:
+    """Parse the settings; raise BadOption with what to write instead. A project without any is valid."""
+    given = getattr(settings, NAME, {})
+    if not isinstance(given, Mapping):
+        raise BadOption(f"{NAME} must be a dict, as in {NAME} = {{'NAME': 'shop'}}, not {type(given).__qualname__}")
+    known = (*_OWN, *_OPTIONS)
+    for key in given:
+        if key not in known:
+            raise BadOption(f"{NAME} has an unknown key {key!r}.{closest(str(key).upper(), known)}")
+    options = {_OPTIONS[key]: value for key, value in given.items() if key in _OPTIONS}
+    app, database, migrate = given.get("APP"), given.get("DATABASE", "default"), given.get("MIGRATE", True)
+    if app is not None and not (isinstance(app, str) and "." in app):
+        raise BadOption(f"{NAME}['APP'] = {app!r} must be the dotted path of a Mainspring, as in 'shop.spring.app'")
+    if app is not None and options:
+        left = ", ".join(map(str.upper, options))
+        raise BadOption(f"{NAME} has both APP and {left}: options go where the app is made, into {app}")
+    if not isinstance(migrate, bool):
+        raise BadOption(f"{NAME}['MIGRATE'] = {migrate!r} must be True or False")
+    if database not in (settings.DATABASES if app is None else (*settings.DATABASES, None)):
+        there = ", ".join(map(repr, settings.DATABASES))
+        raise BadOption(f"{NAME}['DATABASE'] = {database!r} is not in DATABASES, which has {there}")
+    return Settings(app, database, migrate, options)
 
 
 def django_app(

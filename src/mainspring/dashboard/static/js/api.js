@@ -36,8 +36,8 @@ export function address(path, query) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );
-  const asked = new URLSearchParams(pairs).toString();
-  return `${root}/api/${path}${asked ? `?${asked}` : ""}`;
+  const search = new URLSearchParams(pairs).toString();
+  return `${root}/api/${path}${search ? `?${search}` : ""}`;
 }
 
 async function send(url, options) {

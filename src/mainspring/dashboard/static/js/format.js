@@ -1,7 +1,6 @@
 /** Formatting of numbers, times and sizes. */
 
 const whole = new Intl.NumberFormat("en");
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const UNITS = [
   ["d", 86_400],
   ["h", 3600],
@@ -12,11 +11,6 @@ const UNITS = [
 /** 12,345. */
 export function count(value) {
   return value === null || value === undefined ? "–" : whole.format(value);
-}
-
-/** 12.3K, where space is limited. */
-export function compact(value) {
-  return value < 10_000 ? whole.format(value) : short.format(value);
 }
 
 /** A count that stops at a cap: "10,000+" means that there may be more. */

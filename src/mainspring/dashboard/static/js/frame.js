@@ -23,18 +23,18 @@ const RAIL = [
 const STATES = { live: "live", paused: "paused", lost: "connection lost" };
 
 /** The whole page, with an empty `main` for the screen. */
-export function frame(house, path, leave) {
+export function frame(context, path, leave) {
   return h(
     "div",
     { class: "frame" },
-    bar(house, leave),
-    rail(house, path),
+    bar(context, leave),
+    rail(context, path),
     h("main", { class: "main", id: "main", tabindex: "-1" }),
   );
 }
 
-function bar(house, leave) {
-  const { me, overview } = house;
+function bar(context, leave) {
+  const { me, overview } = context;
   return h(
     "header",
     { class: "bar" },
@@ -50,8 +50,8 @@ function bar(house, leave) {
     h("span", { class: "space" }),
     h(
       "span",
-      { class: `live ${house.state === "live" ? "on" : house.state}`, role: "status", title: house.refused?.message },
-      STATES[house.state],
+      { class: `live ${context.state === "live" ? "on" : context.state}`, role: "status", title: context.refused?.message },
+      STATES[context.state],
     ),
     me.role === "viewer" &&
       h("span", { class: "state wide", title: "Read-only: log in as an operator to make changes" }, "read-only"),
@@ -68,8 +68,8 @@ function ills(health) {
     .join("\n");
 }
 
-function rail(house, path) {
-  const totals = house.overview?.totals;
+function rail(context, path) {
+  const totals = context.overview?.totals;
   const first = path.split("/")[0];
   return h(
     "nav",
@@ -80,7 +80,7 @@ function rail(house, path) {
       const number = totals && counted ? counted(totals) : 0;
       const alarm = to === "dead" && number > 0;
       const badge =
-        number > 0 && h("span", { class: `count ${alarm ? "alarm" : ""}` }, capped(number, house.overview.cap));
+        number > 0 && h("span", { class: `count ${alarm ? "alarm" : ""}` }, capped(number, context.overview.cap));
       return h(
         "a",
         { href: href(to), class: alarm ? "alarmed" : "", "aria-current": first === to && "page" },

@@ -8,7 +8,7 @@ import { frame } from "./frame.js";
 import { keys } from "./keys.js";
 import { known } from "./parts/measures.js";
 import { serverTime } from "./parts/when.js";
-import { tell } from "./parts/dialogs.js";
+import { toast } from "./parts/dialogs.js";
 import { trouble } from "./parts/pieces.js";
 import { login } from "./screens/login.js";
 import { screens } from "./screens/index.js";
@@ -16,51 +16,51 @@ import { screens } from "./screens/index.js";
 const page = document.getElementById("app");
 
 /** The context of every screen: the session, and the overview that the frame watches. */
-const house = { me: null, overview: null, state: "paused", refused: null, window: "15m", listeners: new Set() };
+const context = { me: null, overview: null, state: "paused", refused: null, window: "15m", listeners: new Set() };
 
 let shown = null;
 let unwatch = null;
 
 async function begin() {
   try {
-    house.me = await session();
+    context.me = await session();
   } catch (refusal) {
     render(page, h("div", { class: "door" }, trouble(refusal)));
     setTimeout(begin, 3000);
     return;
   }
-  serverTime(house.me.now);
-  if (house.me.role === null) {
+  serverTime(context.me.now);
+  if (context.me.role === null) {
     leave();
-    render(page, login(house.me, begin));
+    render(page, login(context.me, begin));
     return;
   }
   const { path, query } = here();
-  if (!path) house.window = known(query.window) ?? house.window;
+  if (!path) context.window = known(query.window) ?? context.window;
   if (path === "login") history.replaceState(null, "", document.location.pathname.replace(/login\/?$/, ""));
-  look();
+  watchOverview();
   route();
 }
 
 /** Watch the overview over this time window. */
-function look() {
+function watchOverview() {
   unwatch?.();
   unwatch = watch(
     "overview",
-    { window: house.window },
+    { window: context.window },
     {
       data(overview) {
         serverTime(overview.now);
-        house.overview = overview;
-        house.refused = null;
+        context.overview = overview;
+        context.refused = null;
         drawn();
       },
       state(state) {
-        house.state = state;
+        context.state = state;
         drawn();
       },
       refused(refusal) {
-        house.refused = refusal;
+        context.refused = refusal;
         if (refusal.status === 401) begin();
         drawn();
       },
@@ -69,40 +69,40 @@ function look() {
 }
 
 /** Change the time window. */
-house.over = (window) => {
-  house.window = window;
+context.over = (window) => {
+  context.window = window;
   rewrite("", { window });
-  look();
+  watchOverview();
 };
 
 /** Notify the frame and listeners of new data. */
 function drawn() {
   if (!shown) return;
   draw();
-  for (const listener of house.listeners) listener();
+  for (const listener of context.listeners) listener();
 }
 
 function draw() {
-  render(page, frame(house, here().path, leaveHouse));
+  render(page, frame(context, here().path, logOut));
 }
 
 function route() {
   const { path, query } = here();
   const found = screens(path);
   shown?.leave?.();
-  house.listeners.clear();
+  context.listeners.clear();
   keys({});
   shown = {};
   draw();
   // On a phone the rail is wider than the page.
   document.querySelector('.rail [aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
   const main = document.getElementById("main");
-  document.title = found.title ? `${found.title} · ${house.me.app}` : `${house.me.app} · Mainspring`;
+  document.title = found.title ? `${found.title} · ${context.me.app}` : `${context.me.app} · Mainspring`;
   if (shown.path !== path) main.scrollTo?.(0, 0);
   // Every screen gets its own container: late responses for the previous screen draw into a detached one.
   const place = document.createElement("div");
   main.replaceChildren(place);
-  shown = found.show(place, { ...found.given, query, house, go }) ?? {};
+  shown = found.show(place, { ...found.given, query, context, go }) ?? {};
 }
 
 function leave() {
@@ -112,11 +112,11 @@ function leave() {
   shown = null;
 }
 
-async function leaveHouse(out) {
+async function logOut(out) {
   await out();
   await begin();
 }
 
-addEventListener("unhandledrejection", (event) => tell(String(event.reason?.message ?? event.reason), { grave: true }));
-follow(() => house.me?.role && route());
+addEventListener("unhandledrejection", (event) => toast(String(event.reason?.message ?? event.reason), { grave: true }));
+follow(() => context.me?.role && route());
 begin();

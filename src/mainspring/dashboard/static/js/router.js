@@ -7,8 +7,8 @@ export function href(path, query) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );
-  const asked = new URLSearchParams(pairs).toString();
-  return `${root}/${path}${asked ? `?${asked}` : ""}`;
+  const search = new URLSearchParams(pairs).toString();
+  return `${root}/${path}${search ? `?${search}` : ""}`;
 }
 
 /** The current location: `path` below the root, `query` as an object. */

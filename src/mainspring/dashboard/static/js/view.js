@@ -104,7 +104,7 @@ function set(node, name, value, before) {
 }
 
 function listen(node, event, listener) {
-  node.heard ??= {};
-  if (!(event in node.heard)) node.addEventListener(event, (happened) => node.heard[event]?.(happened));
-  node.heard[event] = listener;
+  node.listeners ??= {};
+  if (!(event in node.listeners)) node.addEventListener(event, (happened) => node.listeners[event]?.(happened));
+  node.listeners[event] = listener;
 }

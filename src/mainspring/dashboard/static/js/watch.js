@@ -40,15 +40,15 @@ function open() {
   const all = [...watched];
   if (!all.length) return;
   if (document.hidden) {
-    tell(all, "paused");
+    notify(all, "paused");
     return;
   }
-  const asked = all.map((one) => `of=${encodeURIComponent(one.of)}`).join("&");
-  source = new EventSource(`${root}/api/watch?${asked}`);
+  const resources = all.map((one) => `of=${encodeURIComponent(one.of)}`).join("&");
+  source = new EventSource(`${root}/api/watch?${resources}`);
   source.addEventListener("body", (event) => {
     const { of, body } = JSON.parse(event.data);
     pause = FIRST_PAUSE;
-    tell(all, "live");
+    notify(all, "live");
     if (watched.has(all[of])) all[of].on.data(body);
   });
   source.addEventListener("problem", (event) => {
@@ -57,7 +57,7 @@ function open() {
   });
   source.onerror = () => {
     close();
-    tell(all, "lost");
+    notify(all, "lost");
     explain(all[0]);
   };
 }
@@ -80,7 +80,7 @@ function close() {
   source = null;
 }
 
-function tell(all, state) {
+function notify(all, state) {
   for (const one of all) one.on.state?.(state);
 }
 

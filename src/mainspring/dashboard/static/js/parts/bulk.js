@@ -4,7 +4,7 @@ import { get, post } from "../api.js";
 import { watch } from "../watch.js";
 import { h } from "../view.js";
 import { many } from "../format.js";
-import { attempt, confirmed, tell } from "./dialogs.js";
+import { attempt, confirmed, toast } from "./dialogs.js";
 import { button } from "./pieces.js";
 
 /** The result of each action, as a participle. */
@@ -48,7 +48,7 @@ export async function each(action, rows) {
   };
   const title = `${label}: ${many(rows.length, "delivery", "deliveries")}?`;
   const agreed = await confirmed(title, text, label, all, { grave: GRAVE.has(action) });
-  if (agreed) tell(`${many(done, "delivery", "deliveries")} ${DONE[action]}.`);
+  if (agreed) toast(`${many(done, "delivery", "deliveries")} ${DONE[action]}.`);
   return agreed;
 }
 
@@ -85,18 +85,18 @@ export class Bulk {
     this.job = job;
     this.redraw();
     this.unwatch = watch(`bulk/${job.id}`, null, {
-      data: (fresh) => this.heard(fresh),
-      refused: (refusal) => tell(refusal.message, { grave: true }),
+      data: (fresh) => this.received(fresh),
+      refused: (refusal) => toast(refusal.message, { grave: true }),
     });
   }
 
-  heard(job) {
+  received(job) {
     this.job = job;
     if (job.state !== "running") {
       this.unwatch?.();
       this.job = null;
-      const said = `${many(job.done, "delivery", "deliveries")} ${DONE[job.action]}${job.state === "stopped" ? ", then stopped" : ""}.`;
-      tell(job.state === "failed" ? `${said} Then it failed: ${job.error}` : said, { grave: job.state === "failed" });
+      const text = `${many(job.done, "delivery", "deliveries")} ${DONE[job.action]}${job.state === "stopped" ? ", then stopped" : ""}.`;
+      toast(job.state === "failed" ? `${text} Then it failed: ${job.error}` : text, { grave: job.state === "failed" });
       this.ended?.(job);
     }
     this.redraw();

@@ -1,8 +1,8 @@
 /**
   * `<ms-chart>`: a time series, drawn as SVG.
  *
-  * Its `.data` is `{ at: [instants], span, bars: [{name, mark, values}] | lines: [{name, mark, values}], say }`: bars
-  * are stacked, lines use a logarithmic scale, for latencies; `say` formats a value.
+  * Its `.data` is `{ at: [instants], span, bars: [{name, mark, values}] | lines: [{name, mark, values}], format }`: bars
+  * are stacked, lines use a logarithmic scale, for latencies; `format` returns a value as text.
  */
 
 import { h, render } from "../view.js";
@@ -51,7 +51,7 @@ class Chart extends HTMLElement {
     const step = (width - LEFT - RIGHT) / data.at.length;
     const middle = (index) => LEFT + step * (index + 0.5);
     const pieces = [
-      scale.ticks.map((tick) => gridline(tick, scale, width, data.say)),
+      scale.ticks.map((tick) => gridline(tick, scale, width, data.format)),
       hours(data, middle, height, width),
       data.bars ? bars(data.bars, step, scale) : data.lines.map((each) => line(each, middle, scale)),
     ];
@@ -101,11 +101,11 @@ function logarithmic(series, height) {
   return { y, floor: height - BOTTOM, ticks };
 }
 
-function gridline(tick, scale, width, say) {
+function gridline(tick, scale, width, format) {
   const y = Math.round(scale.y(tick)) + 0.5;
   return [
     h("line", { class: y >= scale.floor ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }),
-    h("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, say(tick)),
+    h("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(tick)),
   ];
 }
 
@@ -152,7 +152,7 @@ function line({ mark, values }, middle, scale) {
 function tip(data, index) {
   const rows = [...(data.bars ?? data.lines)].reverse().map(({ name, values }) => {
     const value = values[index];
-    return h("div", null, `${name} `, h("b", null, value === null ? "–" : data.say(value)));
+    return h("div", null, `${name} `, h("b", null, value === null ? "–" : data.format(value)));
   });
   return h("div", { class: "tip" }, h("div", { class: "faint" }, clock(data.at[index], data.span < 60)), rows);
 }

@@ -45,8 +45,8 @@ export function ask({ title, draw, act, label, grave = false, wide = false, valu
         button("Cancel", () => close(undefined), { kind: "quiet" }),
         button(busy ? "…" : label, null, { kind: `main-act ${grave ? "grave" : ""}`, type: "submit", disabled: busy }),
       );
-      const said = wrong && h("p", { class: "wrong", role: "alert" }, wrong.message);
-      render(dialog, h("form", { onsubmit: submit, novalidate: true }, h("h2", null, title), fields, said, buttons));
+      const error = wrong && h("p", { class: "wrong", role: "alert" }, wrong.message);
+      render(dialog, h("form", { onsubmit: submit, novalidate: true }, h("h2", null, title), fields, error, buttons));
     }
 
     dialog.addEventListener("cancel", (event) => {
@@ -61,6 +61,16 @@ export function ask({ title, draw, act, label, grave = false, wide = false, valu
 /** Ask for confirmation. */
 export function confirmed(title, text, label, act, { grave = false } = {}) {
   return ask({ title, draw: () => h("p", { class: "soft" }, text), label, act, grave });
+}
+
+/** Ask for confirmation and a reason, which `act(reason)` gets. */
+export function confirmedWithReason(title, text, label, act, { grave = false } = {}) {
+  const values = { reason: "" };
+  const draw = () => [
+    h("p", { class: "soft" }, text),
+    field(values, "reason", "Reason", { placeholder: "for the audit log" }),
+  ];
+  return ask({ title, draw, label, act: () => act(values.reason), grave, values });
 }
 
 /** A text field; its value is kept in `values[name]`. */
@@ -91,44 +101,44 @@ export function select(values, name, label, choices, redraw) {
 const toasts = document.createElement("div");
 toasts.className = "toasts";
 toasts.setAttribute("role", "status");
-let told = [];
+let shown = [];
 let number = 0;
 
 /** Show a toast. An error stays until it is dismissed. */
-export function tell(text, { grave = false } = {}) {
+export function toast(text, { grave = false } = {}) {
   if (!toasts.isConnected) document.body.append(toasts);
-  const toast = { text, grave, key: (number += 1) };
-  told = [...told.slice(-3), toast];
-  if (!grave) setTimeout(() => dismiss(toast), 5000);
+  const entry = { text, grave, key: (number += 1) };
+  shown = [...shown.slice(-3), entry];
+  if (!grave) setTimeout(() => dismiss(entry), 5000);
   draw();
 }
 
-/** Do something, and report the result: `said(answer)` is the text on success. */
-export async function attempt(act, said) {
+/** Do something, and report the result: `success(answer)` is the text on success. */
+export async function attempt(act, success) {
   try {
     const answer = await act();
-    if (said) tell(typeof said === "function" ? said(answer) : said);
+    if (success) toast(typeof success === "function" ? success(answer) : success);
     return answer;
   } catch (refusal) {
-    tell(refusal.message, { grave: true });
+    toast(refusal.message, { grave: true });
     return undefined;
   }
 }
 
-function dismiss(toast) {
-  told = told.filter((each) => each !== toast);
+function dismiss(entry) {
+  shown = shown.filter((each) => each !== entry);
   draw();
 }
 
 function draw() {
   render(
     toasts,
-    told.map((toast) =>
+    shown.map((entry) =>
       h(
         "div",
-        { key: toast.key, class: `toast ${toast.grave ? "grave" : ""}` },
-        h("span", null, toast.text),
-        button("×", () => dismiss(toast), { kind: "quiet small", title: "Dismiss" }),
+        { key: entry.key, class: `toast ${entry.grave ? "grave" : ""}` },
+        h("span", null, entry.text),
+        button("×", () => dismiss(entry), { kind: "quiet small", title: "Dismiss" }),
       ),
     ),
   );

@@ -17,22 +17,22 @@ const LONGEST = 3_600_000;
 export class History {
   constructor(redraw) {
     Object.assign(this, { redraw, rows: [], unwatch: null });
-    this.look();
+    this.load();
   }
 
   /** Read them again: one has just started or ended. */
-  async look() {
+  async load() {
     const found = await get("bulk/history", { limit: SHOWN }).catch(() => null);
-    if (found) this.heard(found);
+    if (found) this.received(found);
   }
 
-  heard({ rows }) {
+  received({ rows }) {
     this.rows = rows;
     // An action whose process died stays "running" for ever.
-    const going = rows.some((row) => row.state === "running" && now() - Date.parse(row.at) < LONGEST);
-    if (going && !this.unwatch && !this.left)
-      this.unwatch = watch("bulk/history", { limit: SHOWN }, { data: (found) => this.heard(found) });
-    if (!going) this.rest();
+    const running = rows.some((row) => row.state === "running" && now() - Date.parse(row.at) < LONGEST);
+    if (running && !this.unwatch && !this.left)
+      this.unwatch = watch("bulk/history", { limit: SHOWN }, { data: (found) => this.received(found) });
+    if (!running) this.rest();
     this.redraw();
   }
 
@@ -68,11 +68,11 @@ export class History {
 }
 
 function line(row) {
-  const standing = { running: "running", done: "ended", stopped: "stopped", failed: "failed" }[row.state];
+  const label = { running: "running", done: "ended", stopped: "stopped", failed: "failed" }[row.state];
   return h(
     "li",
     { key: row.id },
-    h("span", { class: `state ${row.state}` }, standing),
+    h("span", { class: `state ${row.state}` }, label),
     h(
       "div",
       { class: "grow" },

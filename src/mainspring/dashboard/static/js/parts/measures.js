@@ -42,13 +42,13 @@ export function charts({ measures, now }, { failures = false } = {}) {
     at,
     span: width,
     bars: names.map((name) => ({ name, mark: `c-${name}`, values: perSecond(name) })),
-    say: (value) => `${rate(value)}/s`,
+    format: (value) => `${rate(value)}/s`,
   });
   const lines = (what) => ({
     at,
     span: width,
     lines: QUANTILES.map((name) => ({ name, mark: `c-${name}`, values: buckets.map((bucket) => bucket[what][name]) })),
-    say: span,
+    format: span,
   });
   const all = ["done", "failed", "dead"];
   const wrong = ["failed", "dead"];

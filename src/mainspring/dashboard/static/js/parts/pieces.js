@@ -41,6 +41,11 @@ export function empty(title, text, example) {
   return h("div", { class: "empty" }, h("strong", null, title), h("p", null, text), example && h("pre", null, example));
 }
 
+/** The same in a box, for a screen without rows. */
+export function emptyCard(...texts) {
+  return h("div", { class: "card" }, empty(...texts));
+}
+
 /** A button; `kind` is "main-act", "grave", "quiet" or "small", or several. */
 export function button(label, onclick, { kind = "", title, disabled, type = "button" } = {}) {
   return h("button", { class: `button ${kind}`, type, onclick, title, disabled }, label);
@@ -72,8 +77,8 @@ export function running(row) {
   return [count(row.running), row.lapsed > 0 && h("span", { class: "under" }, lapsed())];
 }
 
-/** A failed attempt as a list item; `whose`: with its consumer. */
-export function failed(run, whose) {
+/** A failed attempt as a list item, with its `consumer` if given. */
+export function failed(run, consumer) {
   return h(
     "li",
     { key: run.id },
@@ -85,7 +90,7 @@ export function failed(run, whose) {
       h(
         "span",
         { class: "faint" },
-        whose && [whose, " · "],
+        consumer && [consumer, " · "],
         "attempt ",
         run.attempt,
         " · ",
@@ -97,10 +102,10 @@ export function failed(run, whose) {
 }
 
 /**
-  * A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows links, `sieve` makes columns
+  * A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows links, `filter` makes columns
   * with `by(row)` sortable.
  */
-export function table(columns, rows, { key, open, chosen, at, sieve } = {}) {
+export function table(columns, rows, { key, open, chosen, at, filter } = {}) {
   const kind = (column) =>
     [column.right && "right", column.spare && "spare", column.fill && "fill", column.tight && "tight"]
       .filter(Boolean)
@@ -108,8 +113,8 @@ export function table(columns, rows, { key, open, chosen, at, sieve } = {}) {
   const names = columns.map((column) =>
     h(
       "th",
-      { class: kind(column), scope: "col", "aria-sort": sieve?.order(column) },
-      sieve ? sieve.head(column) : (column.head ?? column.name),
+      { class: kind(column), scope: "col", "aria-sort": filter?.order(column) },
+      filter ? filter.head(column) : (column.head ?? column.name),
     ),
   );
   const body = rows.map((row) => {
@@ -130,11 +135,11 @@ export function table(columns, rows, { key, open, chosen, at, sieve } = {}) {
 
 /** A list of names and values. */
 export function facts(...pairs) {
-  const told = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
+  const given = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
   return h(
     "dl",
     { class: "facts" },
-    told.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+    given.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
   );
 }
 

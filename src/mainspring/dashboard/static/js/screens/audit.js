@@ -4,10 +4,10 @@ import { get } from "../api.js";
 import { h } from "../view.js";
 import { clock, count } from "../format.js";
 import { attempt } from "../parts/dialogs.js";
-import { button, empty, head, table, when } from "../parts/pieces.js";
-import { Sieve } from "../parts/sieve.js";
+import { button, emptyCard, head, table, when } from "../parts/pieces.js";
+import { RowFilter } from "../parts/rows.js";
 import { Pages } from "../pages.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 const LIMIT = 100;
 const COLUMNS = [
@@ -41,15 +41,15 @@ const COLUMNS = [
 /** Shows the audit log, newest first. */
 export function audit(place, { query }) {
   const own = { pages: pages(), before: undefined };
-  const asked = () => ({ find: own.sieve.find, limit: LIMIT });
-  own.sieve = new Sieve("audit", query, {
+  const request = () => ({ find: own.filter.find, limit: LIMIT });
+  own.filter = new RowFilter("audit", query, {
     redraw: () => screen.redraw(),
     search() {
       Object.assign(own, { pages: pages(), before: undefined });
-      screen.ask(asked());
+      screen.ask(request());
     },
   });
-  const screen = watching(place, "audit", asked(), (found) => draw(found, own, asked, () => screen.redraw()));
+  const screen = watchScreen(place, "audit", request(), (found) => draw(found, own, request, () => screen.redraw()));
   return screen;
 }
 
@@ -60,32 +60,32 @@ function pages() {
   );
 }
 
-function draw(found, own, asked, redraw) {
-  const { sieve } = own;
-  const title = head("Audit", null, (found.rows.length > 0 || sieve.find) && sieve.box("Find by operator, action or subject"));
+function draw(found, own, request, redraw) {
+  const { filter } = own;
+  const title = head("Audit", null, (found.rows.length > 0 || filter.find) && filter.box("Find by operator, action or subject"));
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
   const before = own.before === undefined ? found.before : own.before;
   if (!rows.length && before === null) {
-    const text = sieve.find
+    const text = filter.find
       ? "No entry contains this text."
       : "Every login, pause, revival, edit and release is recorded here with its operator, and every rejected request.";
     return [
       title,
-      h("div", { class: "card" }, empty(sieve.find ? "No matches." : "No entries yet.", text)),
+      emptyCard(filter.find ? "No matches." : "No entries yet.", text),
     ];
   }
   const load = async () => {
-    const ask = () => attempt(() => get("audit", { ...asked(), before }));
+    const ask = () => attempt(() => get("audit", { ...request(), before }));
     const page = await own.pages.more(ask, (answer) => answer.rows);
     if (page) own.before = page.before;
     redraw();
   };
-  const partly = sieve.sort && before !== null;
+  const partly = filter.sort && before !== null;
   return [
     title,
     rows.length > 0 &&
-      h("div", { class: "card" }, table(COLUMNS, sieve.sorted(rows, COLUMNS), { key: (row) => row.id, sieve })),
+      h("div", { class: "card" }, table(COLUMNS, filter.sorted(rows, COLUMNS), { key: (row) => row.id, filter })),
     before !== null &&
       h(
         "p",

@@ -7,7 +7,7 @@ import { card, empty, facts, failed, head, state, when } from "../parts/pieces.j
 import { href, rewrite } from "../router.js";
 import { marks, steer } from "./consumers.js";
 import { STATES, WORDS } from "./deliveries.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 /** Texts of options; other options are shown as declared. */
 const OPTIONS = {
@@ -32,7 +32,7 @@ const OPTIONS = {
   global_concurrency: (many) => `up to ${many} at once across all workers`,
   rate: (each) => `at most ${each.replace("/", " every ")}`,
   key_rate: (each) => `per key at most ${each.replace("/", " every ")}`,
-  breaker: (told) => `opens after ${told}`,
+  breaker: (rule) => `opens after ${rule}`,
   pending_limit: (most) => `publishing is limited at ${Number(most).toLocaleString("en")} pending`,
   when_full: {
     raise: "publishing fails while it is full",
@@ -42,18 +42,18 @@ const OPTIONS = {
 };
 
 /** Shows one consumer, named in the address. */
-export function consumer(place, { query, house }) {
-  const asked = { group: query.group, window: known(query.window) ?? house.window };
+export function consumer(place, { query, context }) {
+  const request = { group: query.group, window: known(query.window) ?? context.window };
   const over = (window) => {
-    asked.window = window;
-    rewrite("consumers/view", asked);
-    screen.ask(asked);
+    request.window = window;
+    rewrite("consumers/view", request);
+    screen.ask(request);
   };
-  const screen = watching(
+  const screen = watchScreen(
     place,
     "consumer",
-    asked,
-    (found) => draw(found, asked, house, over),
+    request,
+    (found) => draw(found, request, context, over),
     () => unknown(query.group),
   );
   return screen;
@@ -70,11 +70,11 @@ function crumb(group) {
   return h("p", { class: "crumb" }, h("a", { href: href("consumers") }, "Consumers"), " / ", group);
 }
 
-function draw(found, asked, house, over) {
+function draw(found, request, context, over) {
   const row = found.consumer;
   return [
     crumb(row.group),
-    head(row.group, marks(row), windows(asked.window, over), house.me.role === "operator" && steer(row, "")),
+    head(row.group, marks(row), windows(request.window, over), context.me.role === "operator" && steer(row, "")),
     row.paused_at &&
       h(
         "p",
@@ -180,12 +180,12 @@ function failures({ failures: runs }) {
 }
 
 function setup(row) {
-  const told = Object.entries(row.options).map(([name, value]) => [name.replaceAll("_", " "), said(name, value)]);
-  return card("Options", null, h("div", { class: "body" }, facts(...told)));
+  const options = Object.entries(row.options).map(([name, value]) => [name.replaceAll("_", " "), spelled(name, value)]);
+  return card("Options", null, h("div", { class: "body" }, facts(...options)));
 }
 
 /** An option as text, with its declared value in the title. */
-function said(name, value) {
+function spelled(name, value) {
   const words = Object.hasOwn(OPTIONS, name) ? OPTIONS[name] : null;
   const text = typeof words === "function" ? words(value) : words && Object.hasOwn(words, value) && words[value];
   return text ? h("span", { title: `${name}=${value}` }, text) : h("code", null, value);

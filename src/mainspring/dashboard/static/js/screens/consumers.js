@@ -2,59 +2,55 @@
 
 import { post } from "../api.js";
 import { h } from "../view.js";
-import { capped, count, rate, span } from "../format.js";
-import { ask, attempt, field } from "../parts/dialogs.js";
-import { button, consumerLink, empty, head, name, running, state, table, when } from "../parts/pieces.js";
-import { Sieve } from "../parts/sieve.js";
+import { capped, rate, span } from "../format.js";
+import { attempt, confirmedWithReason } from "../parts/dialogs.js";
+import { button, consumerLink, emptyCard, head, name, running, state, table, when } from "../parts/pieces.js";
+import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 const CAP = 10_000;
 
 /** Shows every declared consumer. */
-export function consumers(place, { query, house, go }) {
-  const sieve = new Sieve("consumers", query, { redraw: () => screen.redraw() });
-  const screen = watching(place, "consumers", null, (found) => draw(found, house, sieve, go));
+export function consumers(place, { query, context, go }) {
+  const filter = new RowFilter("consumers", query, { redraw: () => screen.redraw() });
+  const screen = watchScreen(place, "consumers", null, (found) => draw(found, context, filter, go));
   return screen;
 }
 
-function draw({ rows }, house, sieve, go) {
+function draw({ rows }, context, filter, go) {
   if (!rows.length) {
     return [
       head("Consumers"),
-      h(
-        "div",
-        { class: "card" },
-        empty(
-          "No consumers declared yet.",
-          "A worker declares its consumers when it starts.",
-          '@app.consumer("orders.placed")\nasync def send_receipt(order: dict) -> None: ...\n\n$ mainspring worker shop:app',
-        ),
+      emptyCard(
+        "No consumers declared yet.",
+        "A worker declares its consumers when it starts.",
+        '@app.consumer("orders.placed")\nasync def send_receipt(order: dict) -> None: ...\n\n$ mainspring worker shop:app',
       ),
     ];
   }
-  const columns = columnsOf(house);
-  const found = sieve.found(rows, (row) => `${row.group} ${row.patterns.join(" ")} ${words(row)} ${row.app}`);
+  const columns = columnsOf(context);
+  const found = filter.found(rows, (row) => `${row.group} ${row.patterns.join(" ")} ${words(row)} ${row.app}`);
   return [
     head(
       "Consumers",
       found.length < rows.length ? `${found.length} of ${rows.length}` : `${rows.length} declared`,
-      sieve.box("Find a consumer"),
+      filter.box("Find a consumer"),
     ),
     h(
       "div",
       { class: "card" },
-      table(columns, sieve.sorted(found, columns), {
+      table(columns, filter.sorted(found, columns), {
         key: (row) => row.group,
         open: (row) => go("consumers/view", { group: row.group }),
-        sieve,
+        filter,
       }),
     ),
     !found.length && h("p", { class: "faint gap-above" }, "No matches."),
   ];
 }
 
-function columnsOf(house) {
+function columnsOf(context) {
   return [
     {
       name: "Consumer",
@@ -100,7 +96,7 @@ function columnsOf(house) {
       cell: (row) =>
         row.dead ? h("a", { class: "wrong", href: href("dead", { group: row.group }) }, capped(row.dead, CAP)) : "–",
     },
-    house.me.role === "operator" && { name: "", right: true, spare: true, cell: (row) => steer(row) },
+    context.me.role === "operator" && { name: "", right: true, spare: true, cell: (row) => steer(row) },
   ].filter(Boolean);
 }
 
@@ -131,19 +127,10 @@ export function steer(row, kind = "small") {
 }
 
 function pause(group) {
-  const values = { reason: "" };
-  return ask({
-    title: `Pause ${group}?`,
-    label: "Pause",
-    values,
-    draw: () => [
-      h(
-        "p",
-        { class: "soft" },
-        "Its messages wait, across restarts and deploys, until it is resumed. Running handlers finish.",
-      ),
-      field(values, "reason", "Reason", { placeholder: "for the audit log" }),
-    ],
-    act: () => post("consumers/pause", { group, reason: values.reason }),
-  });
+  return confirmedWithReason(
+    `Pause ${group}?`,
+    "Its messages wait, across restarts and deploys, until it is resumed. Running handlers finish.",
+    "Pause",
+    (reason) => post("consumers/pause", { group, reason }),
+  );
 }

@@ -4,19 +4,19 @@ import { h } from "../view.js";
 import { count, many } from "../format.js";
 import { Bulk } from "../parts/bulk.js";
 import { History } from "../parts/history.js";
-import { button, consumerLink, empty, head, when } from "../parts/pieces.js";
+import { button, consumerLink, emptyCard, head, when } from "../parts/pieces.js";
 import { href } from "../router.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 /** Shows the causes of all consumers or of one. */
-export function dead(place, { query, house, go }) {
+export function dead(place, { query, context, go }) {
   const bulk = new Bulk(
     () => screen.redraw(),
-    () => bulk.history.look(),
+    () => bulk.history.load(),
   );
   bulk.history = new History(() => screen.redraw());
-  const screen = watching(place, "dead/causes", { group: query.group }, (found) =>
-    draw(found, query.group, house, bulk, go),
+  const screen = watchScreen(place, "dead/causes", { group: query.group }, (found) =>
+    draw(found, query.group, context, bulk, go),
   );
   bulk.resume();
   return {
@@ -28,11 +28,11 @@ export function dead(place, { query, house, go }) {
   };
 }
 
-function draw({ rows, more }, group, house, bulk, go) {
+function draw({ rows, more }, group, context, bulk, go) {
   const total = rows.reduce((sum, row) => sum + row.count, 0);
   const counted = `${many(total, "delivery", "deliveries")}${rows.some((row) => row.more) ? " or more" : ""}`;
   const filter = { state: "dead", ...(group && { group }) };
-  const acts = house.me.role === "operator" && total > 0;
+  const acts = context.me.role === "operator" && total > 0;
   const title = head(
     "Dead letters",
     total
@@ -45,13 +45,9 @@ function draw({ rows, more }, group, house, bulk, go) {
   if (!rows.length) {
     return [
       title,
-      h(
-        "div",
-        { class: "card" },
-        empty(
-          "No dead letters.",
-          "Deliveries without attempts left are kept here with their payload and every error, grouped by cause, until they are revived or discarded.",
-        ),
+      emptyCard(
+        "No dead letters.",
+        "Deliveries without attempts left are kept here with their payload and every error, grouped by cause, until they are revived or discarded.",
       ),
       bulk.view(),
       bulk.history.view(),
@@ -62,14 +58,14 @@ function draw({ rows, more }, group, house, bulk, go) {
     h(
       "div",
       { class: "card" },
-      rows.map((row) => cause(row, house, bulk)),
+      rows.map((row) => cause(row, context, bulk)),
     ),
     bulk.view(),
     bulk.history.view(),
   ];
 }
 
-function cause(row, house, bulk) {
+function cause(row, context, bulk) {
   const filter = { state: "dead", group: row.group, fingerprint: row.fingerprint };
   const what = `${many(row.count, "dead letter")} of ${row.group}`;
   return h(
@@ -88,7 +84,7 @@ function cause(row, house, bulk) {
       "div",
       { class: "row" },
       h("a", { class: "button small", href: href("messages", filter) }, "Show"),
-      house.me.role === "operator" && [
+      context.me.role === "operator" && [
         button("Revive", () => bulk.start("revive", filter, what), { kind: "small" }),
         button("Discard", () => bulk.start("discard", filter, what), { kind: "small grave" }),
       ],

@@ -27,11 +27,11 @@ export const COLUMNS = [
   },
   { name: "Key", spare: true, cell: (row) => row.key ?? "" },
   { name: "Attempt", right: true, spare: true, cell: (row) => row.attempt || "" },
-  { name: "", fill: true, cell: said },
+  { name: "", fill: true, cell: note },
   { name: "When", right: true, cell: instant },
 ];
 
-function said(row) {
+function note(row) {
   if (row.error) return h("div", { class: "cut error", title: row.error }, row.error);
   if (row.progress) return h("div", { class: "cut soft", title: row.progress }, row.progress);
   if (row.attempt && (row.state === "scheduled" || row.state === "ready"))

@@ -4,31 +4,27 @@ import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { clock, count, span } from "../format.js";
 import { ask, attempt, confirmed, field } from "../parts/dialogs.js";
-import { button, empty, head, state, when } from "../parts/pieces.js";
+import { button, emptyCard, head, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 const LIMIT = 100;
 
 /** Shows every work of every fan-out, and the shards of the opened one. */
-export function fanouts(place, { house }) {
+export function fanouts(place, { context }) {
   const own = { open: null, cursors: null, behind: false };
-  const screen = watching(place, "fanouts", null, (found) => draw(found, own, house, () => screen.redraw()));
+  const screen = watchScreen(place, "fanouts", null, (found) => draw(found, own, context, () => screen.redraw()));
   return screen;
 }
 
-function draw({ rows }, own, house, redraw) {
+function draw({ rows }, own, context, redraw) {
   if (!rows.length) {
     return [
       head("Fan-out"),
-      h(
-        "div",
-        { class: "card" },
-        empty(
-          "No fan-outs.",
-          "A planner names the shards, and every shard that is due gets a slice: a message, with a cursor that records its progress.",
-          '@app.fanout("mailboxes", "sync", every="15m")\nasync def planner():\n    yield "alice"\n    yield "bob"',
-        ),
+      emptyCard(
+        "No fan-outs.",
+        "A planner names the shards, and every shard that is due gets a slice: a message, with a cursor that records its progress.",
+        '@app.fanout("mailboxes", "sync", every="15m")\nasync def planner():\n    yield "alice"\n    yield "bob"',
       ),
     ];
   }
@@ -37,12 +33,12 @@ function draw({ rows }, own, house, redraw) {
     h(
       "div",
       { class: "stack" },
-      rows.map((row) => work(row, own, house, redraw)),
+      rows.map((row) => work(row, own, context, redraw)),
     ),
   ];
 }
 
-function work(row, own, house, redraw) {
+function work(row, own, context, redraw) {
   const name = `${row.topic} ${row.work ?? ""}`;
   const open = own.open === name;
   const share = row.shards ? Math.round((20 * row.completed) / row.shards) * 5 : 0;
@@ -66,7 +62,7 @@ function work(row, own, house, redraw) {
         "div",
         { class: "aside row" },
         row.next_window && ["next window ", when(row.next_window)],
-        house.me.role === "operator" && [
+        context.me.role === "operator" && [
           button("Plan now", () => plan(row), { kind: "small" }),
           row.work && button("Edit", () => edit(row), { kind: "small" }),
         ],
@@ -91,7 +87,7 @@ function work(row, own, house, redraw) {
         row.oldest && ["oldest shard at ", clock(row.oldest)],
         row.work && button(open ? "Hide the shards" : "Shards", turn, { kind: "small quiet" }),
       ),
-      open && shards(row, own, redraw, house),
+      open && shards(row, own, redraw, context),
     ),
   );
 }
@@ -106,7 +102,7 @@ async function load(row, own, redraw, after) {
   redraw();
 }
 
-function shards(row, own, redraw, house) {
+function shards(row, own, redraw, context) {
   if (!own.cursors) return h("p", { class: "faint" }, "Loading …");
   const only = h(
     "label",
@@ -133,7 +129,7 @@ function shards(row, own, redraw, house) {
       h("td", { class: "right" }, each.completed ? clock(each.completed) : "none yet"),
       h("td", { class: "right spare" }, each.completed_at ? when(each.completed_at) : "–"),
       h("td", { class: "right" }, each.planned ? clock(each.planned) : "–"),
-      house.me.role === "operator" &&
+      context.me.role === "operator" &&
         h(
           "td",
           { class: "right" },
@@ -141,7 +137,7 @@ function shards(row, own, redraw, house) {
         ),
     ),
   );
-  const heads = ["Shard", "Completed", "When", "Planned", ...(house.me.role === "operator" ? [""] : [])].map(
+  const heads = ["Shard", "Completed", "When", "Planned", ...(context.me.role === "operator" ? [""] : [])].map(
     (name, index) => h("th", { scope: "col", class: `${index ? "right" : ""} ${index === 2 ? "spare" : ""}` }, name),
   );
   const last = own.cursors.at(-1).shard;

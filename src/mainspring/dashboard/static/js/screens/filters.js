@@ -19,7 +19,7 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** The filter fields of the messages screen. */
 export function filters(screen) {
   const { filter } = screen;
-  const groups = (screen.house.overview?.groups ?? []).map((group) => h("option", { value: group.group }));
+  const groups = (screen.context.overview?.groups ?? []).map((group) => h("option", { value: group.group }));
   const filtered = Object.entries(filter).some(([name, value]) => value && name !== "state");
   const redraw = (name, value) => {
     screen[name] = value;

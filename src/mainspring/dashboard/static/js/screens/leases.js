@@ -3,26 +3,26 @@
 import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
-import { ask, attempt, field } from "../parts/dialogs.js";
-import { button, empty, head, name, state, table, when } from "../parts/pieces.js";
-import { Sieve } from "../parts/sieve.js";
+import { attempt, confirmedWithReason } from "../parts/dialogs.js";
+import { button, empty, emptyCard, head, name, state, table, when } from "../parts/pieces.js";
+import { RowFilter } from "../parts/rows.js";
 import { Pages } from "../pages.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 const LIMIT = 100;
 
 /** Shows leases that are held, or were recently, by name. */
-export function leases(place, { query, house }) {
+export function leases(place, { query, context }) {
   const own = { pages: pages(), after: undefined };
-  const asked = () => ({ find: own.sieve.find, limit: LIMIT });
-  own.sieve = new Sieve("leases", query, {
+  const request = () => ({ find: own.filter.find, limit: LIMIT });
+  own.filter = new RowFilter("leases", query, {
     redraw: () => screen.redraw(),
     search() {
       Object.assign(own, { pages: pages(), after: undefined });
-      screen.ask(asked());
+      screen.ask(request());
     },
   });
-  const screen = watching(place, "leases", asked(), (found) => draw(found, own, asked, house, () => screen.redraw()));
+  const screen = watchScreen(place, "leases", request(), (found) => draw(found, own, request, context, () => screen.redraw()));
   return screen;
 }
 
@@ -33,40 +33,36 @@ function pages() {
   );
 }
 
-function draw(found, own, asked, house, redraw) {
-  const { sieve } = own;
+function draw(found, own, request, context, redraw) {
+  const { filter } = own;
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
   const after = own.after === undefined ? found.after : own.after;
-  if (!rows.length && after === null && !sieve.find) {
+  if (!rows.length && after === null && !filter.find) {
     return [
       head("Leases"),
-      h(
-        "div",
-        { class: "card" },
-        empty(
-          "No leases held now or recently.",
-          "A lease is held by one process at a time, with an epoch that fences its writes.",
-          'async with app.leases.hold("nightly-import", "30s") as lease:\n    ...',
-        ),
+      emptyCard(
+        "No leases held now or recently.",
+        "A lease is held by one process at a time, with an epoch that fences its writes.",
+        'async with app.leases.hold("nightly-import", "30s") as lease:\n    ...',
       ),
     ];
   }
   const load = async () => {
     const page = await own.pages.more(
-      () => attempt(() => get("leases", { ...asked(), after })),
+      () => attempt(() => get("leases", { ...request(), after })),
       (answer) => answer.rows,
     );
     if (page) own.after = page.after;
     redraw();
   };
   const held = count(rows.filter((row) => row.state === "held").length);
-  const columns = columnsOf(house, own.pages, redraw);
+  const columns = columnsOf(context, own.pages, redraw);
   return [
     head(
       "Leases",
       after === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
-      sieve.box("Find a lease or its holder"),
+      filter.box("Find a lease or its holder"),
     ),
     h(
       "div",
@@ -85,7 +81,7 @@ function draw(found, own, asked, house, redraw) {
   ];
 }
 
-function columnsOf(house, pages, redraw) {
+function columnsOf(context, pages, redraw) {
   return [
     { name: "Lease", cell: (row) => h("b", null, name(row.name)) },
     { name: "", cell: (row) => state(row.state) },
@@ -99,7 +95,7 @@ function columnsOf(house, pages, redraw) {
     },
     { name: "Renewed", right: true, spare: true, cell: (row) => when(row.renewed_at) },
     { name: "Expires", right: true, cell: (row) => when(row.expires_at) },
-    house.me.role === "operator" && {
+    context.me.role === "operator" && {
       name: "",
       right: true,
       cell: (row) =>
@@ -109,22 +105,13 @@ function columnsOf(house, pages, redraw) {
 }
 
 async function release(row, pages, redraw) {
-  const values = { reason: "" };
-  await ask({
-    title: `Release ${row.name}?`,
-    label: "Release",
-    grave: true,
-    values,
-    draw: () => [
-      h(
-        "p",
-        { class: "soft" },
-        `${row.holder} continues until its next renewal; until then only the epoch fences its writes.`,
-      ),
-      field(values, "reason", "Reason", { placeholder: "for the audit log" }),
-    ],
-    act: () => post("leases/release", { name: row.name, reason: values.reason }),
-  });
+  await confirmedWithReason(
+    `Release ${row.name}?`,
+    `${row.holder} continues until its next renewal; until then only the epoch fences its writes.`,
+    "Release",
+    (reason) => post("leases/release", { name: row.name, reason }),
+    { grave: true },
+  );
   // Only the first page is live: reload this one among the others.
   const found = await attempt(() => get("leases", { find: row.name, limit: 200 }));
   const fresh = found?.rows.find((each) => each.name === row.name);

@@ -62,16 +62,16 @@ function wrong(refusal) {
 async function enter(event, entered) {
   event.preventDefault();
   const form = event.target;
-  const told = form.querySelector(".wrong");
+  const error = form.querySelector(".wrong");
   const button = form.querySelector("button");
-  told.hidden = true;
+  error.hidden = true;
   button.disabled = true; // the response to a wrong token takes a second
   try {
     await post("login", { token: form.elements.token.value });
     await entered();
   } catch (refusal) {
-    told.textContent = refusal.message;
-    told.hidden = false;
+    error.textContent = refusal.message;
+    error.hidden = false;
     form.elements.token.select();
   } finally {
     button.disabled = false;

@@ -4,19 +4,19 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { between, bytes, clock, span } from "../format.js";
 import { ACTIONS, each as doing, question } from "../parts/bulk.js";
-import { attempt, confirmed, tell } from "../parts/dialogs.js";
+import { attempt, confirmed, toast } from "../parts/dialogs.js";
 import { button, card, consumerLink, facts, head, messageLink, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
-import { copy, edit } from "./composing.js";
-import { watching } from "./watching.js";
+import { copy, edit } from "./publish.js";
+import { watchScreen } from "./screen.js";
 import "../parts/tree.js";
 
 /** Shows one message, live. */
-export function message(place, { id, house, go }) {
-  return watching(place, `messages/${id}`, null, (found) => draw(found, house, go));
+export function message(place, { id, context, go }) {
+  return watchScreen(place, `messages/${id}`, null, (found) => draw(found, context, go));
 }
 
-function draw(found, house, go) {
+function draw(found, context, go) {
   return [
     h(
       "p",
@@ -28,12 +28,12 @@ function draw(found, house, go) {
     head(
       found.topic,
       found.key && ["key ", h("b", null, found.key)],
-      house.me.role === "operator" && actions(found, go),
+      context.me.role === "operator" && actions(found, go),
     ),
     h(
       "div",
       { class: "columns" },
-      h("div", { class: "stack" }, deliveries(found, house), timeline(found), payload(found)),
+      h("div", { class: "stack" }, deliveries(found, context), timeline(found), payload(found)),
       h("div", { class: "stack" }, about(found), headers(found), chain(found)),
     ),
   ];
@@ -43,7 +43,7 @@ function actions(found, go) {
   const states = new Set(found.deliveries.map((each) => each.state));
   const retry = async () => {
     const done = await attempt(() => post(`messages/${found.id}/retry`));
-    if (done) tell(done.revived + done.run_now ? "It is due now." : "There was nothing to retry.");
+    if (done) toast(done.revived + done.run_now ? "It is due now." : "There was nothing to retry.");
   };
   const cancel = () =>
     confirmed(
@@ -72,7 +72,7 @@ function actions(found, go) {
   ];
 }
 
-function deliveries(found, house) {
+function deliveries(found, context) {
   if (!found.deliveries.length) {
     return h(
       "p",
@@ -91,11 +91,11 @@ function deliveries(found, house) {
         "div",
         { class: "grow" },
         h("b", null, each.group ? consumerLink(each.group) : "parked: this topic has no consumer yet"),
-        h("div", { class: "faint" }, standing(each)),
+        h("div", { class: "faint" }, status(each)),
         each.error && h("div", { class: "error" }, each.error),
       ),
       each.held_by && h("span", { class: "faint cut" }, each.held_by),
-      house.me.role === "operator" && found.deliveries.length > 1 && steer(each),
+      context.me.role === "operator" && found.deliveries.length > 1 && steer(each),
     ),
   );
   return card("Deliveries", null, h("ul", { class: "list" }, rows));
@@ -108,7 +108,7 @@ function steer(each) {
   return h("span", { class: "row" }, actions.map(one));
 }
 
-function standing(each) {
+function status(each) {
   const parts = [];
   if (each.attempt) parts.push(`attempt ${each.attempt}`);
   if (each.deaths) parts.push(`deaths: ${each.deaths}`);
@@ -157,7 +157,7 @@ function timeline(found) {
               " ",
               each.group,
               " ",
-              h("span", { class: "faint" }, standing(each)),
+              h("span", { class: "faint" }, status(each)),
             ),
           ),
       ),
@@ -224,8 +224,8 @@ function about(found) {
 }
 
 function copied(text) {
-  const say = () => tell("Copied.");
-  return button("Copy", () => navigator.clipboard.writeText(text).then(say), { kind: "small quiet" });
+  const report = () => toast("Copied.");
+  return button("Copy", () => navigator.clipboard.writeText(text).then(report), { kind: "small quiet" });
 }
 
 function headers(found) {

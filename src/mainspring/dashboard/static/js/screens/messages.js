@@ -1,6 +1,6 @@
 /** All deliveries: searching them, and acting on one, several or all matches. */
 
-import { get, post } from "../api.js";
+import { get } from "../api.js";
 import { watch } from "../watch.js";
 import { h, render } from "../view.js";
 import { count } from "../format.js";
@@ -11,7 +11,7 @@ import { History } from "../parts/history.js";
 import { button, head, table, trouble } from "../parts/pieces.js";
 import { Pages } from "../pages.js";
 import { rewrite } from "../router.js";
-import { compose } from "./composing.js";
+import { compose } from "./publish.js";
 import { COLUMNS, STATES, WORDS, key, nothing } from "./deliveries.js";
 import { filters } from "./filters.js";
 
@@ -22,22 +22,22 @@ const ROUNDS = 10;
 const KNOWN = ["state", "group", "topic", "key", "error", "text", "fingerprint", "worker", "since", "until"];
 
 /** Shows the messages that match a filter, which is in the URL. */
-export function messages(place, { query, house, go }) {
+export function messages(place, { query, context, go }) {
   const known = Object.fromEntries(Object.entries(query).filter(([name]) => KNOWN.includes(name)));
-  const screen = new Messages(place, { state: "live", ...known }, house, go);
+  const screen = new Messages(place, { state: "live", ...known }, context, go);
   screen.search();
   screen.bulk.resume();
   return screen;
 }
 
 class Messages {
-  constructor(place, filter, house, go) {
-    Object.assign(this, { place, filter, house, go });
+  constructor(place, filter, context, go) {
+    Object.assign(this, { place, filter, context, go });
     this.chosen = new Map();
-    this.operates = house.me.role === "operator";
+    this.operates = context.me.role === "operator";
     this.bulk = new Bulk(
       () => this.draw(),
-      () => (this.choose([]), this.history.look()),
+      () => (this.choose([]), this.history.load()),
     );
     this.history = new History(() => this.draw());
     keys({
@@ -69,15 +69,15 @@ class Messages {
     rewrite("messages", { ...this.filter, state: this.filter.state === "live" ? "" : this.filter.state });
     // A search in payloads is not repeated every second: it would load the database while the tab is open.
     this.follows = !this.filter.text && !this.filter.error;
-    const asked = { ...this.filter, limit: LIMIT };
+    const request = { ...this.filter, limit: LIMIT };
     if (this.follows)
-      this.unwatch = watch("messages", asked, {
-        data: (page) => this.heard(page),
+      this.unwatch = watch("messages", request, {
+        data: (page) => this.received(page),
         refused: (refusal) => this.refuse(refusal),
       });
     else
-      get("messages", asked).then(
-        (page) => this.heard(page),
+      get("messages", request).then(
+        (page) => this.received(page),
         (refusal) => this.refuse(refusal),
       );
     this.draw();
@@ -88,7 +88,7 @@ class Messages {
     this.draw();
   }
 
-  heard(page) {
+  received(page) {
     this.refused = null;
     this.pages.fresh(page.rows);
     if (!this.rounds) Object.assign(this, { before: page.before, scanned: page.scanned });

@@ -7,18 +7,18 @@ import { card, consumerLink, empty, failed, head, running, state, when } from ".
 import { href } from "../router.js";
 
 /** Shows the overview that the frame watches. */
-export function overview(place, { house }) {
+export function overview(place, { context }) {
   const redraw = () =>
-    render(place, house.overview ? draw(house) : h("p", { class: "faint" }, house.refused?.message ?? "Loading …"));
-  house.listeners.add(redraw);
+    render(place, context.overview ? draw(context) : h("p", { class: "faint" }, context.refused?.message ?? "Loading …"));
+  context.listeners.add(redraw);
   redraw();
   return {};
 }
 
-function draw(house) {
-  const seen = house.overview;
+function draw(context) {
+  const seen = context.overview;
   return [
-    head("Overview", null, windows(house.window, house.over)),
+    head("Overview", null, windows(context.window, context.over)),
     ills(seen.health),
     tiles(seen),
     charts(seen),

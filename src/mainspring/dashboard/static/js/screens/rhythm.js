@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { wall } from "../format.js";
-import { ask, field, select, tell } from "../parts/dialogs.js";
+import { ask, field, select, toast } from "../parts/dialogs.js";
 import { when } from "../parts/pieces.js";
 
 const MISFIRE = ["latest", "skip", "all"];
@@ -32,10 +32,10 @@ export function instants(next) {
 export async function editing(row) {
   const before = { rhythm: row.rhythm, timezone: row.timezone, misfire: row.misfire, overlap: row.overlap };
   const values = { ...before };
-  const ahead = { body: null, asked: 0 };
+  const ahead = { body: null, requests: 0 };
 
-  async function look(redraw) {
-    const mine = (ahead.asked += 1);
+  async function load(redraw) {
+    const mine = (ahead.requests += 1);
     const query = {
       rhythm: values.rhythm,
       timezone: values.timezone,
@@ -45,7 +45,7 @@ export async function editing(row) {
     };
     const body = await get("preview", query).catch((refusal) => ({ error: refusal.message }));
     // Responses may arrive out of order: only the one for the current input counts.
-    if (mine === ahead.asked) {
+    if (mine === ahead.requests) {
       ahead.body = body;
       redraw();
     }
@@ -57,14 +57,14 @@ export async function editing(row) {
     wide: true,
     values,
     draw(_, redraw) {
-      const looking = () => look(redraw);
-      if (!ahead.asked) looking();
+      const refresh = () => load(redraw);
+      if (!ahead.requests) refresh();
       return [
         h(
           "div",
           { class: "fields" },
-          field(values, "rhythm", "Rhythm", { redraw: looking, class: "mono", hint: "cron, or “every 90s”" }),
-          field(values, "timezone", "Zone", { redraw: looking }),
+          field(values, "rhythm", "Rhythm", { redraw: refresh, class: "mono", hint: "cron, or “every 90s”" }),
+          field(values, "timezone", "Zone", { redraw: refresh }),
         ),
         h(
           "div",
@@ -88,13 +88,13 @@ export async function editing(row) {
       return post("schedules/alter", { name: row.name, ...changed });
     },
   });
-  if (done) tell(`${row.name} follows its new rhythm on every node.`);
+  if (done) toast(`${row.name} follows its new rhythm on every node.`);
 }
 
 async function reset(row) {
   await post("schedules/alter", { name: row.name, reset: row.edited });
   document.querySelector("dialog")?.dispatchEvent(new Event("cancel", { cancelable: true }));
-  tell(`${row.name} is reset to its code.`);
+  toast(`${row.name} is reset to its code.`);
 }
 
 function preview(body) {

@@ -3,16 +3,16 @@
 import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { between, clock, count, span } from "../format.js";
-import { ask, attempt, confirmed, field, tell } from "../parts/dialogs.js";
+import { ask, attempt, confirmed, field, toast } from "../parts/dialogs.js";
 import { button, card, empty, facts, head, messageLink, state, strip, table, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { Pages } from "../pages.js";
 import { editing, instants } from "./rhythm.js";
 import { steer } from "./schedules.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 /** Shows one schedule, named in the URL. */
-export function schedule(place, { query, house, go }) {
+export function schedule(place, { query, context, go }) {
   const own = {
     pages: new Pages(
       (run) => run.id,
@@ -20,19 +20,19 @@ export function schedule(place, { query, house, go }) {
     ),
     before: undefined,
   };
-  const screen = watching(place, "schedule", { name: query.name }, (found) =>
-    draw(found, own, house, go, () => screen.redraw()),
+  const screen = watchScreen(place, "schedule", { name: query.name }, (found) =>
+    draw(found, own, context, go, () => screen.redraw()),
   );
   return screen;
 }
 
-function draw(found, own, house, go, redraw) {
+function draw(found, own, context, go, redraw) {
   const row = found.schedule;
   own.pages.fresh(found.runs);
   const runs = own.pages.all();
   return [
     h("p", { class: "crumb" }, h("a", { href: href("schedules") }, "Schedules"), " / ", row.name),
-    head(row.name, [state(row.state), " ", row.description], house.me.role === "operator" && actions(row, go)),
+    head(row.name, [state(row.state), " ", row.description], context.me.role === "operator" && actions(row, go)),
     row.problem && h("p", { class: "note warm gap-below" }, row.problem),
     h(
       "div",
@@ -87,7 +87,7 @@ function backfill(name) {
         start: new Date(values.start).toISOString(),
         end: new Date(values.end).toISOString(),
       });
-      tell(`${count(done.count)} occurrences published.`);
+      toast(`${count(done.count)} occurrences published.`);
     },
   });
 }

@@ -3,24 +3,24 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { between, many, span } from "../format.js";
-import { ask, attempt, field, tell } from "../parts/dialogs.js";
+import { ask, attempt, confirmedWithReason, toast } from "../parts/dialogs.js";
 import { checked, editor } from "../parts/json.js";
-import { button, empty, head, messageLink, name, state, strip, table, when } from "../parts/pieces.js";
-import { Sieve } from "../parts/sieve.js";
+import { button, emptyCard, head, messageLink, name, state, strip, table, when } from "../parts/pieces.js";
+import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 /** Shows every schedule. */
-export function schedules(place, { query, house, go }) {
-  const sieve = new Sieve("schedules", query, { redraw: () => screen.redraw() });
-  const screen = watching(place, "schedules", null, (found) => draw(found, sieve, house, go));
+export function schedules(place, { query, context, go }) {
+  const filter = new RowFilter("schedules", query, { redraw: () => screen.redraw() });
+  const screen = watchScreen(place, "schedules", null, (found) => draw(found, filter, context, go));
   return screen;
 }
 
-function draw({ rows }, sieve, house, go) {
-  const operates = house.me.role === "operator";
+function draw({ rows }, filter, context, go) {
+  const operates = context.me.role === "operator";
   const frozen = rows.find((row) => row.frozen_at);
-  const found = sieve.found(rows, (row) => `${row.name} ${row.description} ${row.rhythm} ${row.timezone} ${row.state}`);
+  const found = filter.found(rows, (row) => `${row.name} ${row.description} ${row.rhythm} ${row.timezone} ${row.state}`);
   const freeze =
     operates &&
     (frozen
@@ -29,20 +29,16 @@ function draw({ rows }, sieve, house, go) {
   const title = head(
     "Schedules",
     rows.length ? many(rows.length, "schedule") : null,
-    rows.length > 0 && sieve.box("Find a schedule"),
+    rows.length > 0 && filter.box("Find a schedule"),
     freeze,
   );
   if (!rows.length) {
     return [
       title,
-      h(
-        "div",
-        { class: "card" },
-        empty(
-          "No schedules.",
-          "They are declared in code, or created at run time with app.schedules.put(…).",
-          '@app.recurring("0 9 * * mon-fri", timezone="America/New_York")\nasync def daily_report() -> None: ...',
-        ),
+      emptyCard(
+        "No schedules.",
+        "They are declared in code, or created at run time with app.schedules.put(…).",
+        '@app.recurring("0 9 * * mon-fri", timezone="America/New_York")\nasync def daily_report() -> None: ...',
       ),
     ];
   }
@@ -94,10 +90,10 @@ function draw({ rows }, sieve, house, go) {
     h(
       "div",
       { class: "card" },
-      table(columns, sieve.sorted(found, columns), {
+      table(columns, filter.sorted(found, columns), {
         key: (row) => row.name,
         open: (row) => go("schedules/view", { name: row.name }),
-        sieve,
+        filter,
       }),
     ),
     !found.length && h("p", { class: "faint gap-above" }, "No matches."),
@@ -149,42 +145,24 @@ async function trigger(name) {
     act: () =>
       post("schedules/trigger", { name, ...(values.payload.trim() && { payload_text: checked(values.payload) }) }),
   });
-  if (done) tell([`${name} is triggered. `, messageLink(done.id, "Its message")]);
+  if (done) toast([`${name} is triggered. `, messageLink(done.id, "Its message")]);
 }
 
 function pausing(name) {
-  const values = { reason: "" };
-  return ask({
-    title: `Pause ${name}?`,
-    label: "Pause",
-    values,
-    draw: () => [
-      h(
-        "p",
-        { class: "soft" },
-        "It stops, across restarts and deploys, until it is resumed. Running handlers continue; occurrences that have not started are cancelled.",
-      ),
-      field(values, "reason", "Reason", { placeholder: "for the audit log" }),
-    ],
-    act: () => post("schedules/pause", { name, reason: values.reason }),
-  });
+  return confirmedWithReason(
+    `Pause ${name}?`,
+    "It stops, across restarts and deploys, until it is resumed. Running handlers continue; occurrences that have not started are cancelled.",
+    "Pause",
+    (reason) => post("schedules/pause", { name, reason }),
+  );
 }
 
 function freezing() {
-  const values = { reason: "" };
-  return ask({
-    title: "Freeze all schedules?",
-    label: "Freeze",
-    grave: true,
-    values,
-    draw: () => [
-      h(
-        "p",
-        { class: "soft" },
-        "No schedule of this app fires until they are thawed. Each schedule's misfire policy decides on times missed since.",
-      ),
-      field(values, "reason", "Reason", { placeholder: "for the audit log" }),
-    ],
-    act: () => post("schedules/freeze", { reason: values.reason }),
-  });
+  return confirmedWithReason(
+    "Freeze all schedules?",
+    "No schedule of this app fires until they are thawed. Each schedule's misfire policy decides on times missed since.",
+    "Freeze",
+    (reason) => post("schedules/freeze", { reason }),
+    { grave: true },
+  );
 }

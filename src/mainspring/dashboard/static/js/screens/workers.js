@@ -3,50 +3,46 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
-import { ask, attempt, field } from "../parts/dialogs.js";
-import { button, card, consumerLink, empty, head, messageLink, state, table, when } from "../parts/pieces.js";
-import { Sieve } from "../parts/sieve.js";
+import { attempt, confirmedWithReason } from "../parts/dialogs.js";
+import { button, card, consumerLink, emptyCard, head, messageLink, state, table, when } from "../parts/pieces.js";
+import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
-import { watching } from "./watching.js";
+import { watchScreen } from "./screen.js";
 
 /** The maximum number of a worker's deliveries that the server lists. */
 const LISTED = 50;
 
 /** Shows every worker that has reported. */
-export function workers(place, { query, house }) {
-  const sieve = new Sieve("workers", query, { redraw: () => screen.redraw() });
-  const screen = watching(place, "workers", null, (found) => draw(found, house, sieve));
+export function workers(place, { query, context }) {
+  const filter = new RowFilter("workers", query, { redraw: () => screen.redraw() });
+  const screen = watchScreen(place, "workers", null, (found) => draw(found, context, filter));
   return screen;
 }
 
-function draw({ rows }, house, sieve) {
+function draw({ rows }, context, filter) {
   if (!rows.length) {
     return [
       head("Workers"),
-      h(
-        "div",
-        { class: "card" },
-        empty(
-          "No workers have reported.",
-          "A worker appears here within a second of its start.",
-          "mainspring worker shop:app",
-        ),
+      emptyCard(
+        "No workers have reported.",
+        "A worker appears here within a second of its start.",
+        "mainspring worker shop:app",
       ),
     ];
   }
-  const columns = columnsOf(house);
-  const found = sieve.found(rows, (row) => `${row.name} ${row.host} ${row.pid} ${row.groups.join(" ")} ${words(row)}`);
-  const shown = sieve.sorted(found, columns);
+  const columns = columnsOf(context);
+  const found = filter.found(rows, (row) => `${row.name} ${row.host} ${row.pid} ${row.groups.join(" ")} ${words(row)}`);
+  const shown = filter.sorted(found, columns);
   const alive = rows.filter((row) => row.alive).length;
   const silent = rows.length - alive;
   return [
-    head("Workers", `${alive} alive${silent ? `, ${silent} silent` : ""}`, sieve.box("Find a worker")),
-    h("div", { class: "card gap-below" }, table(columns, shown, { key: seat, sieve })),
+    head("Workers", `${alive} alive${silent ? `, ${silent} silent` : ""}`, filter.box("Find a worker")),
+    h("div", { class: "card gap-below" }, table(columns, shown, { key: seat, filter })),
     found.length ? hands(shown) : h("p", { class: "faint" }, "No matches."),
   ];
 }
 
-function columnsOf(house) {
+function columnsOf(context) {
   return [
     {
       name: "Worker",
@@ -69,7 +65,7 @@ function columnsOf(house) {
       by: (row) => -Date.parse(row.started_at),
       cell: (row) => [when(row.started_at, "age"), h("span", { class: "under" }, `bell: ${row.bell}`)],
     },
-    house.me.role === "operator" && { name: "", right: true, cell: (row) => row.alive && steer(row) },
+    context.me.role === "operator" && { name: "", right: true, cell: (row) => row.alive && steer(row) },
   ].filter(Boolean);
 }
 
@@ -92,7 +88,7 @@ function draining(row) {
   return row.drains ? "draining" : "drain asked";
 }
 
-function heard(row) {
+function drainNote(row) {
   const by = row.drained_by ? `by ${row.drained_by}` : "";
   return row.drains ? by : `${by}: not confirmed yet; workers of older releases never confirm`;
 }
@@ -105,7 +101,7 @@ function seat(row) {
 function marks(row) {
   return [
     state(row.alive ? "alive" : "silent", row.alive ? undefined : "It has not reported for a while"),
-    row.draining_at && state(draining(row), heard(row)),
+    row.draining_at && state(draining(row), drainNote(row)),
     row.tripped.length > 0 && state("tripped", row.tripped.join(", ")),
   ];
 }
@@ -152,19 +148,10 @@ function hands(rows) {
 }
 
 function drain(row) {
-  const values = { reason: "" };
-  return ask({
-    title: `Drain ${row.name}?`,
-    label: "Drain",
-    values,
-    draw: () => [
-      h(
-        "p",
-        { class: "soft" },
-        "It claims no more deliveries and finishes what it has in hand. The process keeps running until it is stopped or resumed.",
-      ),
-      field(values, "reason", "Reason", { placeholder: "for the audit log" }),
-    ],
-    act: () => post("workers/drain", { name: seat(row), reason: values.reason }),
-  });
+  return confirmedWithReason(
+    `Drain ${row.name}?`,
+    "It claims no more deliveries and finishes what it has in hand. The process keeps running until it is stopped or resumed.",
+    "Drain",
+    (reason) => post("workers/drain", { name: seat(row), reason }),
+  );
 }

@@ -49,10 +49,10 @@ class _Worker(BaseCommand):
             return
         app, line = project_app(), options["line"]
         try:
-            told = runner.run(announced(app, app.options.name, options["group"], line), line)
+            succeeded = runner.run(announced(app, app.options.name, options["group"], line), line)
         except MainspringError as error:
             raise CommandError(str(error), returncode=MISTAKE) from error
-        if not told:
+        if not succeeded:
             raise CommandError("the worker stopped after an error; see the log")
 
 

@@ -2,7 +2,7 @@
 
 import { post } from "../api.js";
 import { h } from "../view.js";
-import { ask, field, select, tell } from "../parts/dialogs.js";
+import { ask, field, select, toast } from "../parts/dialogs.js";
 import { checked, editor } from "../parts/json.js";
 
 /** Publish a new message. */
@@ -42,7 +42,7 @@ export async function edit(found) {
     ],
     act: () => post(`messages/${found.id}/replace`, { group: values.group, payload_text: checked(values.payload) }),
   });
-  if (done) tell(done.replaced ? "Revived with the new payload." : "It is no longer a dead letter.");
+  if (done) toast(done.replaced ? "Revived with the new payload." : "It is no longer a dead letter.");
 }
 
 async function publish(title, values, body, { hint = "JSON.", blank }, go) {
@@ -64,7 +64,7 @@ async function publish(title, values, body, { hint = "JSON.", blank }, go) {
     act: () => post("messages", { topic: values.topic, ...body(), ...given(values, "key"), ...given(values, "delay") }),
   });
   if (!receipt) return;
-  tell("Published.");
+  toast("Published.");
   go(`messages/${receipt.id}`);
 }
 

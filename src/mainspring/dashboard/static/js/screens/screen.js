@@ -9,7 +9,7 @@ import { trouble } from "../parts/pieces.js";
   *
   * `instead()` is shown below an error if nothing was ever received.
  */
-export function watching(place, path, query, draw, instead) {
+export function watchScreen(place, path, query, draw, instead) {
   let body = null;
   let refused = null;
   let unwatch = null;
@@ -19,9 +19,9 @@ export function watching(place, path, query, draw, instead) {
     else render(place, refused ? [trouble(refused), instead?.()] : h("p", { class: "faint" }, "Loading …"));
   }
 
-  function ask(asked) {
+  function ask(request) {
     unwatch?.();
-    unwatch = watch(path, asked, {
+    unwatch = watch(path, request, {
       data(fresh) {
         body = fresh;
         refused = null;

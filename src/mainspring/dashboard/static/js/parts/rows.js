@@ -10,7 +10,7 @@ import { rewrite } from "../router.js";
   * Sortable columns have `by(row)`. In the URL they are named in lower case, with `-` in front for descending
   * order.
  */
-export class Sieve {
+export class RowFilter {
   constructor(path, query, { redraw, search }) {
     Object.assign(this, { path, redraw, search, find: query.find ?? "", sort: query.sort ?? "" });
   }
@@ -19,7 +19,7 @@ export class Sieve {
   box(label) {
     const oninput = ({ target }) => {
       this.find = target.value;
-      this.told();
+      this.store();
       if (!this.search) {
         this.redraw();
         return;
@@ -76,13 +76,13 @@ export class Sieve {
       // Numbers are sorted in descending order first, names and future times in ascending order.
       const [first, second] = column.right && !column.rising ? [`-${name}`, name] : [name, `-${name}`];
       this.sort = this.sort === first ? second : first;
-      this.told();
+      this.store();
       this.redraw();
     };
     return h("button", { type: "button", class: "sorter", onclick }, column.name);
   }
 
-  told() {
+  store() {
     rewrite(this.path, { find: this.find, sort: this.sort });
   }
 }
