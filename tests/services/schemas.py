@@ -50,7 +50,8 @@ _PATIENCE = 0.2
 class Schemas:
     """The schemas of one database: one is emptied and handed on, unless a test has changed more than its rows.
 
-    The schemas of its namespaces are dropped. It is not handed on either while an app is connected: what a test has left running would act in the next one.
+    The schemas of its namespaces are dropped. It is not handed on either while an app is connected: what a test has
+    left running would act in the next one.
     """
 
     def __init__(self, url: str) -> None:
