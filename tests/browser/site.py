@@ -83,7 +83,12 @@ class Site:
     @property
     def address(self) -> str:
         """Where it is, without a slash at the end."""
-        return f"http://{self._at}{self._prefix}"
+        return self.origin + self._prefix
+
+    @property
+    def origin(self) -> str:
+        """The same without its path."""
+        return f"http://{self._at}"
 
     def __enter__(self) -> Self:
         """Open, and wait until it answers."""

@@ -119,8 +119,8 @@ def _started(command: str, forks: Forks | None) -> _Start:
         words = shlex.split(plain["words"], comments=True)
         with Path(os.devnull).open() as nothing:
             streams = [nothing.fileno(), theirs, sys.stderr.fileno()]
-            pid = forks.start(words, directory=Path.cwd(), environment=environment, streams=streams)
-        start = _Start(pid, os.fdopen(ours), forks.ended)
+            fork = forks.start(words, directory=Path.cwd(), environment=environment, streams=streams)
+        start = _Start(fork.pid, os.fdopen(ours), fork.wait)
     os.close(theirs)
     return start
 

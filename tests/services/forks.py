@@ -8,22 +8,27 @@ against what a process says that starts anew.
 """
 
 import atexit
+import fcntl
 import gc
 import io
 import json
 import os
+import pty
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import termios
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import IO, Any, Literal, NamedTuple, NoReturn
 
 _ROOT = Path(__file__).parents[2]
 _SIZE = struct.Struct("!i")
@@ -37,6 +42,64 @@ class Said(NamedTuple):
     code: int
     out: str
     err: str
+
+
+class Fork:
+    """A command that was forked, with the part of `subprocess.Popen` that the tests use."""
+
+    def __init__(self, pid: int, report: socket.socket) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._report = report
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end and return its exit code."""
+        if self.returncode is None:
+            ready, _, _ = select.select([self._report], [], [], timeout)
+            if not ready:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            with self._report:
+                (self.returncode,) = _SIZE.unpack(_exactly(self._report, _SIZE.size))
+        return self.returncode
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Running(Fork):
+    """A command whose output is read while it goes on."""
+
+    def __init__(self, fork: Fork, stdout: IO[str], stderr: IO[str]) -> None:
+        super().__init__(fork.pid, fork._report)
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """Read both streams to their ends and wait for the end of the command, which is killed if it takes longer."""
+        if self.stdout.closed:
+            self.wait(timeout)
+            return "", ""
+        errors: list[str] = []
+        beside = threading.Thread(target=lambda: errors.append(self.stderr.read()), daemon=True)
+        beside.start()
+        watchdog = threading.Timer(timeout, self.kill)
+        watchdog.start()
+        with self.stdout, self.stderr:
+            out = self.stdout.read()
+            beside.join()
+        watchdog.cancel()
+        self.wait(timeout)
+        return out, "".join(errors)
 
 
 class Forks:
@@ -83,11 +146,12 @@ class Forks:
             given.write(stdin.encode())
             given.seek(0)
             streams = [each.fileno() for each in (given, out, err)]
-            pid = self.start(*commands, program=program, directory=directory, environment=environment, streams=streams)
+            fork = self.start(*commands, program=program, directory=directory, environment=environment, streams=streams)
             try:
-                code = self.ended(patience)
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
+                code = fork.wait(patience)
+            except subprocess.TimeoutExpired:
+                fork.kill()
+                fork.wait(patience)
                 raise
             return Said(code, _text(out), _text(err))
 
@@ -98,22 +162,35 @@ class Forks:
         directory: Path,
         environment: Mapping[str, str],
         streams: Sequence[int],
-    ) -> int:
-        """Start one and return its process id; the next may start when this one has ended."""
+    ) -> Fork:
+        """Start one beside those that run. Streams that are a terminal become the terminal of its own session."""
         request = json.dumps([program, commands, str(directory), dict(environment)]).encode()
-        socket.send_fds(self._line, [b"!"], streams)
+        report, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._line, [b"!"], [*streams, theirs.fileno()])
         self._line.sendall(_SIZE.pack(len(request)) + request)
-        (pid,) = _SIZE.unpack(_exactly(self._line, _SIZE.size))
-        return int(pid)
+        (pid,) = _SIZE.unpack(_exactly(report, _SIZE.size))
+        return Fork(pid, report)
 
-    def ended(self, patience: float) -> int:
-        """Wait for the end of the one that was started, and return its exit code."""
-        self._line.settimeout(patience)
+    def start_with_pipes(self, command: Sequence[str], *, directory: Path, environment: Mapping[str, str]) -> Running:
+        """Start one that is read while it goes on."""
+        (out, their_out), (err, their_err) = os.pipe(), os.pipe()
+        with Path(os.devnull).open() as nothing:
+            streams = [nothing.fileno(), their_out, their_err]
+            fork = self.start(command, directory=directory, environment=environment, streams=streams)
+        os.close(their_out)
+        os.close(their_err)
+        return Running(fork, os.fdopen(out), os.fdopen(err))
+
+    def start_on_terminal(
+        self, command: Sequence[str], *, directory: Path, environment: Mapping[str, str]
+    ) -> tuple[Fork, int]:
+        """Start one on a terminal of its own, and return it with the other end of the terminal."""
+        screen, terminal = pty.openpty()
         try:
-            (code,) = _SIZE.unpack(_exactly(self._line, _SIZE.size))
+            return self.start(command, directory=directory, environment=environment, streams=[terminal] * 3), screen
         finally:
-            self._line.settimeout(None)
-        return int(code)
+            os.close(terminal)
 
     def close(self) -> None:
         self._line.close()
@@ -147,19 +224,33 @@ def _exactly(line: socket.socket, size: int) -> bytes:
 
 
 def _serve(line: socket.socket) -> None:
+    """Fork at every request, and report the process id and the exit code on the socket that came with it."""
+    running: dict[int, tuple[int, socket.socket]] = {}  # by the descriptor that can be read once it has ended
     while True:
-        mark, streams, _, _ = socket.recv_fds(line, 1, 3)
+        ready, _, _ = select.select([line.fileno(), *running], [], [])
+        for ended in running.keys() & ready:
+            pid, report = running.pop(ended)
+            os.close(ended)
+            with report:
+                report.sendall(_SIZE.pack(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+        if line.fileno() not in ready:
+            continue
+        mark, handed, _, _ = socket.recv_fds(line, 1, 4)
         if not mark:
             return
+        *streams, last = handed
+        report = socket.socket(fileno=last)
         request = json.loads(_exactly(line, *_SIZE.unpack(_exactly(line, _SIZE.size))))
         if (pid := os.fork()) == 0:
-            line.close()
+            for each in (line, report, *(other for _, other in running.values())):
+                each.close()
+            for number in running:
+                os.close(number)
             _become(streams, *request)
         for stream in streams:
             os.close(stream)
-        line.sendall(_SIZE.pack(pid))
-        _, status = os.waitpid(pid, 0)
-        line.sendall(_SIZE.pack(os.waitstatus_to_exitcode(status)))
+        report.sendall(_SIZE.pack(pid))
+        running[os.pidfd_open(pid)] = pid, report
 
 
 def _become(
@@ -173,12 +264,15 @@ def _become(
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    if os.isatty(0):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
     sys.path[0] = directory  # as -m has it
-    if "PYTHONUNBUFFERED" in environment:
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+    unbuffered = "PYTHONUNBUFFERED" in environment
+    sys.stdout.reconfigure(write_through=unbuffered, line_buffering=os.isatty(1))  # type: ignore[union-attr]
     import mainspring.cli
 
     if program == "page":

@@ -33,9 +33,9 @@ def test_a_file_that_is_costly_to_prepare_is_run_by_one_worker(tmp_path: Path) -
     environment = {name: value for name, value in unmeasured().items() if not name.startswith("PYTEST")}
 
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "2", "-p", "tests.sharing", "-p", "no:cacheprovider", "--rootdir=."],
+        [sys.executable, "-m", "pytest", "-n", "2", "-p", "xdist", "-p", "tests.sharing", "--rootdir=."],
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(_ROOT)},
+        env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(_ROOT)},
         check=False,
         capture_output=True,
         text=True,

@@ -7,16 +7,17 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.services.forks import Said, forks
+from tests.services.forks import Running, Said, forks
 
 COMMAND = [sys.executable, "-m", "mainspring"]
 PATIENCE = 100.0
+Started = Running | subprocess.Popen[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,27 @@ class Shell:
         return ran.stdout
 
     @contextmanager
-    def started(self, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
-        """A command that goes on, with its output to be read line by line; killed if the test forgets it."""
-        process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
+    def started(self, *arguments: object, anew: bool = False) -> Iterator[Started]:
+        """A command that goes on, with its output to be read line by line; killed if the test forgets it.
+
+        One with several processes always starts anew: its open files and what its children inherit are looked at.
+        """
+        words = list(map(str, arguments))
+        anew = anew or not {"-p", "--processes"}.isdisjoint(words)
+        process = self._started_anew(words) if anew else self._started_forked(words)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=PATIENCE)
+
+    def _started_forked(self, words: list[str]) -> Running:
+        return forks().start_with_pipes(words, directory=self.directory, environment=self.environment)
+
+    def _started_anew(self, words: list[str]) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*COMMAND, *words],
             cwd=self.directory,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -109,19 +127,11 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
         )
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
 
-    def on_terminal(self, *arguments: object, typed: str = "", interrupt_at: str = "") -> Ended:
+    def on_terminal(self, *arguments: object, typed: str = "", interrupt_at: str = "", anew: bool = False) -> Ended:
         """Run one command on a terminal of its own; Ctrl-C is pressed once ``interrupt_at`` is on the screen."""
-        pid, screen = pty.fork()
-        if pid == 0:  # pragma: no cover - the child becomes the command
-            os.chdir(self.directory)
-            os.execve(sys.executable, [*COMMAND, *map(str, arguments)], self.environment)
+        start = self._terminal_anew if anew else self._terminal_forked
+        wait, screen = start(list(map(str, arguments)))
         os.write(screen, typed.encode())
         seen = b""
         while chunk := _read(screen):
@@ -130,8 +140,18 @@ class Shell:
                 os.write(screen, b"\x03")
                 interrupt_at = ""
         os.close(screen)
-        _, status = os.waitpid(pid, 0)
-        return Ended(os.waitstatus_to_exitcode(status), seen.decode(errors="replace"), "")
+        return Ended(wait(), seen.decode(errors="replace"), "")
+
+    def _terminal_forked(self, words: list[str]) -> tuple[Callable[[], int], int]:
+        process, screen = forks().start_on_terminal(words, directory=self.directory, environment=self.environment)
+        return lambda: process.wait(PATIENCE), screen
+
+    def _terminal_anew(self, words: list[str]) -> tuple[Callable[[], int], int]:
+        pid, screen = pty.fork()
+        if pid == 0:  # pragma: no cover - the child becomes the command
+            os.chdir(self.directory)
+            os.execve(sys.executable, [*COMMAND, *words], self.environment)
+        return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), screen
 
 
 def _read(screen: int) -> bytes:
@@ -143,7 +163,7 @@ def _read(screen: int) -> bytes:
         return b""
 
 
-def line_with(process: "subprocess.Popen[str]", text: str) -> str:
+def line_with(process: Started, text: str) -> str:
     """The next line of its stdout that holds the text."""
     assert process.stdout is not None
     for line in process.stdout:
@@ -152,8 +172,8 @@ def line_with(process: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(f"it ended without saying {text!r}: {process.stderr and process.stderr.read()}")
 
 
-def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTERM) -> Ended:
+def stop(process: Started, number: signal.Signals = signal.SIGTERM) -> Ended:
     """Send the signal and wait for the end."""
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
-    return Ended(process.returncode, out, err)
+    return Ended(process.wait(PATIENCE), out, err)

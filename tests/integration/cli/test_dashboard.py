@@ -23,7 +23,7 @@ def _address(line: str) -> str:
 
 def test_the_developer_is_an_operator_at_a_click(shell: Shell) -> None:
     shell("migrate", "--app", "shop:app")
-    with shell.started("dashboard", "shop:app", "--port", "0") as dashboard:
+    with shell.started("dashboard", "shop:app", "--port", "0", anew=True) as dashboard:
         address = _address(line_with(dashboard, "as operator"))
         base, _, token = address.partition("/login#token=")
         with httpx2.Client(base_url=base, headers={"Origin": base}) as client:

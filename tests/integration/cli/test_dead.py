@@ -116,7 +116,7 @@ def test_whoever_sits_at_the_terminal_is_asked(stocked: Shell) -> None:
 
 
 def test_ctrl_c_at_the_question_changes_nothing(stocked: Shell) -> None:
-    ended = stocked.on_terminal("dead", "discard", "--all", interrupt_at="[y/N]")
+    ended = stocked.on_terminal("dead", "discard", "--all", interrupt_at="[y/N]", anew=True)
 
     assert ended.code == 130
     assert "Traceback" not in ended.out

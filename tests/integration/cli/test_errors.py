@@ -164,7 +164,7 @@ def test_without_the_extra_one_line_says_how_to_get_it(tmp_path: Path, missing: 
 
 def test_ctrl_c_ends_quietly_with_130(shell: Shell) -> None:
     (shell.directory / "waits.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(30)\n")
-    with shell.started("declare", "waits:app") as process:
+    with shell.started("declare", "waits:app", anew=True) as process:
         line_with(process, "importing")
 
         ended = stop(process, signal.SIGINT)

@@ -19,7 +19,8 @@ COMMANDS = [
     ("cron", "0 9 * * mon-fri", "--timezone", "Asia/Tokyo", "--from", "2026-03-01", "-n", "2"),
     ("messages", "list", "--debug"),
 ]
-"""One of every kind that is started anew nowhere else; other tests do so on a terminal, or to send signals."""
+"""One of every kind that is started anew nowhere else. Tests with ``anew=True`` start a worker, a dashboard, a command
+that is interrupted, one that asks and one that draws on a terminal."""
 
 
 @pytest.mark.timeout(300)

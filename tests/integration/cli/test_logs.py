@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,17 @@ def vault(shell: Shell) -> Shell:
     return shell
 
 
-def handle_all(vault: Shell, *flags: str) -> Ended:
-    """Let a worker fail at everything, and give what it said."""
-    with vault.started("worker", "vault:app", "--log-level", "debug", *flags) as worker:
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ended]:
+    """What a worker has said that failed at everything, by the format of its log."""
+    return cache(lambda form: _handle_all(tmp_path_factory.mktemp(form), form))
+
+
+def _handle_all(directory: Path, form: str) -> Ended:
+    for name in ("shop.py", "vault.py"):
+        shutil.copy(Path(__file__).parent / name, directory)
+    vault = Shell(directory)
+    with vault.started("worker", "vault:app", "--log-level", "debug", "--log-format", form) as worker:
         line_with(worker, "ready")
         published = [(topic, json.dumps(payload)) for topic, payload in MESSAGES.items()]
         published.append(("cards.charge", json.dumps(UNREADABLE)))
@@ -45,8 +55,8 @@ def read(ended: Ended) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.err.splitlines()]
 
 
-def test_lines_of_json_say_which_message_they_are_about(vault: Shell) -> None:
-    ended = handle_all(vault, "--log-format", "json")
+def test_lines_of_json_say_which_message_they_are_about(logged: Callable[[str], Ended]) -> None:
+    ended = logged("json")
 
     assert ended.code == 0
     said = {(each["logger"], each["message"]): each for each in read(ended)}
@@ -61,10 +71,8 @@ def test_lines_of_json_say_which_message_they_are_about(vault: Shell) -> None:
     assert {len(each["message_id"]) for each in (charging, blocking, printing)} == {36}
 
 
-def test_the_line_of_a_failure_names_its_message(vault: Shell) -> None:
-    ended = handle_all(vault, "--log-format", "json")
-
-    failures = [each for each in read(ended) if each["logger"] == "mainspring.handlers"]
+def test_the_line_of_a_failure_names_its_message(logged: Callable[[str], Ended]) -> None:
+    failures = [each for each in read(logged("json")) if each["logger"] == "mainspring.handlers"]
     assert failures
     assert {each["group"] for each in failures} <= {"charge", "block", "open_account"}
     for each in failures:
@@ -72,8 +80,8 @@ def test_the_line_of_a_failure_names_its_message(vault: Shell) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_no_line_holds_what_is_in_a_message(vault: Shell, form: str) -> None:
-    ended = handle_all(vault, "--log-format", form)
+def test_no_line_holds_what_is_in_a_message(logged: Callable[[str], Ended], form: str) -> None:
+    ended = logged(form)
 
     assert "failed, attempt 1, buried as a dead letter" in ended.err
     assert CANARY not in ended.err + ended.out

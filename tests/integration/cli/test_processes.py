@@ -10,20 +10,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.cli.shell import PATIENCE, Ended, Shell, line_with, stop
+from tests.integration.cli.shell import PATIENCE, Ended, Shell, Started, line_with, stop
 
 APP = ("--app", "shop:app")
 BROKEN = "raise RuntimeError('half deployed')\n"
 
 
-def ready(worker: "subprocess.Popen[str]") -> int:
+def ready(worker: Started) -> int:
     """The number of the next child that is ready."""
     found = re.search(r"process (\d+)$", line_with(worker, "worker ready"))
     assert found is not None
     return int(found[1])
 
 
-def log_line(worker: "subprocess.Popen[str]", text: str) -> str:
+def log_line(worker: Started, text: str) -> str:
     """The next line of the log that holds the text."""
     assert worker.stderr is not None
     for line in worker.stderr:
@@ -32,7 +32,7 @@ def log_line(worker: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(f"it ended without logging {text!r}")
 
 
-def not_the_same_signal(worker: "subprocess.Popen[str]") -> None:
+def not_the_same_signal(worker: Started) -> None:
     """What follows within a tenth of a second counts as the same signal."""
     with suppress(subprocess.TimeoutExpired):
         worker.wait(0.3)
@@ -157,7 +157,7 @@ def test_when_no_child_can_start_any_more_the_parent_gives_up(shell: Shell) -> N
 
         out, err = worker.communicate(timeout=PATIENCE)
 
-    ended = Ended(worker.returncode, out, err)
+    ended = Ended(worker.wait(PATIENCE), out, err)
     assert ended.code == 2
     assert ended.err.splitlines()[-1] == "error: no process can start any more"
 

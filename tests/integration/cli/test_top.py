@@ -1,7 +1,6 @@
 """`top`: a live picture on a terminal of any size, and one look elsewhere."""
 
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -21,8 +20,9 @@ from rich.console import Console
 
 from mainspring.cli.top.picture import Failing, GroupLine, Picture, Upcoming
 from mainspring.cli.top.view import draw, rate, span, sparkline
-from tests.integration.cli.shell import COMMAND, PATIENCE, Shell, line_with, stop
+from tests.integration.cli.shell import PATIENCE, Shell, line_with, stop
 from tests.services.cluster import Cluster
+from tests.services.forks import forks
 from tests.services.postgres import private_server
 
 APP = ("--app", "shop:app")
@@ -226,7 +226,7 @@ def test_a_pace_that_cannot_be_is_refused(stocked: Shell, every: str) -> None:
 
 
 def test_on_a_terminal_it_is_drawn_until_q_is_pressed(stocked: Shell) -> None:
-    ended = stocked.on_terminal("top", *APP, typed="q")
+    ended = stocked.on_terminal("top", *APP, typed="q", anew=True)
 
     assert ended.code == 0
     assert "send_receipt" in ended.out
@@ -323,22 +323,19 @@ def frozen(server: Cluster) -> Iterator[None]:
 @contextmanager
 def terminal(shell: Shell, *arguments: str) -> Iterator[int]:
     """A command on a terminal of its own, which has to end by itself and well."""
-    pid, screen = pty.fork()
-    if pid == 0:  # pragma: no cover - the child becomes the command
-        os.chdir(shell.directory)
-        os.execve(sys.executable, [*COMMAND, *arguments], shell.environment)
+    process, screen = forks().start_on_terminal(arguments, directory=shell.directory, environment=shell.environment)
     try:
         yield screen
         with suppress(OSError):  # the other end of a terminal is closed by an error
             while os.read(screen, 65536):
                 pass
     except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        process.kill()
+        process.wait(PATIENCE)
         raise
     finally:
         os.close(screen)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 def until(screen: int, text: str, *, without: str = "\x00") -> None:

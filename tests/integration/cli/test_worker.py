@@ -4,13 +4,16 @@ import signal
 import subprocess
 from contextlib import suppress
 
+import pytest
+
 from tests.integration.cli.shell import PATIENCE, Shell, line_with, stop
 
 APP = ("--app", "shop:app")
 
 
-def test_a_worker_handles_what_is_published_and_ends_on_sigterm(shell: Shell) -> None:
-    with shell.started("worker", "shop:app") as worker:
+@pytest.mark.parametrize("anew", [True, False], ids=["anew", "forked"])
+def test_a_worker_handles_what_is_published_and_ends_on_sigterm(shell: Shell, anew: bool) -> None:
+    with shell.started("worker", "shop:app", anew=anew) as worker:
         ready = line_with(worker, "ready")
         shell("publish", "orders.placed", '{"id": 7}', *APP)
         handled = line_with(worker, "receipt")
