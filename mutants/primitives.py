@@ -73,6 +73,13 @@ INBOX: list[Mutant] = [
 
 LEASES: list[Mutant] = [
     Mutant(
+        "a message of the inbox is marked as dead beside the caller's transaction",
+        file="app/inbox/inbox.py",
+        was='"dead", error, attempt, group), tx, "dead")',
+        becomes='"dead", error, attempt, group), None, "dead")',
+        caught_by="tests/integration/handles/test_every_call.py",
+    ),
+    Mutant(
         "a lease is renewed after it was lost",
         file="storage/postgres/sql/leases.sql#lease_renew",
         was="AND holder = hold.holder AND expires_at > clock.now",

@@ -14,6 +14,7 @@ TOGETHER = (
     "tests/integration/cli/test_help.py",  # the help of every command
     "tests/integration/fresh/test_first_minutes.py",  # a wheel, what it needs, and an environment
     "tests/integration/postgres/test_plans.py",  # four million rows
+    "tests/integration/postgres/test_two_phase.py",  # a server of its own
     "tests/integration/postgres/test_topic_plans.py",  # a hundred thousand rows in each of three tables
 )
 """Files and folders of which each is run by one worker, from its first test to its last."""

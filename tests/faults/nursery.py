@@ -13,6 +13,7 @@ import os
 import runpy
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from tests.services.unmeasured import unmeasured
 
@@ -36,6 +37,7 @@ _IMPORTED = (
     "mainspring.storage.postgres",
     "mainspring.storage.sqlite",
     "asyncpg",
+    "psycopg",
     "uvloop",
 )
 
@@ -57,8 +59,8 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
             )
 
-    def start(self, module: str, argument: str, log: BinaryIO) -> "Born":
-        """Start a process that writes to this log."""
+    def start(self, module: str, argument: str, log: IO[bytes] | socket.socket) -> "Born":
+        """Start a process that writes to this log; a socket is also what it reads."""
         request = json.dumps([module, argument, _environment()]).encode()
         with self._turn:
             socket.send_fds(self._line, [_START], [log.fileno()])
@@ -157,7 +159,7 @@ def _serve(line: socket.socket) -> None:
 def _become(module: str, argument: str, environment: Mapping[str, str], log: int) -> None:
     """Be the process of this module, up to its end."""
     os.setsid()
-    for stream in (1, 2):
+    for stream in (0, 1, 2) if stat.S_ISSOCK(os.fstat(log).st_mode) else (1, 2):
         os.dup2(log, stream)
     os.close(log)
     os.environ.clear()

@@ -1,9 +1,10 @@
-"""A process that receives messages, each in a transaction: `python -m tests.faults.receiver URL SCHEMA COUNT BUG`.
+"""A process that receives messages, each in a transaction: `python -m tests.faults.receiver [URL, SCHEMA, COUNT, BUG]`.
 
 The sender sends every message to every process. Between letting one in and the commit it says so, and goes on when it
 is told to: whoever listens may kill it there.
 """
 
+import json
 import sqlite3
 import sys
 from typing import Any
@@ -33,11 +34,11 @@ def receive(app: Mainspring, tx: Any, id: str, bug: str) -> bool:
     return admitted
 
 
-def main(url: str, schema: str, count: str, bug: str) -> None:
+def main(url: str, schema: str, count: int, bug: str) -> None:
     app = Mainspring(url, name="receivers", schema=schema)
     effect = EFFECT[url.partition(":")[0]].format(schema)
     tx = connect(url)
-    for number in range(int(count)):
+    for number in range(count):
         id = f"evt_{number}"
         if receive(app, tx, id, bug):
             print(f"inside {id}", flush=True)
@@ -48,4 +49,4 @@ def main(url: str, schema: str, count: str, bug: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*json.loads(sys.argv[1]))

@@ -1,7 +1,8 @@
 """Receivers that are killed −9 between letting a message in and the commit: as many effects as messages, exactly."""
 
 import asyncio
-import sys
+import json
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring
+from tests.faults.nursery import nursery
 from tests.faults.receiver import connect
 from tests.faults.report import Report
-from tests.services.unmeasured import unmeasured
+from tests.faults.waiting import PATIENCE, until
 
-_ROOT = Path(__file__).parents[2]
 PROCESSES = 3
 EVERY = 4
 """Of the messages that are let in, every so manieth costs its process the life, until there were enough kills."""
@@ -73,32 +74,28 @@ class Post:
 
     async def _life(self, messages: int, kills: int, bug: str) -> bool:
         """Whether it has received everything; False: it was killed."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.faults.receiver", self.url, self.schema, str(messages), bug),
-            cwd=_ROOT,
-            env={**unmeasured(), "PYTHONPATH": str(_ROOT)},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdout is not None
-        assert process.stdin is not None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            argument = json.dumps([self.url, self.schema, messages, bug])
+            process = nursery().start("tests.faults.receiver", argument, theirs)
+        reader, writer = await asyncio.open_connection(sock=ours)
         try:
-            async for line in process.stdout:
+            async for line in reader:
                 if line == b"over\n":
-                    await process.wait()
+                    await until("the receiver to end", lambda: process.poll() is not None)
                     return True
-                assert line.startswith(b"inside"), line
+                assert line.startswith(b"inside"), line + await reader.read()
                 self.let_in += 1
                 if self.let_in % EVERY == 0 and self.kills < kills:
                     self.kills += 1
                     return False
-                process.stdin.write(b"\n")
-                await process.stdin.drain()
+                writer.write(b"\n")
+                await writer.drain()
             raise AssertionError("a receiver ended by itself")
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            process.kill()
+            process.wait(PATIENCE)
+            writer.close()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """SQLite and PostgreSQL, driven in lockstep through histories that Hypothesis makes up."""
 
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -8,9 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from psycopg import sql
 
-from mainspring.storage.contract import Storage
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
+from mainspring.storage.sqlite import SqliteStorage
 from tests.lockstep.fanouts import Fanned
 from tests.lockstep.inboxes import Inboxes
 from tests.lockstep.joins import Joined
@@ -18,7 +19,7 @@ from tests.lockstep.leases import Leased
 from tests.lockstep.limits import Limited
 from tests.lockstep.machine import Lockstep
 from tests.lockstep.timetables import Timetabled
-from tests.lockstep.twins import Twins
+from tests.lockstep.twins import Runner, Twins
 
 # Tracing takes a good part of the time, and tests/contract measures nearly every line that runs here.
 pytestmark = [pytest.mark.no_cover, pytest.mark.timeout(7200)]
@@ -33,21 +34,6 @@ CI = settings(
     suppress_health_check=list(HealthCheck),
 )
 LARGE = settings(CI, max_examples=1000, stateful_step_count=60, derandomize=False, print_blob=True)
-
-
-class OnPostgres(Twins):
-    """One schema for all histories, emptied before each: making the tables would take longer than a history."""
-
-    url: str
-    schema: str
-    driver: DriverName
-
-    async def open_postgres(self) -> Storage:
-        _empty(self.url, self.schema)
-        storage = PostgresStorage(self.url, schema=self.schema, driver=self.driver)
-        await storage.open()
-        await storage.schema.migrate()
-        return storage
 
 
 @pytest.fixture
@@ -65,18 +51,28 @@ def histories(request: pytest.FixtureRequest) -> type[Twins]:
 def test_postgres_keeps_step_with_sqlite(
     tmp_path: Path, postgres_url: str, postgres_schema: str, by: DriverName, histories: type[Twins], size: settings
 ) -> None:
-    where = {"directory": tmp_path, "url": postgres_url, "schema": postgres_schema, "driver": by}
-    here = type("Here", (OnPostgres, histories), where)
-
+    runner, postgres = Runner(), PostgresStorage(postgres_url, schema=postgres_schema, driver=by)
+    sqlite = SqliteStorage(str(tmp_path / "migrated.db"))
+    runner.run(sqlite.open())
+    runner.run(sqlite.schema.migrate())
+    runner.run(sqlite.close())
     # Both drivers run the same scripts: what could differ is how values travel, which a few histories show.
     few = size.max_examples // 3 if by == "psycopg" else size.max_examples
-    run_state_machine_as_test(here, settings=settings(size, max_examples=few))
+    runner.run(postgres.open())
+    try:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            empty = partial(_empty, connection, postgres_schema)
+            where = {"migrated": tmp_path / "migrated.db", "runner": runner, "postgres": postgres, "empty": empty}
+            here = type("Here", (histories,), where)
+            run_state_machine_as_test(here, settings=settings(size, max_examples=few))
+    finally:
+        runner.run(postgres.close())
+        runner.close()
 
 
-def _empty(url: str, schema: str) -> None:
-    with psycopg.connect(url) as connection:
-        found = connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'migration'", (schema,)
-        )
-        for (table,) in found.fetchall():
-            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(schema, table)))
+def _empty(connection: psycopg.Connection, schema: str) -> None:
+    found = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'migration'", (schema,)
+    )
+    deletes = [sql.SQL("DELETE FROM {}").format(sql.Identifier(schema, table)) for (table,) in found.fetchall()]
+    connection.execute(sql.SQL("; ").join(deletes))  # in one trip

@@ -1,8 +1,9 @@
 """A processor that claims what it finds, says so, and never settles any of it.
 
-python -m tests.integration.app.processing URL SCHEMA
+python -m tests.integration.app.processing '[URL, SCHEMA]'
 """
 
+import json
 import sys
 
 from mainspring import Mainspring
@@ -15,4 +16,4 @@ def main(url: str, schema: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*json.loads(sys.argv[1]))

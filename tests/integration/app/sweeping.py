@@ -1,8 +1,9 @@
 """A bulk action that is killed after so many batches.
 
-python -m tests.integration.app.sweeping URL SCHEMA BATCHES
+python -m tests.integration.app.sweeping '[URL, SCHEMA, BATCHES]'
 """
 
+import json
 import os
 import signal
 import sys
@@ -11,11 +12,11 @@ from itertools import count
 from mainspring import Filter, Mainspring
 
 
-def main(url: str, schema: str, batches: str) -> None:
+def main(url: str, schema: str, batches: int) -> None:
     told = count(1)
 
     def dies(_: int) -> None:
-        if next(told) == int(batches):
+        if next(told) == batches:
             os.kill(os.getpid(), signal.SIGKILL)
 
     app = Mainspring(url, name="shop", schema=schema)
@@ -23,4 +24,4 @@ def main(url: str, schema: str, batches: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*json.loads(sys.argv[1]))

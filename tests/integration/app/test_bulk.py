@@ -1,15 +1,14 @@
 """An action on everything that matches, in a process that is killed half way."""
 
+import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mainspring import Mainspring
 from mainspring.app.admin.bulk import BATCH
-from tests.services.unmeasured import unmeasured
+from tests.faults.nursery import nursery
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -19,7 +18,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str, pos
     return postgres_url, postgres_schema
 
 
-async def test_what_was_done_before_the_process_was_killed_is_in_the_audit(place: tuple[str, str]) -> None:
+async def test_what_was_done_before_the_process_was_killed_is_in_the_audit(
+    place: tuple[str, str], tmp_path: Path
+) -> None:
     url, schema = place
     app = Mainspring(url, name="shop", schema=schema, auto_migrate=True)
 
@@ -30,10 +31,10 @@ async def test_what_was_done_before_the_process_was_killed_is_in_the_audit(place
         await app.declare()
         await app.publish_many(("orders", number) for number in range(2 * BATCH + 1))
 
-        command = [sys.executable, "-m", "tests.integration.app.sweeping", url, schema, "2"]
-        killed = subprocess.run(command, env=unmeasured(), check=False)
+        with (tmp_path / "log").open("wb") as log:
+            killed = nursery().start("tests.integration.app.sweeping", json.dumps([url, schema, 2]), log)
 
-        assert killed.returncode == -signal.SIGKILL
+        assert killed.wait(100) == -signal.SIGKILL, (tmp_path / "log").read_text()
         assert len(await app.messages.list(limit=BATCH)) == 1
         (line,) = await app.audit()
         told = (line.by, line.action, line.subject, line.detail)

@@ -90,7 +90,7 @@ async def test_a_function_whose_name_now_means_another_is_refused_at_the_start(t
 
 
 SCRIPT = """
-import os, re, sys, time
+import os, re, time
 from mainspring import Mainspring, intervals
 
 app = Mainspring("sqlite:///lab.db", keep="all", grace="20s")
@@ -111,18 +111,9 @@ def develop(what: str) -> None:
         time.sleep(1)
     print("developed")
 
-async def publish(what):
-    async with app:
-        await app.declare()
-        await app.publish("photos", what)
-
 def main():
-    if len(sys.argv) > 1:
-        import asyncio
-        asyncio.run(publish(sys.argv[1]))
-    else:
-        app.run()
-        print("ended", flush=True)
+    app.run()
+    print("ended", flush=True)
 """
 GUARDED = SCRIPT + '\nif __name__ == "__main__":\n    main()\n'
 UNGUARDED = SCRIPT + "\nmain()\n"
@@ -133,14 +124,15 @@ class Lab:
 
     def __init__(self, directory: Path, text: str, command: list[str]) -> None:
         (directory / "lab.py").write_text(text)
-        self._directory = directory
-        self._command = [sys.executable, *command]
+        self._url = f"sqlite:///{directory}/lab.db"
         self.process = subprocess.Popen(
-            self._command, cwd=directory, stdout=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, *command], cwd=directory, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
 
-    def publish(self, what: str) -> None:
-        subprocess.run([*self._command, what], cwd=self._directory, check=True)
+    async def publish(self, what: str) -> None:
+        """Publish to it; until it has declared its consumer the message is parked."""
+        async with Mainspring(self._url, name="sender") as sender:
+            await sender.publish("photos", what)
 
     def words(self) -> list[str]:
         """The next line, word by word."""
@@ -170,9 +162,9 @@ def labs(tmp_path: Path) -> Iterator[Callable[..., Lab]]:
 
 
 @pytest.mark.parametrize("command", [["lab.py"], ["-m", "lab"]])
-def test_a_function_of_the_script_itself_is_found(labs: Callable[..., Lab], command: list[str]) -> None:
+async def test_a_function_of_the_script_itself_is_found(labs: Callable[..., Lab], command: list[str]) -> None:
     lab = labs(GUARDED, *command)
-    lab.publish("sea")
+    await lab.publish("sea")
 
     said = lab.words()
 
@@ -188,8 +180,8 @@ async def test_the_policy_knows_an_exception_of_the_script(
     labs: Callable[..., Lab], tmp_path: Path, command: list[str]
 ) -> None:
     lab = labs(GUARDED, *command)
-    lab.publish("blurred")
-    lab.publish("torn")
+    await lab.publish("blurred")
+    await lab.publish("torn")
 
     said = sorted([lab.words()[0], lab.words()[0], lab.words()[0]])
     lab.end()
@@ -199,7 +191,7 @@ async def test_the_policy_knows_an_exception_of_the_script(
 
 async def test_a_script_without_a_guard_is_told_to_write_one(labs: Callable[..., Lab], tmp_path: Path) -> None:
     lab = labs(UNGUARDED, "lab.py")
-    lab.publish("sea")
+    await lab.publish("sea")
     app = Mainspring(f"sqlite:///{tmp_path}/lab.db")
     async with app:
 
@@ -218,7 +210,7 @@ async def test_a_process_ends_with_its_worker_even_in_a_call_that_holds_the_inte
     labs: Callable[..., Lab],
 ) -> None:
     lab = labs(GUARDED, "lab.py")
-    lab.publish("hold")
+    await lab.publish("hold")
     child = psutil.Process(int(lab.words()[1]))
     before = child.cpu_times().user
 
@@ -239,9 +231,9 @@ async def test_a_process_ends_with_its_worker_even_in_a_call_that_holds_the_inte
             child.kill()
 
 
-def test_ctrl_c_lets_a_process_finish(labs: Callable[..., Lab]) -> None:
+async def test_ctrl_c_lets_a_process_finish(labs: Callable[..., Lab]) -> None:
     lab = labs(GUARDED, "lab.py")
-    lab.publish("slow")
+    await lab.publish("slow")
     assert lab.words()[0] == "slow"
 
     # As a terminal does: to every process of the foreground group.

@@ -1,6 +1,7 @@
 """``app.sync`` that nobody closes: let go of, at the end of a program, and interrupted while it opens."""
 
 import gc
+import json
 import os
 import signal
 import sqlite3
@@ -16,6 +17,7 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.app.blocking import _LoopThread
+from tests.faults.nursery import nursery
 
 URLS = ["sqlite", "postgresql", "postgresql+psycopg", "memory"]
 
@@ -57,39 +59,20 @@ def test_an_app_that_is_let_go_of_closes_its_database(url: str, postgres_schema:
     gc.collect()  # where warnings are errors, whatever was left open would fail the test
 
 
-ENDING = """
-import contextlib, gc, logging, sys, threading
-from mainspring import Mainspring
-
-logging.getLogger("asyncio").setLevel("ERROR")  # it warns of what takes a tenth of a second, as on a busy machine
-
-app = Mainspring(sys.argv[1], schema=sys.argv[2], auto_migrate=True)
-app.sync.publish("orders.placed", {})
-app.sync.messages.list("parked")
-match sys.argv[3]:
-    case "let go":
-        del app
-        gc.collect()
-    case "in a daemon":
-        begun = threading.Event()
-
-        def publish():
-            with contextlib.suppress(BaseException):  # the program ends in the midst of a call
-                while True:
-                    app.sync.publish("orders.placed", {})
-                    begun.set()
-
-        threading.Thread(target=publish, daemon=True).start()
-        begun.wait()
-    case "raises":
-        raise SystemExit(0)
-"""
-
-
 @pytest.mark.parametrize("how", ["simply", "let go", "in a daemon", "raises"])
-def test_a_program_may_end_without_closing(url: str, postgres_schema: str, how: str) -> None:
+def test_a_program_may_end_without_closing(url: str, postgres_schema: str, how: str, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    with written.open("wb") as log:
+        program = nursery().start("tests.integration.app.ending", json.dumps([url, postgres_schema, how]), log)
+
+    assert (program.wait(100), written.read_text()) == (0, "")
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_program_that_ends_leaves_a_file_that_is_closed(url: str, tmp_path: Path) -> None:
+    argument = json.dumps([url, "mainspring", "simply"])
     ended = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", ENDING, url, postgres_schema, how],
+        [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.integration.app.ending", argument],
         capture_output=True,
         text=True,
         timeout=100,
@@ -98,17 +81,6 @@ def test_a_program_may_end_without_closing(url: str, postgres_schema: str, how: 
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-
-
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_program_that_ends_leaves_a_file_that_is_closed(url: str, tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-c", ENDING, url, "mainspring", "simply"],
-        timeout=100,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
     # The last one to close the file takes what was written ahead into it.
     assert [each.name for each in tmp_path.iterdir()] == ["shop.db"]
 

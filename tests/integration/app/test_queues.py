@@ -2,9 +2,9 @@
 
 import asyncio
 import gc
+import json
+import socket
 import sqlite3
-import subprocess
-import sys
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, Queue, errors
-from tests.services.unmeasured import unmeasured
+from tests.faults.nursery import nursery
 
 Place = tuple[str, str]
 """The address of a database and the name of a schema."""
@@ -94,11 +94,14 @@ async def test_what_a_processor_held_when_it_was_killed_is_taken_over_one_by_one
     app: Mainspring, queue: Queue[Any], place: Place
 ) -> None:
     await app.publish_many(("orders.placed", number) for number in range(3))
-    command = [sys.executable, "-m", "tests.integration.app.processing", *place]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=unmeasured()) as doomed:
-        assert doomed.stdout is not None
-        assert await asyncio.to_thread(doomed.stdout.readline) == b"3\n"
-        doomed.kill()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        doomed = nursery().start("tests.integration.app.processing", json.dumps(place), theirs)
+    reader, writer = await asyncio.open_connection(sock=ours)
+    assert await reader.readline() == b"3\n"
+    doomed.kill()
+    doomed.wait(100)
+    writer.close()
 
     taken: list[int] = []
     while len(taken) < 3:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mainspring import Mainspring
+
 PROGRAM = """
 import asyncio, logging, signal, sys
 from mainspring import Context, Mainspring
@@ -34,25 +36,15 @@ if __name__ == "__main__":
     print("ended", flush=True)
 """
 
-PUBLISH = """
-import asyncio, sys
-from service import app
-
-async def main():
-    async with app:
-        await app.declare()
-        await app.publish("a", sys.argv[1])
-
-asyncio.run(main())
-"""
-
 
 class Service:
     """The program as a process, with what it prints."""
 
     def __init__(self, directory: Path, value: str) -> None:
         (directory / "service.py").write_text(PROGRAM)
-        subprocess.run([sys.executable, "-c", PUBLISH, value], cwd=directory, check=True)
+        sender = Mainspring(f"sqlite:///{directory}/shop.db", name="sender").sync
+        sender.publish("a", value)  # parked, until the service declares its consumer
+        sender.close()
         environment = os.environ | {"PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "service.py"],

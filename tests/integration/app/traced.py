@@ -1,6 +1,6 @@
 """One process of two that share a trace: it publishes or works, and prints its spans as lines of JSON.
 
-python -m tests.integration.app.traced publish|work URL SCHEMA
+python -m tests.integration.app.traced '["publish" or "work", URL, SCHEMA]'
 """
 
 import asyncio
@@ -60,4 +60,4 @@ def main(what: str, url: str, schema: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*json.loads(sys.argv[1]))

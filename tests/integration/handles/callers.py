@@ -81,6 +81,25 @@ class Kind:
 
 
 KINDS: list[Kind] = []
+ADAPTERS = {
+    "asyncpg.Connection",
+    "psycopg.Connection",
+    "psycopg.Connection in a pipeline",
+    "psycopg.AsyncConnection",
+    "sqlite3.Connection",
+    "Session, psycopg",
+    "Session, sqlite3",
+    "AsyncSession, asyncpg",
+    "AsyncSession, psycopg",
+    "AsyncSession, aiosqlite",
+    "Django connection",
+}
+"""One handle of every way that statements reach a driver. The others differ only in how their connection is found."""
+
+
+def one_per_adapter() -> list[Kind]:
+    """The kinds for tests of what a call does: test_matrix tests that every kind of handle is enlisted."""
+    return [each for each in KINDS if each.handle in ADAPTERS]
 
 
 def kind(handle: str, database: Database, *, loop: bool, tells: bool = False, **options: Any) -> Callable[[Any], Any]:

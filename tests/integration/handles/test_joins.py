@@ -1,4 +1,4 @@
-"""Joins in the caller's transaction, through every kind of handle: all of it, or nothing."""
+"""Joins in the caller's transaction, through every adapter: all of it, or nothing."""
 
 from uuid import uuid4
 
@@ -6,7 +6,7 @@ import pytest
 
 from mainspring import JoinReceipt, Receipt
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
-from tests.integration.handles.callers import KINDS, Caller, Kind, Undone
+from tests.integration.handles.callers import Caller, Kind, Undone, one_per_adapter
 from tests.integration.handles.conftest import Shop
 
 
@@ -24,7 +24,7 @@ async def both(caller: Caller, shop: Shop, key: str) -> tuple[JoinReceipt, Recei
     return joined, await consumer.send("c", then=consumer, key=key, tx=caller.tx)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", one_per_adapter(), ids=str)
 def test_a_join_commits_and_rolls_back_with_the_transaction(kind: Kind, shop: Shop) -> None:
     kept, undone = uuid4().hex, uuid4().hex
 

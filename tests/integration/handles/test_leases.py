@@ -1,4 +1,4 @@
-"""A lease confirmed in the transaction of a caller, by every kind of handle: what is stale never commits."""
+"""A lease confirmed in the transaction of a caller, through every adapter: what is stale never commits."""
 
 from uuid import uuid4
 
@@ -8,7 +8,7 @@ from mainspring import Lease, SyncLease
 from mainspring.app.lease.lease import held
 from mainspring.model.errors import LeaseLost
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
-from tests.integration.handles.callers import KINDS, Caller, Kind
+from tests.integration.handles.callers import Caller, Kind, one_per_adapter
 from tests.integration.handles.conftest import Shop
 
 
@@ -19,7 +19,7 @@ async def confirm(shop: Shop, lease: SyncLease, caller: Caller) -> None:
         await Lease(lease.name, held(lease), shop.app.leases._operations).confirm(tx=caller.tx)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", one_per_adapter(), ids=str)
 def test_what_is_written_under_a_lease_commits_while_it_is_held_and_never_after(kind: Kind, shop: Shop) -> None:
     key = uuid4().hex
     lease = shop.app.sync.leases.acquire(key)

@@ -1,4 +1,4 @@
-"""Items of a queue settled in the transaction of a caller, by every kind of handle: with its effects or not at all."""
+"""Items of a queue settled in the transaction of a caller, through every adapter: with its effects or not at all."""
 
 from typing import Any
 from uuid import uuid4
@@ -9,7 +9,7 @@ from mainspring import Item, SettledItems
 from mainspring.app.queue.queue import SyncQueue
 from mainspring.model.errors import ClaimLost
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
-from tests.integration.handles.callers import KINDS, Caller, Kind, Undone
+from tests.integration.handles.callers import Caller, Kind, Undone, one_per_adapter
 from tests.integration.handles.conftest import Shop
 
 
@@ -44,7 +44,7 @@ class Processor:
         return awaited
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", one_per_adapter(), ids=str)
 def test_what_is_rolled_back_was_not_settled_and_what_commits_was(kind: Kind, shop: Shop) -> None:
     processor = Processor(shop)
     done, abandoned, failed = (processor.claimed() for _ in range(3))
@@ -74,7 +74,7 @@ def test_what_is_rolled_back_was_not_settled_and_what_commits_was(kind: Kind, sh
     assert shop.count(processor.key) == (3, 3)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", one_per_adapter(), ids=str)
 def test_a_lost_claim_rolls_back_what_was_done_for_it(kind: Kind, shop: Shop) -> None:
     processor = Processor(shop)
     late, later = processor.claimed(hold="1ms"), processor.claimed(hold="1ms")

@@ -10,7 +10,7 @@ import pytest
 
 from mainspring import Receipt, unique
 from tests.integration.handles import alchemists, djangos, drivers  # noqa: F401 - each enters its kinds
-from tests.integration.handles.callers import KINDS, Caller, Kind, Undone
+from tests.integration.handles.callers import KINDS, Caller, Kind, Undone, one_per_adapter
 from tests.integration.handles.conftest import Shop
 from tests.integration.handles.listening import wire_to
 
@@ -25,7 +25,7 @@ TOGETHER = {
 LAST: Any = unique(keep="last")
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", one_per_adapter(), ids=str)
 def test_it_is_stored_when_the_transaction_commits_and_only_then(kind: Kind, shop: Shop) -> None:
     mine = uuid4().hex
     receipts: list[Receipt] = []
@@ -85,7 +85,7 @@ def test_of_several_at_once_one_is_stored_though_others_roll_back(kind: Kind, sh
     assert shop.count(mine) == (1, 1)
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each.database == "PostgreSQL"], ids=str)
+@pytest.mark.parametrize("kind", [each for each in one_per_adapter() if each.database == "PostgreSQL"], ids=str)
 def test_on_postgresql_it_is_one_statement_more(kind: Kind, shop: Shop) -> None:
     with wire_to(shop.address) as wire:
 

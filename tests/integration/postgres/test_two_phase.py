@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from mainspring import Mainspring
+from mainspring.storage.postgres import PostgresStorage
 from tests.services.postgres import new_database, private_server
 
 Publish = Callable[[Mainspring, str, str], Awaitable[None]]
@@ -27,10 +30,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield cluster.url
 
 
+@pytest.fixture(scope="module")
+def migrated(server: str) -> Iterator[str]:
+    """The name of a database with the tables, to be copied."""
+    with new_database(server, "migrated") as address:
+        asyncio.run(PostgresStorage(address).schema.migrate())
+        yield "migrated"
+
+
 @pytest.fixture
-def url(server: str) -> Iterator[str]:
-    with new_database(server, f"two_phase_{uuid4().hex[:8]}") as address:
-        yield address
+def url(server: str, migrated: str) -> Iterator[str]:
+    name = f"two_phase_{uuid4().hex[:8]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(migrated)))
+        yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+        connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
 async def by_statements(app: Mainspring, url: str, payload: str) -> None:
@@ -81,7 +95,7 @@ async def by_sql(_: Mainspring, url: str, payload: str) -> None:
 @pytest.mark.parametrize("asleep", [True, False], ids=["a worker sleeps", "no worker sleeps"])
 @pytest.mark.parametrize("publish", [by_statements, by_psycopg, by_sqlalchemy, by_sql])
 async def test_a_prepared_transaction_delivers_when_it_is_committed(url: str, publish: Publish, asleep: bool) -> None:
-    app = Mainspring(url, auto_migrate=True, idle_poll="500ms")
+    app = Mainspring(url, idle_poll="500ms")
     heard: asyncio.Queue[str] = asyncio.Queue()
 
     @app.consumer("orders")
@@ -106,7 +120,7 @@ async def test_a_prepared_transaction_delivers_when_it_is_committed(url: str, pu
 
 @pytest.mark.parametrize(("setting", "rings"), [("off", True), ("on", False), ("", False)])
 async def test_a_database_that_prepares_nothing_may_have_its_bell_rung(url: str, setting: str, rings: bool) -> None:
-    app = Mainspring(url, auto_migrate=True)
+    app = Mainspring(url)
     rung = asyncio.Event()
     async with asyncio.timeout(60), app:
         connection, ear = await asyncpg.connect(url), await asyncpg.connect(url)
