@@ -16,7 +16,7 @@ from mainspring.model.redaction import redacted
 Advance = Callable[[int], object]
 NO_MATCH = "No matches. Remove a filter to see more."
 _SHOWN = 20
-Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones (next page).")]
+Cursor = Annotated[str | None, Parameter(metavar="TEXT", help="The next page, as the end of the last one names it.")]
 Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]
 

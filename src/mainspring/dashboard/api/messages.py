@@ -11,10 +11,11 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from mainspring.app.admin.search import SearchPage
 from mainspring.dashboard.api.payloads import Payload, payload_of
 from mainspring.dashboard.responses import Problem, shown
-from mainspring.dashboard.route import NO_NUL, Before, Call, Limit, Name, Text, Topic, get
-from mainspring.model.search import CauseView, Chain, Page
+from mainspring.dashboard.route import NO_NUL, Call, Cursor, Limit, Name, Text, Topic, get
+from mainspring.model.search import CauseView, Chain
 from mainspring.model.views import DeliveryView, RunView, State
 
 Aware = Annotated[datetime, Meta(tz=True)]
@@ -47,9 +48,9 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MessageQuery(Search, frozen=True, forbid_unknown_fields=True):
-    """One page of deliveries: ``before`` is the end of the previous page."""
+    """One page of deliveries."""
 
-    before: Before | None = None
+    cursor: Cursor | None = None
     limit: Limit = 50
 
 
@@ -69,8 +70,8 @@ class MessagePage(Struct, frozen=True):
     """Deliveries, newest first. A short or even empty page is not necessarily the last."""
 
     rows: Sequence[DeliveryView]
-    before: int | None
-    """Where the next page begins; null: there is none."""
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
     scanned: int
 
 
@@ -102,26 +103,26 @@ class Message(Struct, frozen=True):
 async def messages(call: Call, asked: MessageQuery) -> MessagePage:
     """Return one page of deliveries."""
     check_search(call, asked)
-    found = await _found(call, asked, asked.before, asked.limit)
-    return MessagePage(found.rows, found.before, found.scanned)
+    found = await _found(call, asked, asked.cursor, asked.limit)
+    return MessagePage(found, found.cursor, found.scanned)
 
 
 async def count(call: Call, asked: CountQuery) -> MessageCount:
     """Count the matching deliveries, within a limited time."""
     check_search(call, asked)
     counted = scanned = 0
-    before: int | None = None
+    cursor: str | None = None
     for _ in range(_PAGES):
-        found = await _found(call, asked, before, min(_COUNTED - counted, _AT_ONCE))
-        counted += len(found.rows)
+        found = await _found(call, asked, cursor, min(_COUNTED - counted, _AT_ONCE))
+        counted += len(found)
         scanned += found.scanned
-        before = found.before
-        if before is None or counted >= _COUNTED or scanned >= _SCANNED:
+        cursor = found.cursor
+        if cursor is None or counted >= _COUNTED or scanned >= _SCANNED:
             break
-    return MessageCount(counted, before is not None)
+    return MessageCount(counted, cursor is not None)
 
 
-async def _found(call: Call, asked: Search, before: int | None, limit: int) -> Page:
+async def _found(call: Call, asked: Search, cursor: str | None, limit: int) -> SearchPage:
     return await call.app.messages.search(
         asked.state,
         group=asked.group,
@@ -133,7 +134,7 @@ async def _found(call: Call, asked: Search, before: int | None, limit: int) -> P
         since=asked.since,
         until=asked.until,
         held_by=asked.worker,
-        before=before,
+        cursor=cursor,
         limit=limit,
     )
 

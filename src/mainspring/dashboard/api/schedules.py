@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.app.schedule.view import preview as previewed
 from mainspring.dashboard.responses import Problem, shown
-from mainspring.dashboard.route import Before, Call, Limit, Nothing, Topic, get
+from mainspring.dashboard.route import Call, Cursor, Limit, Nothing, Topic, get
 from mainspring.model.errors import Misuse
 from mainspring.model.views import RunStatus, RunView
 from mainspring.timing.cron import CronError
@@ -145,15 +145,15 @@ class ScheduleDetails(Struct, frozen=True):
     schedule: ScheduleView
     next: list[Instant]
     runs: list[RunView]
-    before: int | None
-    """Where earlier runs begin; null: there are none."""
+    cursor: str | None
+    """The cursor of earlier runs; null: there are none."""
 
 
 class RunsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The page of a schedule's runs to read."""
 
     name: Topic
-    before: Before | None = None
+    cursor: Cursor | None = None
     limit: Limit = _RUNS
 
 
@@ -161,7 +161,8 @@ class RunPage(Struct, frozen=True):
     """Runs, newest first."""
 
     rows: list[RunView]
-    before: int | None
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
 
 
 async def schedules(call: Call, _asked: Nothing) -> ScheduleList:
@@ -180,13 +181,13 @@ async def schedule(call: Call, asked: ScheduleQuery) -> ScheduleDetails:
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
     page = await runs(call, RunsQuery(asked.name))
-    return ScheduleDetails(datetime.now(UTC), view, await _next(call, asked.name), page.rows, page.before)
+    return ScheduleDetails(datetime.now(UTC), view, await _next(call, asked.name), page.rows, page.cursor)
 
 
 async def runs(call: Call, asked: RunsQuery) -> RunPage:
     """Return one page of a schedule's runs."""
-    rows = await call.app.schedules.runs(asked.name, before=asked.before, limit=asked.limit)
-    return RunPage(rows, rows[-1].id if len(rows) == asked.limit else None)
+    rows = await call.app.schedules.runs(asked.name, cursor=asked.cursor, limit=asked.limit)
+    return RunPage(rows, rows.cursor)
 
 
 async def _next(call: Call, name: str) -> list[Instant]:

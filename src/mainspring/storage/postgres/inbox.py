@@ -43,11 +43,12 @@ class PostgresInbox(PostgresOperations):
 
     @operation("read")
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
-        asked = (filter.group, filter.source, filter.status, filter.stuck, filter.before)
+        bounds = (filter.stuck, filter.before, filter.limit, self.now, *filter.past_columns)
+        asked = (filter.group, filter.source, filter.status, *bounds)
         if filter.message_id is None:
-            rows = yield Statement(self._sql("inbox_browse"), (*asked, filter.limit, self.now))
+            rows = yield Statement(self._sql("inbox_browse"), asked)
         else:
-            rows = yield Statement(self._sql("inbox_find"), (*asked, filter.limit, self.now, filter.message_id))
+            rows = yield Statement(self._sql("inbox_find"), (*asked, filter.message_id))
         return [InboxView(*row) for row in rows]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import JoinView
-from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
+from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -110,7 +110,7 @@ class PostgresLedger(PostgresOperations):
         return frozenset(row[0] for row in (yield Statement(self._sql("own"), (list(ids),))))
 
     @operation("read")
-    def browse(self, filter: Filter) -> Script[Page]:
+    def browse(self, filter: Filter) -> Script[Matches]:
         return browse(source_of(PostgresSearch(self._names, self.now), filter), filter)
 
     @operation("read")
@@ -145,8 +145,9 @@ class PostgresLedger(PostgresOperations):
         return [RunView(*row) for row in rows]
 
     @operation("read")
-    def failures(self, limit: int) -> Script[list[RunView]]:
-        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (limit,)))]
+    def failures(self, limit: int, before: tuple[datetime, int] | None = None) -> Script[list[RunView]]:
+        at, id = before or (None, None)
+        return [RunView(*row) for row in (yield Statement(self._sql("runs_failed"), (limit, at, id)))]
 
     @operation("read")
     def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:

@@ -69,7 +69,8 @@ class SqliteInbox(SqliteOperations):
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
         at = yield from self._sql.read_clock()
         stuck = None if filter.stuck is None else span(filter.stuck)
-        asked = (filter.group, filter.source, filter.status, stuck, micros_or_none(filter.before), filter.limit, at)
+        bounds = (stuck, micros_or_none(filter.before), filter.limit, at, *filter.past_columns)
+        asked = (filter.group, filter.source, filter.status, *bounds)
         if filter.message_id is None:
             rows = yield self._sql("inbox_browse", *asked)
         else:

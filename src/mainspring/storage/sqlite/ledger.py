@@ -9,7 +9,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from mainspring.model.join import JoinView
-from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
+from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
 from mainspring.model.views import (
     AuditView,
     Counts,
@@ -170,7 +170,7 @@ class SqliteLedger(SqliteOperations):
         return frozenset(ids).difference(cast("frozenset[UUID]", earlier))
 
     @operation("read")
-    def browse(self, filter: Filter) -> Script[Page]:
+    def browse(self, filter: Filter) -> Script[Matches]:
         at = yield from self._sql.read_clock()
         return (yield from browse(source_of(SqliteSearch(self._sql, at), filter), filter))
 
@@ -224,8 +224,9 @@ class SqliteLedger(SqliteOperations):
         return [_run(row) for row in rows]
 
     @operation("read")
-    def failures(self, limit: int) -> Script[list[RunView]]:
-        return [_run(row) for row in (yield self._sql("runs_failed", limit))]
+    def failures(self, limit: int, before: tuple[datetime, int] | None = None) -> Script[list[RunView]]:
+        at, id = before or (None, None)
+        return [_run(row) for row in (yield self._sql("runs_failed", limit, micros_or_none(at), id))]
 
     @operation("read")
     def recent(self, schedules: Collection[str], limit: int) -> Script[dict[str, tuple[RunView, ...]]]:

@@ -40,12 +40,12 @@ const COLUMNS = [
 
 /** Shows the audit log, newest first. */
 export function audit(place, { query }) {
-  const own = { pages: pages(), before: undefined };
+  const own = { pages: pages(), cursor: undefined };
   const asked = () => ({ find: own.sieve.find, limit: LIMIT });
   own.sieve = new Sieve("audit", query, {
     redraw: () => screen.redraw(),
     search() {
-      Object.assign(own, { pages: pages(), before: undefined });
+      Object.assign(own, { pages: pages(), cursor: undefined });
       screen.ask(asked());
     },
   });
@@ -65,8 +65,8 @@ function draw(found, own, asked, redraw) {
   const title = head("Audit", null, (found.rows.length > 0 || sieve.find) && sieve.box("Find by operator, action or subject"));
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
-  const before = own.before === undefined ? found.before : own.before;
-  if (!rows.length && before === null) {
+  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
+  if (!rows.length && cursor === null) {
     const text = sieve.find
       ? "No entry contains this text."
       : "Every login, pause, revival, edit and release is recorded here with its operator, and every rejected request.";
@@ -76,17 +76,17 @@ function draw(found, own, asked, redraw) {
     ];
   }
   const load = async () => {
-    const ask = () => attempt(() => get("audit", { ...asked(), before }));
+    const ask = () => attempt(() => get("audit", { ...asked(), cursor }));
     const page = await own.pages.more(ask, (answer) => answer.rows);
-    if (page) own.before = page.before;
+    if (page) own.cursor = page.cursor;
     redraw();
   };
-  const partly = sieve.sort && before !== null;
+  const partly = sieve.sort && cursor !== null;
   return [
     title,
     rows.length > 0 &&
       h("div", { class: "card" }, table(COLUMNS, sieve.sorted(rows, COLUMNS), { key: (row) => row.id, sieve })),
-    before !== null &&
+    cursor !== null &&
       h(
         "p",
         { class: "row gap-above" },

@@ -13,12 +13,12 @@ const LIMIT = 100;
 
 /** Shows leases that are held, or were recently, by name. */
 export function leases(place, { query, house }) {
-  const own = { pages: pages(), after: undefined };
+  const own = { pages: pages(), cursor: undefined };
   const asked = () => ({ find: own.sieve.find, limit: LIMIT });
   own.sieve = new Sieve("leases", query, {
     redraw: () => screen.redraw(),
     search() {
-      Object.assign(own, { pages: pages(), after: undefined });
+      Object.assign(own, { pages: pages(), cursor: undefined });
       screen.ask(asked());
     },
   });
@@ -37,8 +37,8 @@ function draw(found, own, asked, house, redraw) {
   const { sieve } = own;
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
-  const after = own.after === undefined ? found.after : own.after;
-  if (!rows.length && after === null && !sieve.find) {
+  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
+  if (!rows.length && cursor === null && !sieve.find) {
     return [
       head("Leases"),
       h(
@@ -54,10 +54,10 @@ function draw(found, own, asked, house, redraw) {
   }
   const load = async () => {
     const page = await own.pages.more(
-      () => attempt(() => get("leases", { ...asked(), after })),
+      () => attempt(() => get("leases", { ...asked(), cursor })),
       (answer) => answer.rows,
     );
-    if (page) own.after = page.after;
+    if (page) own.cursor = page.cursor;
     redraw();
   };
   const held = count(rows.filter((row) => row.state === "held").length);
@@ -65,7 +65,7 @@ function draw(found, own, asked, house, redraw) {
   return [
     head(
       "Leases",
-      after === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
+      cursor === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
       sieve.box("Find a lease or its holder"),
     ),
     h(
@@ -75,7 +75,7 @@ function draw(found, own, asked, house, redraw) {
         ? table(columns, rows, { key: (row) => row.name })
         : empty("No matches.", "Shorten the search text."),
     ),
-    after !== null &&
+    cursor !== null &&
       h(
         "p",
         { class: "row gap-above" },
