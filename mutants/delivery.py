@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _POSTGRES = "storage/postgres/sql/"
 _SQLITE = "storage/sqlite/sql/"
+_CREW = "tests/runtime/test_crew.py"
 _CLAIM = "tests/contract/test_claim.py"
 _HOLDERS = "tests/contract/test_holders.py"
 _STRANGERS = "tests/integration/postgres/test_strangers.py"
@@ -264,5 +265,27 @@ MUTANTS: list[Mutant] = [
         was="DELETE FROM mainspring_dead WHERE message_id = ?1 AND group_name = ?2 RETURNING 1",
         becomes="SELECT 1 FROM mainspring_dead WHERE message_id = ?1 AND group_name = ?2",
         caught_by="tests/contract/test_dead_letters.py",
+    ),
+    # The coroutines that run handlers.
+    Mutant(
+        "a coroutine is woken for every message",
+        file="runtime/crew.py",
+        was="        if self._is_waking or self.closed:\n",
+        becomes="        if self.closed:\n",
+        caught_by=f"{_CREW}::test_work_that_never_waits_needs_no_wake_up_for_each_piece",
+    ),
+    Mutant(
+        "a coroutine that is cancelled before it runs strands the queue",
+        file="runtime/crew.py",
+        was="        self._is_waking = False  # it may have been cancelled before it ran\n",
+        becomes="",
+        caught_by=f"{_CREW}::test_a_coroutine_that_is_cancelled_when_it_is_woken_strands_nothing",
+    ),
+    Mutant(
+        "a coroutine that was woken lets no other be woken",
+        file="runtime/crew.py",
+        was="        try:\n            await waiter\n        finally:\n            self._is_waking = False\n",
+        becomes="        await waiter\n",
+        caught_by=f"{_CREW}::test_work_that_waits_is_done_by_as_many_coroutines_as_there_may_be",
     ),
 ]

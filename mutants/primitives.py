@@ -14,6 +14,7 @@ _LEASES = "tests/integration/app/test_leases.py"
 _HANDLES = "tests/integration/handles"
 _TRANSACTIONAL = "tests/integration/transactional"
 _MEMORY = "tests/unit/storage/test_memory.py"
+_PAGES = "tests/integration/app/test_pages.py"
 
 INBOX: list[Mutant] = [
     Mutant(
@@ -381,4 +382,35 @@ MEMORY = [
     ),
 ]
 
-MUTANTS: list[Mutant] = [*INBOX, *LEASES, *TRANSACTIONS, *HANDLERS, *BELLS, *MEMORY]
+LISTS: list[Mutant] = [
+    Mutant(
+        "a page ends the list although there is one more row",
+        file="app/page.py",
+        was="if len(rows) > limit else None",
+        becomes="if len(rows) > limit + 1 else None",
+        caught_by=f"{_PAGES}::test_following_the_cursors_gives_every_row_once",
+    ),
+    Mutant(
+        "a cursor of another call is accepted",
+        file="app/page.py",
+        was="if call == self._call:",
+        becomes="if call:",
+        caught_by=f"{_PAGES}::test_a_cursor_is_of_one_call",
+    ),
+    Mutant(
+        "a page of the inbox leaves out what changed at the same instant",
+        file="storage/portable/sql/inbox.sql",
+        was="(message_id, source, group_name) > ($8::text, $9::text, $10::text)",
+        becomes="(message_id, source, group_name) > ($8::text, $9::text, $10::text) AND false",
+        caught_by=f"{_PAGES}::test_following_the_cursors_gives_every_row_once",
+    ),
+    Mutant(
+        "a page of failures leaves out what ended at the same instant",
+        file="storage/portable/sql/ledger.sql",
+        was="finished_at < $2 OR id < $3::bigint",
+        becomes="finished_at < $2 OR id < $3::bigint AND false",
+        caught_by=f"{_PAGES}::test_following_the_cursors_gives_every_row_once",
+    ),
+]
+
+MUTANTS: list[Mutant] = [*INBOX, *LEASES, *TRANSACTIONS, *HANDLERS, *BELLS, *MEMORY, *LISTS]

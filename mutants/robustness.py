@@ -11,32 +11,7 @@ INTERRUPTS = "tests/raising/test_interrupts.py"
 ODD = "tests/raising/test_odd_objects.py"
 BUSY = "tests/runtime/test_busy_rows.py"
 PRUNE = "tests/contract/test_prune.py"
-CREW = "tests/runtime/test_crew.py"
 SUSPECTS = "tests/runtime/test_suspects.py"
-
-_CREW = [
-    Mutant(
-        "a coroutine is woken for every message",
-        file="runtime/crew.py",
-        was="        if self._is_waking or self.closed:\n",
-        becomes="        if self.closed:\n",
-        caught_by=f"{CREW}::test_work_that_never_waits_needs_no_wake_up_for_each_piece",
-    ),
-    Mutant(
-        "a coroutine that is cancelled before it runs strands the queue",
-        file="runtime/crew.py",
-        was="        self._is_waking = False  # it may have been cancelled before it ran\n",
-        becomes="",
-        caught_by=f"{CREW}::test_a_coroutine_that_is_cancelled_when_it_is_woken_strands_nothing",
-    ),
-    Mutant(
-        "a coroutine that was woken lets no other be woken",
-        file="runtime/crew.py",
-        was="        try:\n            await waiter\n        finally:\n            self._is_waking = False\n",
-        becomes="        await waiter\n",
-        caught_by=f"{CREW}::test_work_that_waits_is_done_by_as_many_coroutines_as_there_may_be",
-    ),
-]
 
 _VERDICTS = [
     Mutant(
@@ -443,7 +418,6 @@ _RETENTION = [
 ]
 
 MUTANTS: list[Mutant] = [
-    *_CREW,
     *_VERDICTS,
     *_INTERRUPTS,
     *_OVERRUNS,

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mainspring.app.admin.search import SearchPage
     from mainspring.app.config import AppOptions, Options
     from mainspring.app.consume.consumer import Consumed, Registrar, SyncConsumed
     from mainspring.app.consume.consumers import ConsumerOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mainspring.app.message.unique import Unique, unique
     from mainspring.app.observe.health import Check, Health, HealthLimits
     from mainspring.app.options import Setting
+    from mainspring.app.page import Page
     from mainspring.app.queue.item import ExtendedItems, Item, SettledItems
     from mainspring.app.queue.queue import Queue, SyncQueue
     from mainspring.app.schedule.recurring import RecurringOptions
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView
     from mainspring.model.message import Cancelled, Claim, Keep, Priority, Receipt
     from mainspring.model.retention import Pruned, Retention
-    from mainspring.model.search import Causes, CauseView, Chain, Filter, Link, Page
+    from mainspring.model.search import Causes, CauseView, Chain, Filter, Link
     from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Snooze
     from mainspring.model.views import (
         AuditView,
@@ -146,6 +148,7 @@ __all__ = [
     "Roster",
     "RunView",
     "ScheduleView",
+    "SearchPage",
     "SendOptions",
     "Sent",
     "Setting",
@@ -196,7 +199,7 @@ _HOMES = {
     "mainspring.testing.kit": ("Testing",),
     "mainspring.app.schedule.timing": ("TimingOptions",),
     "mainspring.app.message.unique": ("Unique", "unique"),
-    "mainspring.model.search": ("CauseView", "Causes", "Chain", "Filter", "Link", "Page"),
+    "mainspring.model.search": ("CauseView", "Causes", "Chain", "Filter", "Link"),
     "mainspring.model.errors": ("errors",),
     "mainspring.model.fanout": ("CursorView", "FanoutPolicy", "FanoutPolicyView", "Slice"),
     "mainspring.model.inbox": ("Admission", "InboxKey", "InboxView"),
@@ -219,6 +222,8 @@ _HOMES = {
     ),
     "mainspring.model.measures": ("Bucket", "Histogram", "MeasuresView", "PacesView"),
     "mainspring.app.options": ("Setting",),
+    "mainspring.app.admin.search": ("SearchPage",),
+    "mainspring.app.page": ("Page",),
     "mainspring.testing.records": ("DeadLetter", "Pending", "Ran", "Sent"),
     "mainspring.telemetry.events": ("events",),
     "mainspring.telemetry.logs": ("JsonLines",),

@@ -287,6 +287,18 @@ async def test_messages_are_listed_by_what_is_asked_the_latest_change_first(stor
     assert await listed(storage, InboxFilter(message_id="evt_1", stuck=3 * HOUR)) == []
 
 
+@pytest.mark.psycopg
+async def test_a_page_begins_after_a_key_among_those_of_one_instant(storage: Storage) -> None:
+    keys = [InboxKey(group, source, "evt_1") for source in ("paypal", "stripe") for group in ("crm", "shop")]
+    for key in keys:
+        await admit(storage, key, status="processing" if key.group == "crm" else "done")
+
+    for number, key in enumerate(keys, 1):
+        for id in (None, "evt_1"):
+            later = await storage.inbox.browse(InboxFilter(message_id=id, before=NOON, past=key))
+            assert [InboxKey(each.group, each.source, each.message_id) for each in later] == keys[number:]
+
+
 async def test_only_what_somebody_is_at_is_ever_stuck(storage: Storage) -> None:
     done, late = KEY._replace(message_id="evt_2"), KEY._replace(message_id="evt_3")
     await admit(storage)

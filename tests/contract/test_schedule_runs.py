@@ -130,6 +130,19 @@ async def test_the_latest_failures_are_found_whatever_they_are_of(storage: Stora
     assert [await failed(limit) for limit in (1, 2, 3)] == [every[:1], every[:2], every[:3]]
 
 
+@pytest.mark.psycopg
+async def test_a_page_of_failures_begins_after_a_run_among_those_of_one_instant(storage: Storage) -> None:
+    for verdict in (Bury(failure()), Retry(HOUR, failure()), Retry(HOUR, failure()), Bury(failure())):
+        await settle(storage, await hold_one(storage, one=draft("a", group="mailer")), verdict)
+
+    every = await storage.ledger.failures(10)
+    walked = await storage.ledger.failures(1)
+    while page := await storage.ledger.failures(1, (walked[-1].finished_at, walked[-1].id)):
+        walked += page
+
+    assert (len(every), walked) == (4, every)
+
+
 async def test_every_attempt_is_of_the_schedule(storage: Storage) -> None:
     delivery = await hold_one(storage, one=draft(group="mailer", schedule=NAME, at=NOON))
     await settle(storage, delivery, Retry(MINUTE, failure()))

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.model.search import Filter, Page
+from mainspring.model.search import Filter, Matches
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Snooze, Verdict
 from mainspring.model.views import State
 from mainspring.storage.contract import Storage
@@ -30,7 +30,7 @@ ENDS: dict[State, Verdict] = {"dead": Bury(failure()), "done": DONE, "cancelled"
 EVERY: tuple[State, ...] = ("ready", "dead", "parked", "done", "cancelled")
 
 
-async def pages(storage: Storage, wanted: Filter) -> list[Page]:
+async def pages(storage: Storage, wanted: Filter) -> list[Matches]:
     """Every page, from the first to the last."""
     found = [await storage.ledger.browse(wanted)]
     while (before := found[-1].before) is not None:
@@ -123,7 +123,7 @@ async def test_deliveries_are_found_by_who_has_them(storage: Storage) -> None:
         assert await matching(storage, Filter(state, held_by="node-2", group="other")) == []
         assert await matching(storage, Filter(state, held_by="node-3")) == []
     for state in EVERY:
-        assert await storage.ledger.browse(Filter(state, held_by="node-1")) == Page()
+        assert await storage.ledger.browse(Filter(state, held_by="node-1")) == Matches()
 
 
 @pytest.mark.parametrize("state", EVERY)
@@ -200,7 +200,7 @@ async def test_a_page_says_where_the_next_one_begins_only_if_there_is_one(storag
     assert (len(exact.rows), exact.before) == (4, None)
     assert (len(short.rows), short.before) == (3, short.rows[-1].seq)
     assert (len(narrowed.rows), narrowed.before) == (3, narrowed.rows[-1].seq)
-    assert await storage.ledger.browse(Filter("dead")) == Page()
+    assert await storage.ledger.browse(Filter("dead")) == Matches()
 
 
 async def test_what_comes_between_two_pages_is_on_neither(storage: Storage) -> None:
@@ -228,7 +228,7 @@ async def test_what_cannot_be_is_not_looked_for(storage: Storage) -> None:
         Filter("parked", error="boom"),
         Filter("dead", held_by="node-1"),
     ):
-        assert await storage.ledger.browse(impossible) == Page()
+        assert await storage.ledger.browse(impossible) == Matches()
 
 
 async def test_however_many_groups_there_are_none_is_left_out(storage: Storage) -> None:
@@ -267,7 +267,7 @@ async def test_what_has_failed_and_waits_for_its_next_attempt_is_retrying(storag
     assert await matching(storage, replace(wanted, topic="orders.placed")) == []
     assert await matching(storage, replace(wanted, text="x")) == []
     for impossible in ({"held_by": "node-1"}, {"error": "boom"}, {"fingerprint": "0"}):
-        assert await storage.ledger.browse(replace(wanted, **impossible)) == Page()  # type: ignore[arg-type]
+        assert await storage.ledger.browse(replace(wanted, **impossible)) == Matches()  # type: ignore[arg-type]
 
 
 async def test_what_retries_is_found_behind_however_much_is_ready(storage: Storage) -> None:

@@ -322,7 +322,7 @@ async def test_pages_follow_each_other(scene: Scene) -> None:
     async with scene.viewer() as client:
         first = (await client.get("/api/messages", params={"state": "scheduled", "limit": 1})).json()
         second = (
-            await client.get("/api/messages", params={"state": "scheduled", "limit": 1, "before": first["before"]})
+            await client.get("/api/messages", params={"state": "scheduled", "limit": 1, "cursor": first["cursor"]})
         ).json()
         audit = (await client.get("/api/audit", params={"limit": 1})).json()
 
@@ -340,5 +340,5 @@ async def test_a_schedule_is_shown_with_its_next_times_and_runs(scene: Scene) ->
     assert [row["name"] for row in rows] == ["plan:mail.sync:inbox", "report", "weekly"]
     assert one["schedule"]["description"] == "At 09:00, every day"
     assert len(one["next"]) == 10
-    assert runs == {"rows": [], "before": None}
+    assert runs == {"rows": [], "cursor": None}
     assert none.status_code == 404

@@ -55,7 +55,7 @@ async def test_who_may_not_search_may_not_count_what_a_search_finds(scene: Scene
     assert unknown.status_code == 401
 
 
-@pytest.mark.parametrize("query", [{"before": "7"}, {"limit": "7"}, {"state": "lost"}])
+@pytest.mark.parametrize("query", [{"cursor": "7"}, {"limit": "7"}, {"state": "lost"}])
 async def test_a_count_has_no_pages(scene: Scene, query: dict[str, str]) -> None:
     async with scene.viewer() as client:
         answer = await client.get("/api/messages/count", params=query)

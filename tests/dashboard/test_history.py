@@ -104,11 +104,11 @@ async def test_it_comes_in_pages(scene: Scene, monkeypatch: pytest.MonkeyPatch) 
 
     async with scene.viewer() as client:
         found: list[int] = []
-        before: int | None = None
-        while before is not None or not found:
-            page = (await client.get("/api/bulk/history", params={"limit": 2, "before": before or ""})).json()
+        cursor: str | None = None
+        while cursor is not None or not found:
+            page = (await client.get("/api/bulk/history", params={"limit": 2, "cursor": cursor or ""})).json()
             found += [row["done"] for row in page["rows"]]
-            before = page["before"]
+            cursor = page["cursor"]
 
     assert found == [4, 3, 2, 1, 0]
 

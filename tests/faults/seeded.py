@@ -121,7 +121,7 @@ def unlock_the_timetable() -> None:
 
 def advance_and_publish_apart() -> None:
     """Commit every statement of a look by itself."""
-    timetable.Opening = Statement  # type: ignore[attr-defined, assignment]
+    timetable.Opening = Statement  # type: ignore[attr-defined]
 
 
 def remove_the_fence(plan: Plan) -> None:

@@ -32,6 +32,7 @@ from mainspring.app.message.catalogue import Catalogue, read_codecs
 from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
 from mainspring.app.observe.health import Health, HealthLimits
 from mainspring.app.observe.numbers import Numbers, leases_held
+from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publish.fan_in import FanIn
 from mainspring.app.publish.publisher import REASON, BlockingPublisher, Publisher
@@ -391,9 +392,10 @@ class Mainspring:
         """The declared groups and the workers that reported themselves."""
         return await self._operations.roster()
 
-    async def audit(self, *, before: int | None = None, limit: int = 50) -> list[AuditView]:
+    @listing
+    async def audit(self, *, cursor: str | None = None, limit: int = 50) -> Page[AuditView]:
         """What operators did, newest first."""
-        return await self._operations.audit(before, limit)
+        return await self._operations.audit(cursor, limit)
 
     async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
         """Write a line of your own into the audit: the action, its subject, and who did it."""

@@ -14,6 +14,7 @@ from mainspring.app.connection import Connection
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.names import check_pattern
 from mainspring.app.observe.health import Health, HealthLimits, examine, unopened
+from mainspring.app.page import Page, Paging, Seq
 from mainspring.app.storages import Address
 from mainspring.model.errors import StorageError
 from mainspring.model.retention import CHORES, COUNTED, KINDS, Pruned, Retention
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("mainspring.schedules")
 _PRUNE_BATCH = 1000
+
+AUDIT: Paging[AuditView, int] = Paging("app.audit()", lambda line: line.id, Seq)
 
 
 class Operations:
@@ -127,9 +130,11 @@ class Operations:
         roster = await (await self._connection.storage("app.roster()")).ledger.roster()
         return replace(roster, workers=tuple(map(shown, roster.workers)))
 
-    async def audit(self, before: int | None, limit: int) -> list[AuditView]:
+    async def audit(self, cursor: str | None, limit: int) -> Page[AuditView]:
         """See ``Mainspring.audit``."""
-        return await (await self._connection.storage("app.audit()")).ledger.audit(before, limit)
+        before = AUDIT.start(cursor, limit)
+        storage = await self._connection.storage("app.audit()")
+        return AUDIT.page(await storage.ledger.audit(before, limit + 1), limit)
 
     async def note(self, action: str, subject: str, by: str, detail: str) -> None:
         """See ``Mainspring.note``."""

@@ -13,7 +13,7 @@ from mainspring.cli.errors import Refused
 from mainspring.cli.messages import print_message
 from mainspring.cli.options import (
     NO_MATCH,
-    Before,
+    Cursor,
     JsonText,
     Limit,
     MessageId,
@@ -64,17 +64,17 @@ async def list_(
     error: WithError = None,
     cause: OfCause = None,
     limit: Limit = 50,
-    before: Before = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
     """List dead letters, newest first."""
     async with target.opened() as opened:
         which = _named(group, topic, error, cause)
-        found = await opened.dead.list(**which, before=before, limit=limit)
-    narrowed = any(each is not None for each in (group, topic, error, cause, before))
+        found = await opened.dead.list(**which, cursor=cursor, limit=limit)
+    narrowed = any(each is not None for each in (group, topic, error, cause, cursor))
     empty = NO_MATCH if narrowed else "No dead letters."
-    if print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--before {last.seq}")):
+    if print_list(_COLUMNS, found, json=json, empty=empty):
         say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
     return 0
 
@@ -180,13 +180,11 @@ async def _bulk(opened: Mainspring, verb: str, which: dict[str, Any], *, yes: bo
 
 
 async def _count(opened: Mainspring, which: dict[str, Any]) -> int:
-    count, before = 0, None
-    while count < _MOST:
-        page = await opened.dead.list(**which, before=before, limit=_PAGE)
+    page = await opened.dead.list(**which, limit=_PAGE)
+    count = len(page)
+    while page.cursor is not None and count < _MOST:
+        page = await opened.dead.list(**which, cursor=page.cursor, limit=_PAGE)
         count += len(page)
-        if len(page) < _PAGE:
-            break
-        before = page[-1].seq
     return count
 
 

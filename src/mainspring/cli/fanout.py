@@ -9,8 +9,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from mainspring.app.fanout.fanouts import FanoutView, unknown
+from mainspring.app.page import Page
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import Limit
+from mainspring.cli.options import Cursor, Limit
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -85,7 +86,7 @@ async def show(
         bool, Parameter(negative="", show_default=False, help="Only shards whose latest window is not completed.")
     ] = False,
     limit: Limit = 50,
-    after: Annotated[str | None, Parameter(metavar="SHARD", help="Only shards after this one (next page).")] = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
@@ -94,20 +95,19 @@ async def show(
         view = await opened.fanouts.get(topic, work)
         if view is None:
             raise unknown(topic, work, await opened.fanouts.list())
-        cursors: Sequence[CursorView] = []
+        cursors: Page[CursorView] = Page()
         policies: Sequence[FanoutPolicyView] = []
         if work is not None:
-            cursors = await opened.fanouts.cursors(topic, work, behind=behind, after=after, limit=limit)
+            cursors = await opened.fanouts.cursors(topic, work, behind=behind, cursor=cursor, limit=limit)
             policies = await opened.fanouts.policies(topic, work, limit=_POLICIES)
     if json:
         lists = {"cursors": [plain(each) for each in cursors], "policies": [plain(each) for each in policies]}
-        print_json({**plain(view), **lists})
+        print_json({**plain(view), **lists, "cursor": cursors.cursor})
         return 0
     _print_fanout(view, policies)
     if cursors:
         heading("Shards")
-        page = (limit, lambda last: f"--after {last.shard}")
-        print_list(_CURSOR_COLUMNS, cursors, page=page)
+        print_list(_CURSOR_COLUMNS, cursors)
     return 0
 
 

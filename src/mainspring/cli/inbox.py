@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Limit
+from mainspring.cli.options import NO_MATCH, Cursor, Limit
 from mainspring.cli.output import Column, Columns, first_line, many, print_list, print_result, say, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.inbox import InboxView
@@ -19,7 +18,6 @@ app: App = App(name="inbox", help="List messages received from external systems,
 Statuses = Literal["seen", "processing", "done", "dead"]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this receiving group.")]
 OfSource = Annotated[str | None, Parameter(name=["--source", "-s"], help="Only from this source.")]
-Before = Annotated[datetime | None, Parameter(metavar="TIME", help="Only those changed earlier (next page).")]
 
 
 def _note(view: InboxView) -> str:
@@ -50,7 +48,7 @@ async def list_(
     source: OfSource = None,
     id: Annotated[str | None, Parameter(metavar="ID")] = None,
     limit: Limit = 50,
-    before: Before = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
@@ -65,14 +63,13 @@ async def list_(
     id
         Only this id, from any source.
     """
-    instant = None if before is None else before.astimezone()
     async with target.opened() as opened:
         found = await opened.inbox.list(
-            status, group=group, source=source, message_id=id, stuck=stuck, before=instant, limit=limit
+            status, group=group, source=source, message_id=id, stuck=stuck, cursor=cursor, limit=limit
         )
-    narrowed = any(each is not None for each in (status, group, source, id, before))
+    narrowed = any(each is not None for each in (status, group, source, id, cursor))
     empty = "Nothing is stuck." if stuck else NO_MATCH if narrowed else "The inbox is empty."
-    printed = print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, _next))
+    printed = print_list(_COLUMNS, found, json=json, empty=empty)
     if printed and any(each.status == "processing" for each in found):
         release = f"mainspring inbox release ID{target.typed}"
         say(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
@@ -113,7 +110,3 @@ def _unreleased(view: InboxView) -> str:
     if view.status == "done":
         return f"{view.message_id!r} is done: releasing it would repeat its effects"
     return f"{view.message_id!r} needs no release: its status is {view.status}, so its redelivery is admitted"
-
-
-def _next(last: InboxView) -> str:
-    return f"--before {last.changed_at.isoformat()}"

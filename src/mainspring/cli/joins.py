@@ -7,9 +7,10 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
+from mainspring.app.page import Page
 from mainspring.cli.errors import Refused
 from mainspring.cli.messages import print_cancelled
-from mainspring.cli.options import Limit
+from mainspring.cli.options import Cursor, Limit
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -55,15 +56,15 @@ _MEMBER_COLUMNS: Columns[DeliveryView] = (
 async def list_(
     *,
     limit: Limit = 50,
-    after: Annotated[UUID | None, Parameter(metavar="ID", help="Only later ones (next page).")] = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
     """List open joins, oldest first, with their progress and the member they have waited for longest."""
     async with target.opened() as opened:
-        found = await opened.joins.list(after=after, limit=limit)
-    empty = "No open joins." if after is None else "No more open joins."
-    print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--after {last.id}"))
+        found = await opened.joins.list(cursor=cursor, limit=limit)
+    empty = "No open joins." if cursor is None else "No more open joins."
+    print_list(_COLUMNS, found, json=json, empty=empty)
     return 0
 
 
@@ -73,7 +74,7 @@ async def show(
     /,
     *,
     limit: Limit = 50,
-    after: Annotated[int | None, Parameter(metavar="SEQ", help="Only later members (next page).")] = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
@@ -81,20 +82,19 @@ async def show(
     async with target.opened() as opened:
         view = await opened.joins.get(id)
         try:
-            open_members = await opened.joins.members(id, after=after, limit=limit)
+            open_members = await opened.joins.members(id, cursor=cursor, limit=limit)
         except BadOption as unknown:
             if view is None:
                 raise Refused(f"{unknown}. See `mainspring joins list`") from None
-            open_members = []  # it completed just now: show what was read
+            open_members = Page()  # it completed just now: show what was read
         assert view is not None, "a join is open before its id is known"
     if json:
-        print_json({**plain(view), "open": [plain(each) for each in open_members]})
+        print_json({**plain(view), "open": [plain(each) for each in open_members], "cursor": open_members.cursor})
         return 0
     _print_join(view)
     heading("unfinished members")
-    empty = "none: the next turn of a scheduler publishes the follow-up" if after is None else "no more"
-    page = (limit, lambda last: f"--after {last.seq}")
-    print_list(_MEMBER_COLUMNS, open_members, empty=empty, page=page)
+    empty = "none: the next turn of a scheduler publishes the follow-up" if cursor is None else "no more"
+    print_list(_MEMBER_COLUMNS, open_members, empty=empty)
     return 0
 
 

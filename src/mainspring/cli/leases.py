@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import Limit, Reason, Yes, confirmed
+from mainspring.cli.options import Cursor, Limit, Reason, Yes, confirmed
 from mainspring.cli.output import Column, Columns, print_list, print_result, say
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.lease import LeaseView
@@ -32,15 +32,15 @@ _COLUMNS: Columns[LeaseView] = (
 async def list_(
     *,
     limit: Limit = 50,
-    after: Annotated[str | None, Parameter(metavar="LEASE", help="Only names after this one (next page).")] = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
     """List leases that are held, or were recently, by name."""
     async with target.opened() as opened:
-        found = await opened.leases.list(after=after, limit=limit)
-    empty = "No leases held now or recently." if after is None else "No more leases."
-    print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--after {last.name}"))
+        found = await opened.leases.list(cursor=cursor, limit=limit)
+    empty = "No leases held now or recently." if cursor is None else "No more leases."
+    print_list(_COLUMNS, found, json=json, empty=empty)
     return 0
 
 

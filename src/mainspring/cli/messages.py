@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Before, JsonText, Limit, MessageId, OfGroup, OfTopic, read_json
+from mainspring.cli.options import NO_MATCH, Cursor, JsonText, Limit, MessageId, OfGroup, OfTopic, read_json
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -69,7 +69,7 @@ async def list_(
     topic: OfTopic = None,
     key: str | None = None,
     limit: Limit = 50,
-    before: Before = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
@@ -83,10 +83,10 @@ async def list_(
         Only with this key.
     """
     async with target.opened() as opened:
-        found = await opened.messages.list(state, group=group, topic=topic, key=key, before=before, limit=limit)
-    narrowed = any(each is not None for each in (group, topic, key, before))
+        found = await opened.messages.list(state, group=group, topic=topic, key=key, cursor=cursor, limit=limit)
+    narrowed = any(each is not None for each in (group, topic, key, cursor))
     empty = NO_MATCH if narrowed else _nothing(state, target.typed)
-    print_list(_COLUMNS, found, json=json, empty=empty, page=(limit, lambda last: f"--before {last.seq}"))
+    print_list(_COLUMNS, found, json=json, empty=empty)
     return 0
 
 

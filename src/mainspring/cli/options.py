@@ -20,7 +20,7 @@ _SHOWN = 20
 MessageId = Annotated[UUID, Parameter(help="The message's id, as shown in lists.")]
 OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of this group.")]
 OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
-Before = Annotated[int | None, Parameter(metavar="SEQ", help="Only older ones (next page).")]
+Cursor = Annotated[str | None, Parameter(metavar="TEXT", help="The next page, as the end of the last one names it.")]
 Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]
 

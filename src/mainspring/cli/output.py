@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mainspring.app.page import Page
 from mainspring.model.views import DeliveryView, MessageView
 
 T = TypeVar("T")
@@ -229,23 +230,25 @@ def print_list(
     *,
     json: bool = False,
     empty: str = "",
-    page: tuple[int, Callable[[T], str]] | None = None,
     values: Callable[[T], Any] = plain,
 ) -> bool:
     """Print what a command has found: as JSON, as a table, or ``empty``. Return whether a table was printed.
 
-    ``page`` is the maximum number of rows, and the option that gets the page after the last row.
+    After a page that is not the last one, the option that gets the next: on stderr if stdout is JSON.
     """
+    more = f"There is more: add --cursor {found.cursor}" if isinstance(found, Page) and found.cursor else ""
     if json:
         print_json([values(each) for each in found])
+        if more:
+            sys.stderr.write(f"{more}\n")
         return False
     if not found:
         say(empty)
         return False
     cells = [column.cell for column in columns if column.cell is not None]
     print_table(columns, [[_cell(cell(each)) for cell in cells] for each in found])
-    if page is not None and len(found) == page[0]:
-        say(f"There may be more: add {page[1](found[-1])}", style="dim")
+    if more:
+        say(more, style="dim")
     return True
 
 

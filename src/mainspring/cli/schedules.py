@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 from zoneinfo import ZoneInfo
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.cli import schedule_edit
-from mainspring.cli.options import Limit
+from mainspring.cli.options import Cursor, Limit
 from mainspring.cli.output import Column, Columns, first_line, plain, print_json, print_list, say, since, when
 from mainspring.cli.schedule_details import (
     Name,
@@ -132,14 +131,14 @@ async def runs(
     /,
     *,
     limit: Limit = 50,
-    before: Annotated[int | None, Parameter(metavar="ID", help="Only older ones (next page).")] = None,
+    cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
     """List the kept runs of a schedule, newest first, even if it was deleted."""
     async with target.opened() as opened:
         view = await opened.schedules.get(name)
-        page = await opened.schedules.runs(name, before=before, limit=limit)
+        page = await opened.schedules.runs(name, cursor=cursor, limit=limit)
         if view is None and not page:
             raise await unknown(opened, name)
     zone = "UTC" if view is None else view.timezone
@@ -147,8 +146,7 @@ async def runs(
         _run_columns(zone_of(zone)),
         page,
         json=json,
-        empty=f"No run of {name} is kept yet." if before is None else "No older runs are kept.",
-        page=(limit, lambda last: f"--before {last.id}"),
+        empty=f"No run of {name} is kept yet." if cursor is None else "No older runs are kept.",
     )
     if printed:
         say(f"Times are in {zone}.", style="dim")

@@ -73,7 +73,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
         found = _of(roster.workers, name)
         held = await opened.messages.search("live", held_by=found.name, limit=_MOST)
     # A worker of another app may have the same name; a group belongs to one app only.
-    hands = [each for each in held.rows if each.group in found.groups]
+    hands = [each for each in held if each.group in found.groups]
     if json:
         print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in hands]})
         return 0
@@ -81,7 +81,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     if found.draining_at is not None and not found.drains:
         say(_note(found), style="dim")
     print_list(_HAND_COLUMNS, hands, empty="Nothing in hand.")
-    if hands and held.before is not None:
+    if hands and held.cursor is not None:
         say(f"There are more than these {_MOST}.", style="dim")
     return 0
 

@@ -47,7 +47,8 @@ Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=NO_N
 Reason: TypeAlias = Annotated[str, Meta(max_length=500, pattern=NO_NUL)]
 Aware: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
-Before: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
+"""The end of the previous page."""
 Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[str, Meta(min_length=1, max_length=50)]
 """A duration: seconds, or text such as 15m."""
 

@@ -88,8 +88,15 @@ class InboxFilter:
     stuck: timedelta | None = None
     """Only those that have been processing for longer than this."""
     before: datetime | None = None
-    """Only those that changed before this."""
+    """Only those that changed earlier."""
     limit: int = 50
+    past: InboxKey | None = None
+    """Also those that changed at ``before`` itself, after this key: by message id, source and group."""
+
+    @property
+    def past_columns(self) -> tuple[str | None, str | None, str | None]:
+        """Return ``past`` in the order of the list."""
+        return (None, None, None) if self.past is None else (self.past.message_id, self.past.source, self.past.group)
 
 
 def entered(key: InboxKey, status: Entering, attempts: int, first_seen_at: datetime, now: datetime) -> Admission:

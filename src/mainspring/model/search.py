@@ -76,16 +76,16 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Matches:
     """Some of the deliveries that a filter matches, newest first.
 
-    A page scans at most its filter's ``scan`` rows. So it may be short, or even empty, without being the last one: the
+    At most the filter's ``scan`` rows are scanned. So it may be short, or even empty, without being the last one: the
     last one has ``before`` None.
     """
 
     rows: tuple[DeliveryView, ...] = ()
     before: int | None = None
-    """Where the next page begins; None if everything was scanned."""
+    """Where the next scan begins; None if everything was scanned."""
     scanned: int = 0
     """How many rows were scanned."""
 

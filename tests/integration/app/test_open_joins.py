@@ -57,7 +57,7 @@ async def test_pages_follow_each_other_past_the_joins_of_others(album: Any) -> N
             await others.app.join([(others.resize, number)], then=others.finish)
 
         first = await photos.app.joins.list(limit=2)
-        second = await photos.app.joins.list(after=first[-1].id, limit=2)
+        second = await photos.app.joins.list(cursor=first.cursor, limit=2)
 
     assert [each.id for each in (*first, *second)] == sorted(opened)
 

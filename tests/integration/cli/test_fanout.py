@@ -32,14 +32,17 @@ def etl(shell: Shell) -> Shell:
 
 
 def test_a_fan_out_is_planned_listed_and_shown(etl: Shell) -> None:
-    before, run, again, listed, shown, page = etl.several(
+    before, run, again, listed, shown, page, as_json = etl.several(
         ("fanout", "list", "--json", *APP),
         ("fanout", "run", "etl", "payments", *APP),
         ("fanout", "run", "etl", "payments", "--shard", "acme", "--json", *APP),
         ("fanout", "list", "--url", "sqlite:///etl.db"),
         ("fanout", "show", "etl", "payments", "--json", *APP),
-        ("fanout", "show", "etl", "payments", "--behind", "--limit", 1, "--after", "acme", *APP),
+        ("fanout", "show", "etl", "payments", "--behind", "--limit", 1, *APP),
+        ("fanout", "show", "etl", "payments", "--behind", "--limit", 1, "--json", *APP),
     )
+    hint = page.out.splitlines()[-1]
+    second = etl("fanout", "show", "etl", "payments", "--behind", "--limit", 1, *hint.split()[-2:], "--json", *APP)
 
     [view] = before.json
     assert (view["topic"], view["work"], view["rhythm"], view["shards"]) == ("etl", "payments", "0 2 * * *", 0)
@@ -51,8 +54,9 @@ def test_a_fan_out_is_planned_listed_and_shown(etl: Shell) -> None:
     assert (shown.json["behind"], shown.json["jitter"], shown.json["coordinator"]) == (3, 60.0, None)
     assert [each["shard"] for each in shown.json["cursors"]] == ["acme", "globex", "initech"]
     assert re.search(r"^coordinator +none$", page.out, re.MULTILINE)
-    assert page.out.splitlines()[-1] == "There may be more: add --after globex"
-    assert "initech" not in page.out
+    assert hint == f"There is more: add --cursor {as_json.json['cursor']}"
+    assert "globex" not in page.out
+    assert [each["shard"] for each in second.json["cursors"]] == ["globex"]
 
 
 def test_policies_are_edited_shown_and_reset(etl: Shell) -> None:

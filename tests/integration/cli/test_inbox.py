@@ -1,5 +1,6 @@
 """`inbox`: messages of others, listed and released."""
 
+import re
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -64,12 +65,17 @@ def test_messages_are_listed_for_people_and_programs(received: Shell) -> None:
     assert "No matches" in none.out
 
 
-def test_pages_follow_each_other_by_the_time_of_change(received: Shell) -> None:
-    first = received("inbox", "list", "--limit", "4")
-    hint = first.out.split("add --before ")[1].split()[0]
-    second = received("inbox", "list", "--limit", "4", "--before", hint, "--json")
+def test_pages_follow_each_other(received: Shell) -> None:
+    first, as_json = received.several(
+        ("inbox", "list", "--limit", "4"),
+        ("inbox", "list", "--limit", "4", "--json"),
+    )
+    hint = re.search(r"^There is more: add (--cursor \S+)$", first.out, re.MULTILINE)
+    assert hint is not None
+    second = received("inbox", "list", "--limit", "4", *hint[1].split(), "--json")
 
     assert [each["message_id"] for each in second.json] == ["evt_1"]
+    assert (as_json.err, second.err) == (f"{hint[0]}\n", "")
 
 
 def test_a_message_is_released_by_its_id(received: Shell) -> None:

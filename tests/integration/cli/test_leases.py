@@ -34,18 +34,19 @@ def test_leases_are_listed(held: Shell) -> None:
 
 
 def test_leases_are_listed_for_people_page_by_page(held: Shell) -> None:
-    first, second, last = held.several(
-        ("leases", "list", "--limit", 1),
-        ("leases", "list", "--limit", 1, "--after", "billing"),
-        ("leases", "list", "--after", "reports"),
+    header, row, more = held("leases", "list", "--limit", 1).out.splitlines()
+    second, wrong = held.several(
+        ("leases", "list", "--limit", 1, *more.split()[-2:]),
+        ("leases", "list", "--cursor", "billing"),
     )
 
-    header, row, more = first.out.splitlines()
     assert header.split() == ["LEASE", "STATE", "HOLDER", "EPOCH", "ACQUIRED", "RENEWED", "EXPIRES"]
     assert row.split()[:2] == ["billing", "held"]
-    assert more == "There may be more: add --after billing"
-    assert second.out.splitlines()[1].split()[:2] == ["reports", "free"]
-    assert last.out == "No more leases.\n"
+    assert more.startswith("There is more: add --cursor ")
+    (_, line) = second.out.splitlines()
+    assert line.split()[:2] == ["reports", "free"]
+    assert wrong.code != 0
+    assert "cursor='billing' is not a cursor of app.leases.list()" in wrong.err
 
 
 def test_no_leases_are_no_error(shell: Shell) -> None:

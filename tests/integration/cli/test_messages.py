@@ -61,7 +61,7 @@ def test_pages_follow_each_other(stocked: Shell) -> None:
 
     second = stocked("messages", "list", "--state", "dead", "--json", *hint.split()[-2:]).json
 
-    assert hint.startswith("There may be more: add --before ")
+    assert hint.startswith("There is more: add --cursor ")
     assert [each["message_id"] in first for each in second] == [False]
 
 

@@ -180,6 +180,7 @@ async def test_one_that_waits_too_long_is_told_to_try_again(
     await impatient.close()
 
 
+NONE = ", NULL"
 FILL = """
 INSERT INTO {0}.inbox (first_seen_at, changed_at, attempts, status, message_id, source, group_name)
 SELECT now(), now() - n * interval '1 second', 1, CASE WHEN n % 100 = 0 THEN 'processing' ELSE 'done' END,
@@ -189,9 +190,9 @@ FROM generate_series(1, 50000) AS n
 
 
 STATEMENTS = [
-    ("inbox_browse", "NULL, NULL, NULL, NULL, NULL, 50, NULL", {"inbox_processing", "inbox_over"}),
-    ("inbox_browse", "NULL, NULL, NULL, interval '13 hours', NULL, 50, NULL", {"inbox_processing"}),
-    ("inbox_find", "NULL, NULL, NULL, NULL, NULL, 50, NULL, 'evt_7'", {"inbox_pkey"}),
+    ("inbox_browse", f"NULL, NULL, NULL, NULL, NULL, 50{NONE * 4}", {"inbox_processing", "inbox_over"}),
+    ("inbox_browse", f"NULL, NULL, NULL, interval '13 hours', NULL, 50{NONE * 4}", {"inbox_processing"}),
+    ("inbox_find", f"NULL, NULL, NULL, NULL, NULL, 50{NONE * 4}, 'evt_7'", {"inbox_pkey"}),
     ("inbox_mark", "'shop', 'stripe', 'evt_100', 1, 'done', NULL, NULL, NULL", {"inbox_pkey"}),
     ("prune_inbox", "interval '13 hours', 50, NULL", {"inbox_over", "inbox_pkey"}),
 ]

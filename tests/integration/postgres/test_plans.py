@@ -191,7 +191,7 @@ async def test_every_shared_statement_finds_its_rows_by_an_index(
         ("scan_parked", f"{LAST}, 500{NONE * 4}", 50),
         ("scan_parked_topic", f"{LAST}, 500, 'topic'{NONE * 3}", 50),
         ("chain", f"{ONE}, 50, NULL", 100),
-        ("runs_failed", "8", 50),
+        ("runs_failed", f"8{NONE * 2}", 50),
         ("run_now", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 100),
         ("cancel_picked", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 150),
         ("unbury", f"NULL{NONE * 4}, ARRAY[{ONE}::uuid], ARRAY['grave'], 10, 'ann', 'one', NULL, 'bell', true", 100),

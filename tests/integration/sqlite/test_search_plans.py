@@ -75,7 +75,7 @@ async def filled(path: str) -> AsyncIterator[sqlite3.Connection]:
         ("causes_count", ('[["mail", "a"], ["grave", "b"]]', 100)),
         ("causes_latest", ('[["mail", "a"], ["grave", "b"]]',)),
         ("chain", (ONE, 50, LAST)),
-        ("runs_failed", (8,)),
+        ("runs_failed", (8, *NONE * 2)),
         ("dead_select_picked", (ONE, '["group1"]', *NONE * 5, 10)),
         ("cancel_find_picked", (ONE, '["group1"]')),
         ("cancel_parked_picked", (ONE, '[""]')),

@@ -12,7 +12,7 @@ from mainspring import Mainspring
 from mainspring.app.admin.bulk import BATCH, Action
 from mainspring.model.errors import BadOption
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
-from mainspring.model.search import By, Filter, Page
+from mainspring.model.search import By, Filter, Matches
 from mainspring.model.verdict import Failure, Retry, Settlement
 from tests.unit.app.steered import HOLD, audited, bury, bury_due, publish, storage_of
 
@@ -24,14 +24,13 @@ async def app() -> AsyncIterator[Mainspring]:
         yield app
 
 
-async def test_a_search_has_pages(app: Mainspring) -> None:
+async def test_a_search_finds_the_newest_first(app: Mainspring) -> None:
     ids = await publish(app, 3)
 
-    first = await app.messages.search(group="receipts", limit=2)
-    second = await app.messages.search(group="receipts", limit=2, before=first.before)
+    found = await app.messages.search(group="receipts")
 
-    assert [row.message_id for row in (*first.rows, *second.rows)] == list(reversed(ids))
-    assert second.before is None
+    assert [row.message_id for row in found] == list(reversed(ids))
+    assert found.scanned >= 3
 
 
 async def test_a_list_looks_on_until_it_is_full(app: Mainspring) -> None:
@@ -40,7 +39,7 @@ async def test_a_list_looks_on_until_it_is_full(app: Mainspring) -> None:
     storage = await storage_of(app)
     browse = storage.ledger.browse
 
-    async def sparing(filter: Filter) -> Page:
+    async def sparing(filter: Filter) -> Matches:
         return await browse(replace(filter, scan=4))
 
     storage.ledger.browse = sparing  # type: ignore[method-assign]
@@ -48,8 +47,10 @@ async def test_a_list_looks_on_until_it_is_full(app: Mainspring) -> None:
     searched = await app.messages.search(group="rare")
     listed = await app.messages.list(group="rare", limit=2)
 
-    assert (searched.rows, searched.before is None) == ((), False)
-    assert [row.message_id for row in listed] == [wanted[5], wanted[4]]
+    later = await app.messages.list(group="rare", limit=4, cursor=listed.cursor)
+
+    assert (searched, searched.cursor is None) == ([], False)
+    assert [row.message_id for row in (*listed, *later)] == list(reversed(wanted))
 
 
 async def test_everything_that_matches_is_revived(app: Mainspring) -> None:
@@ -93,7 +94,7 @@ async def test_everything_that_matches_is_discarded_cancelled_or_due_now(app: Ma
 
     assert (discarded, due_now, cancelled) == (2, 3, 4)
     assert len(await app.dead.list()) == 1
-    assert (await app.messages.search()).rows == ()
+    assert await app.messages.search() == []
     shown = await app.messages.get(ready[0])
     assert shown is not None
     assert [(run.status, run.error) for run in shown.runs] == [("cancelled", "obsolete")]
@@ -129,7 +130,7 @@ async def test_what_is_parked_is_cancelled_and_what_runs_is_asked_to_stop(app: M
 
     assert await app.messages.apply("cancel", Filter("parked")) == 1
     assert await app.messages.apply("cancel", Filter()) == 2
-    (running,) = (await app.messages.search()).rows
+    (running,) = await app.messages.search()
     assert running.cancel_asked
 
 

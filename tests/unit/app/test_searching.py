@@ -16,9 +16,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"limit": 10**9}, r"limit=1000000000 must be"),
     ({"limit": True}, r"limit=True must be"),
     ({"limit": "5"}, r"limit='5' must be"),
-    ({"before": 2**70}, r"before=1180591620717411303424 must be a whole number from 0 to"),
-    ({"before": -1}, r"before=-1 must be"),
-    ({"before": 1.5}, r"before=1.5 must be"),
     ({"state": "runing"}, r"state='runing' is not one of .* Did you mean 'running'"),
     ({"state": None}, r"state=None is not one of 'scheduled', .* 'live', 'retrying'"),
     ({"since": datetime(2026, 1, 1)}, r"since=datetime.* has no timezone: add tzinfo=UTC"),  # noqa: DTZ001
@@ -56,20 +53,18 @@ async def test_a_search_that_cannot_be_is_refused(app: Mainspring, wanted: dict[
         await app.messages.apply("cancel", Filter(**wanted))
 
 
-@pytest.mark.parametrize("wanted", [{"scan": 0}, {"weight": 0}])
+@pytest.mark.parametrize("wanted", [{"scan": 0}, {"weight": 0}, {"before": 2**70}, {"before": -1}, {"before": 1.5}])
 async def test_a_bulk_that_would_have_no_end_is_refused(app: Mainspring, wanted: dict[str, Any]) -> None:
-    with pytest.raises(BadOption, match="must be a whole number from 1 to"):
+    with pytest.raises(BadOption, match=r"must be a whole number from [01] to"):
         await app.messages.apply("cancel", Filter(**wanted))
 
 
 async def test_every_list_refuses_what_it_cannot_list(app: Mainspring) -> None:
     calls: list[Any] = [
         lambda: app.messages.list(limit=0),
-        lambda: app.messages.list(before=2**70),
         lambda: app.messages.list("dread"),  # type: ignore[arg-type]
         lambda: app.messages.list(key="\x00"),
         lambda: app.messages.runs(limit=0),
-        lambda: app.messages.runs(before=2**70),
         lambda: app.messages.runs("\x00"),
         lambda: app.messages.failures(limit=-1),
         lambda: app.messages.chain("0" * 32, limit=0),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from mainspring.model.search import Filter, Page
+from mainspring.model.search import Filter, Matches
 from mainspring.model.views import DeliveryView
 from mainspring.storage.portable.search import browse
 from mainspring.storage.script import Row, Statement
@@ -56,7 +56,7 @@ class Backlog:
                 return [(seq,) for seq in seqs if seq <= self.ours][:limit]
         raise AssertionError(statement)
 
-    def ask(self, wanted: Filter) -> Page:
+    def ask(self, wanted: Filter) -> Matches:
         self.read_rows = self.searched = 0
         script = browse(self, wanted)
         statement = next(script)
@@ -64,7 +64,7 @@ class Backlog:
             while True:
                 statement = script.send(self.answer(statement))
         except StopIteration as stop:
-            page: Page = stop.value
+            page: Matches = stop.value
             return page
 
 

@@ -288,7 +288,8 @@ def test_blocking_code_has_the_same(app: Mainspring) -> None:
         listed = app.sync.fanouts.list()
         policies = app.sync.fanouts.policies("etl", "payments")
         reset = app.sync.fanouts.reset("etl", "payments", "a")
-        cursors = app.sync.fanouts.cursors("etl", "payments", after="a", limit=1)
+        first = app.sync.fanouts.cursors("etl", "payments", limit=1)
+        cursors = app.sync.fanouts.cursors("etl", "payments", cursor=first.cursor, limit=1)
 
     assert (planned.published, again.skipped) == (3, {"disabled": 1, "planned": 2})
     assert [(each.by, each.action, each.subject) for each in audit] == [

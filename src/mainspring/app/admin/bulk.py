@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal, assert_never, get_args
 
-from mainspring.app.admin.pages import meant
+from mainspring.app.admin.search import meant
 from mainspring.app.blocking import in_loop
 from mainspring.model.errors import BadOption, StorageError, StorageUnavailable
 from mainspring.model.message import Cancelled

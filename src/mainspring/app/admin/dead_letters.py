@@ -8,11 +8,12 @@ from typing import ClassVar, Final
 from uuid import UUID
 
 from mainspring.app.admin.bulk import BATCH, Progress
-from mainspring.app.admin.pages import Deliveries, check_pages, check_texts, checked, listed
+from mainspring.app.admin.search import Deliveries, DeliveryPages, check_texts, checked, listed
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, Envelope, read_identity
 from mainspring.app.options import whole
+from mainspring.app.page import Paging, Seq, check_limit, listing
 from mainspring.model.errors import BadOption
 from mainspring.model.message import REPLACES_HEADER, Draft, Priority, public, reserved
 from mainspring.model.schedule import SCHEDULE_HEADER
@@ -24,6 +25,7 @@ from mainspring.storage.contract import Storage
 Selections = list[DeadSelection]
 
 _CAP = 100_000
+_PAGES: DeliveryPages = Paging("app.dead.list()", lambda row: row.seq, Seq)
 
 
 class DeadLetters(Renamed):
@@ -35,6 +37,7 @@ class DeadLetters(Renamed):
         self._connection = connection
         self._envelope = envelope
 
+    @listing
     async def list(
         self,
         *,
@@ -42,13 +45,14 @@ class DeadLetters(Renamed):
         topic: str | None = None,
         error: str | None = None,
         fingerprint: str | None = None,
-        before: int | None = None,
+        cursor: str | None = None,
         limit: int = 50,
     ) -> Deliveries:
         """Dead letters, newest first; ``error`` is text that the error must contain, ``fingerprint`` the cause."""
+        before = _PAGES.start(cursor, limit)
         wanted = checked(Filter("dead", group, topic, None, error, before, limit, fingerprint=fingerprint))
         storage = await self._connection.storage("app.dead.list()")
-        return await listed(storage.ledger, wanted)
+        return await listed(storage.ledger, wanted, _PAGES)
 
     async def causes(self, *, group: str | None = None, cap: int = 10_000, limit: int = 100) -> Causes:
         """What dead letters died of, in each group, the most frequent first; each is counted up to ``cap``.
@@ -59,7 +63,7 @@ class DeadLetters(Renamed):
         """
         check_texts(group=group)
         whole(cap, "cap", least=1, most=_CAP)
-        check_pages(None, limit)
+        check_limit(limit)
         storage = await self._connection.storage("app.dead.causes()")
         return await storage.ledger.causes(group, cap, limit)
 

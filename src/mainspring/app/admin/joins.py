@@ -6,10 +6,11 @@ from typing import Final
 from uuid import UUID
 
 from mainspring.app.admin.bulk import BATCH
-from mainspring.app.admin.pages import Deliveries
+from mainspring.app.admin.search import Deliveries, DeliveryPages
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import read_identity
+from mainspring.app.page import Page, Paging, Seq, listing
 from mainspring.app.publish.publisher import REASON
 from mainspring.model.errors import BadOption
 from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, JoinReceipt, JoinView, follower_id
@@ -20,7 +21,10 @@ Which = UUID | str | JoinReceipt
 """A join: its id, or the receipt it was opened with."""
 
 # Named here, since inside the class ``list`` is its own verb.
-JoinViews = list[JoinView]
+JoinViews = Page[JoinView]
+
+_PAGES: Paging[JoinView, UUID] = Paging("app.joins.list()", lambda join: join.id, UUID)
+_MEMBERS: DeliveryPages = Paging("app.joins.members()", lambda member: member.seq, Seq)
 
 
 class Joins:
@@ -29,21 +33,25 @@ class Joins:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def list(self, *, after: UUID | str | None = None, limit: int = 50) -> JoinViews:
-        """The open joins, oldest first; ``after`` is the id of the last row of the page before."""
+    @listing
+    async def list(self, *, cursor: str | None = None, limit: int = 50) -> JoinViews:
+        """The open joins, oldest first."""
+        after = _PAGES.start(cursor, limit)
         ledger = (await self._connection.storage("app.joins.list()")).ledger
-        return await ledger.joins(None if after is None else read_identity(after, "after"), limit)
+        return _PAGES.page(await ledger.joins(after, limit + 1), limit)
 
     async def get(self, join: Which) -> JoinView | None:
         """One open join; None when there is no such join, or no more."""
         return await self._find(await self._connection.storage("app.joins.get()"), _identity(join))
 
-    async def members(self, join: Which, *, after: int | None = None, limit: int = 50) -> Deliveries:
-        """Its members that have not ended; ``after`` is the ``seq`` of the last row of the page before."""
+    @listing
+    async def members(self, join: Which, *, cursor: str | None = None, limit: int = 50) -> Deliveries:
+        """Its members that have not ended, in the order they were published."""
+        after = _MEMBERS.start(cursor, limit)
         storage, id = await self._connection.storage("app.joins.members()"), _identity(join)
         if await self._find(storage, id) is None:
             raise await self._unknown(storage, id)
-        return await storage.ledger.members(id, after, limit)
+        return _MEMBERS.page(await storage.ledger.members(id, after, limit + 1), limit)
 
     async def cancel(self, join: Which, *, reason: str = REASON) -> Cancelled:
         """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always."""

@@ -10,27 +10,44 @@ from uuid import UUID
 
 from mainspring.app.admin import bulk
 from mainspring.app.admin.bulk import Action, BulkRun, Progress
-from mainspring.app.admin.pages import Deliveries, Standing, check_pages, check_texts, checked, listed, page
+from mainspring.app.admin.search import (
+    Deliveries,
+    DeliveryPages,
+    SearchPage,
+    Standing,
+    check_texts,
+    checked,
+    listed,
+    searched,
+)
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, PriorityName, PublishOptions, read_identity
 from mainspring.app.names import check_group
 from mainspring.app.options import closest
+from mainspring.app.page import Instant, Page, Paging, Seq, check_limit, listing
 from mainspring.app.publish.publisher import REASON, Publisher
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Cancelled, Priority, Receipt, public
-from mainspring.model.search import Chain, Filter, Page, Picked
+from mainspring.model.search import Chain, Filter, Picked
 from mainspring.model.views import MessageView, RunView
 from mainspring.storage.codec import with_version_of
 from mainspring.storage.contract import Storage
 from mainspring.timing.duration import Duration
 
 # Named here, since inside the classes ``list`` is their own verb.
-Runs = list[RunView]
+Runs = Page[RunView]
 Identities = list[UUID]
 Identity = UUID | str
 Pick = tuple[Identity, str]
 """A delivery, by its message's id and its group; the group of a parked message is empty."""
+
+_LISTED: DeliveryPages = Paging("app.messages.list()", lambda row: row.seq, Seq)
+SEARCHED: DeliveryPages = Paging("app.messages.search()", lambda row: row.seq, Seq)
+_RUNS: Paging[RunView, int] = Paging("app.messages.runs()", lambda run: run.id, Seq)
+_FAILURES: Paging[RunView, tuple[datetime, int]] = Paging(
+    "app.messages.failures()", lambda run: (run.finished_at, run.id), tuple[Instant, Seq]
+)
 
 
 class Messages(Renamed):
@@ -47,6 +64,7 @@ class Messages(Renamed):
         self._connection = connection
         self._publisher = publisher
 
+    @listing
     async def list(
         self,
         state: Standing = "live",
@@ -54,14 +72,15 @@ class Messages(Renamed):
         group: str | None = None,
         topic: str | None = None,
         key: str | None = None,
-        before: int | None = None,
+        cursor: str | None = None,
         limit: int = 50,
     ) -> Deliveries:
-        """Deliveries, newest first; ``before`` is the ``seq`` of the last row of the page before."""
-        wanted = checked(Filter(state, group, topic, key, None, before, limit))
+        """Deliveries, newest first. Every page but the last is full, however long it takes to fill it."""
+        wanted = checked(Filter(state, group, topic, key, None, _LISTED.start(cursor, limit), limit))
         storage = await self._connection.storage("app.messages.list()")
-        return await listed(storage.ledger, wanted)
+        return await listed(storage.ledger, wanted, _LISTED)
 
+    @listing
     async def search(
         self,
         state: Standing = "live",
@@ -75,19 +94,20 @@ class Messages(Renamed):
         since: datetime | None = None,
         until: datetime | None = None,
         held_by: str | None = None,
-        before: int | None = None,
+        cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
+    ) -> SearchPage:
         """Deliveries that match, newest first, in a small part of a second however many there are.
 
-        So a page may be short, or empty: the next one begins at its ``before``, until that is None. ``text`` is looked
-        for in payloads, ``error`` in errors, ``since`` and ``until`` mean when it was published, ``held_by`` is a
-        worker's name, ``fingerprint`` one of ``app.dead.causes()``.
+        So a page may be short, or empty, and not be the last one: unlike ``list``, it does not scan on until it is
+        full. ``text`` is looked for in payloads, ``error`` in errors, ``since`` and ``until`` mean when it was
+        published, ``held_by`` is a worker's name, ``fingerprint`` one of ``app.dead.causes()``.
         """
+        before = SEARCHED.start(cursor, limit)
         narrowed = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
         wanted = checked(Filter(state, *narrowed))
         storage = await self._connection.storage("app.messages.search()")
-        return await page(storage.ledger, wanted)
+        return await searched(storage.ledger, wanted, SEARCHED)
 
     async def apply(
         self,
@@ -119,22 +139,23 @@ class Messages(Renamed):
 
     async def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
         """What a message came of, and what came of it; empty where it is unknown."""
-        check_pages(None, limit)
+        check_limit(limit)
         storage = await self._connection.storage("app.messages.chain()")
         return await storage.ledger.chain(read_identity(message_id), limit)
 
-    async def runs(self, group: str | None = None, *, before: int | None = None, limit: int = 50) -> Runs:
-        """The kept runs, newest first; ``before`` is the id of the last row of the page before."""
+    @listing
+    async def runs(self, group: str | None = None, *, cursor: str | None = None, limit: int = 50) -> Runs:
+        """The kept runs, newest first."""
         check_texts(group=group)
-        check_pages(before, limit)
+        before = _RUNS.start(cursor, limit)
         storage = await self._connection.storage("app.messages.runs()")
-        return await storage.ledger.runs(group, before, limit)
+        return _RUNS.page(await storage.ledger.runs(group, before, limit + 1), limit)
 
-    async def failures(self, *, limit: int = 50) -> Runs:
-        """The latest kept runs that failed, for good or not, the last to end first."""
-        check_pages(None, limit)
+    async def failures(self, *, cursor: str | None = None, limit: int = 50) -> Runs:
+        """The kept runs that failed, for good or not, the last to end first."""
+        before = _FAILURES.start(cursor, limit)
         storage = await self._connection.storage("app.messages.failures()")
-        return await storage.ledger.failures(limit)
+        return _FAILURES.page(await storage.ledger.failures(limit + 1, before), limit)
 
     async def cancel(
         self, which: Identity | Pick | Iterable[Identity | Pick], *, by: str = "app", reason: str = REASON

@@ -15,7 +15,8 @@ from mainspring.app.fanout.coordinator import Coordinator, PlannedWindow
 from mainspring.app.fanout.declaration import Declared, FanoutCode, schedule_name
 from mainspring.app.lease.leases import Wait
 from mainspring.app.names import check_name
-from mainspring.app.options import closest, flag, length, whole
+from mainspring.app.options import closest, flag, length
+from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.model.errors import BadOption
 from mainspring.model.fanout import EVERYTHING, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView, summed
 from mainspring.model.message import Delivery, Priority
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from mainspring.app.schedule.schedules import Schedules
     from mainspring.app.schedule.view import ScheduleView
 
-_PAGE_MOST = 1000
+_CURSORS: Paging[CursorView, str] = Paging("app.fanouts.cursors()", lambda each: each.shard, Name)
+_POLICIES: Paging[FanoutPolicyView, str] = Paging("app.fanouts.policies()", lambda each: each.shard or EVERYTHING, Name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,8 @@ class FanoutView:
 
 # Defined here: inside the classes ``list`` is a method.
 Views = list[FanoutView]
-Cursors = list[CursorView]
-Policies = list[FanoutPolicyView]
+Cursors = Page[CursorView]
+Policies = Page[FanoutPolicyView]
 
 
 class Fanouts(Renamed):
@@ -114,22 +116,22 @@ class Fanouts(Renamed):
             return None
         return await self._view(topic, work, summed(tallies), schedules)
 
+    @listing
     async def cursors(
-        self, topic: str, work: str, *, behind: bool = False, after: str | None = None, limit: int = 50
+        self, topic: str, work: str, *, behind: bool = False, cursor: str | None = None, limit: int = 50
     ) -> Cursors:
-        """Return each shard's progress, by shard; with ``behind`` those whose latest window is incomplete.
-
-        ``after`` is the last shard of the previous page.
-        """
-        whole(limit, "limit", least=1, most=_PAGE_MOST)
+        """Return each shard's progress, by shard; with ``behind`` those whose latest window is incomplete."""
+        after = _CURSORS.start(cursor, limit)
         storage = await self._connection.storage("app.fanouts.cursors()")
-        return [*await storage.fanouts.cursors(topic, work, after, limit, behind=flag(behind, "behind"))]
+        found = await storage.fanouts.cursors(topic, work, after, limit + 1, behind=flag(behind, "behind"))
+        return _CURSORS.page(found, limit)
 
-    async def policies(self, topic: str, work: str, *, after: str | None = None, limit: int = 50) -> Policies:
+    @listing
+    async def policies(self, topic: str, work: str, *, cursor: str | None = None, limit: int = 50) -> Policies:
         """Return what is set at run time: first for the work, then by shard."""
-        whole(limit, "limit", least=1, most=_PAGE_MOST)
+        after = _POLICIES.start(cursor, limit)
         storage = await self._connection.storage("app.fanouts.policies()")
-        return [*await storage.fanouts.policies(topic, work, after, limit)]
+        return _POLICIES.page(await storage.fanouts.policies(topic, work, after, limit + 1), limit)
 
     # --- changing ------------------------------------------------------------------------------------------
 

@@ -18,8 +18,9 @@ HASH_LIMIT = 128
 STUCK_AFTER = timedelta(hours=1)
 """A message that is in processing for longer is stuck."""
 STATUSES: tuple[InboxStatus, ...] = get_args(InboxStatus)
-_MOST_LISTED = 10_000
 _SECOND = timedelta(seconds=1)
+InboxPlace = tuple[datetime, str, str, str]
+"""The place of a message in the list: the time of its change, and its key."""
 _MOST_ATTEMPTS = 2**31 - 1
 
 
@@ -115,22 +116,22 @@ class InboxArguments:
         group: str | None,
         source: str | None,
         message_id: str | UUID | None,
-        before: datetime | None,
+        after: InboxPlace | None,
         limit: int,
         *,
         stuck: bool | Duration,
     ) -> InboxFilter:
         """Return the filter of ``list``."""
-        if before is not None and before.tzinfo is None:
-            raise BadOption(f"before={before!r} has no time zone: write tzinfo=UTC, or another zone")
+        at, *past = after or (None,)
         return InboxFilter(
             self.group(group),
             None if source is None else check_name(source, "source"),
             None if message_id is None else read_message_id(message_id),
             None if status is None else cast("InboxStatus", choice(status, STATUSES, "status")),
             None if stuck is False else STUCK_AFTER if stuck is True else length(stuck, "stuck"),
-            before,
-            whole(limit, "limit", least=1, most=_MOST_LISTED),
+            at,
+            limit,
+            InboxKey(*past) if past else None,
         )
 
     def group(self, name: str | None) -> str | None:

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from mainspring.app.blocking import Face, blocking, in_loop
 from mainspring.app.connection import Connection, ReturnOnCancel
-from mainspring.app.inbox.admission import AdmitRequest, InboxArguments, OpenBlocks, Outcome, read_error
+from mainspring.app.inbox.admission import AdmitRequest, InboxArguments, InboxPlace, OpenBlocks, Outcome, read_error
+from mainspring.app.page import Instant, Name, Page, Paging, listing
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import MainspringError
 from mainspring.model.inbox import Admission, InboxFilter, InboxStatus, InboxView
@@ -27,7 +27,13 @@ _CALLER_CANCELLED = "the caller was cancelled during admit"
 
 Error = str | BaseException
 # Defined here: inside the class ``list`` is a method.
-Views = list[InboxView]
+Views = Page[InboxView]
+
+_PAGES: Paging[InboxView, InboxPlace] = Paging(
+    "app.inbox.list()",
+    lambda each: (each.changed_at, each.group, each.source, each.message_id),
+    tuple[Instant, Name, Name, Name],
+)
 
 
 class Inbox:
@@ -146,6 +152,7 @@ class Inbox:
         wanted = InboxFilter(key.group, key.source, key.message_id, limit=1)
         return next(iter(await storage.inbox.browse(wanted)), None)
 
+    @listing
     async def list(
         self,
         status: InboxStatus | None = None,
@@ -154,16 +161,17 @@ class Inbox:
         source: str | None = None,
         message_id: str | UUID | None = None,
         stuck: bool | Duration = False,
-        before: datetime | None = None,
+        cursor: str | None = None,
         limit: int = 50,
     ) -> Views:
-        """Return the messages, latest change first; ``before`` is the last change time of the previous page.
+        """Return the messages, latest change first.
 
         ``stuck`` are those in processing for longer than an hour, or than the given time.
         """
-        wanted = self._arguments.wanted(status, group, source, message_id, before, limit, stuck=stuck)
+        after = _PAGES.start(cursor, limit)
+        wanted = self._arguments.wanted(status, group, source, message_id, after, limit + 1, stuck=stuck)
         storage = await self._connection.storage("app.inbox.list()")
-        return await storage.inbox.browse(wanted)
+        return _PAGES.page(await storage.inbox.browse(wanted), limit)
 
     async def release(self, message_id: str | UUID, source: str, *, group: str | None = None, by: str = "app") -> bool:
         """Admit it when it is sent again, although it is processing or dead. Audited with ``by``.

@@ -20,7 +20,8 @@ from mainspring.app.blocking import Background, Face, blocking, enlisted, is_blo
 from mainspring.app.connection import Connection
 from mainspring.app.lease.lease import AnyGuard, AnyLease, Guard, Lease, held
 from mainspring.app.names import check_group
-from mainspring.app.options import length, whole
+from mainspring.app.options import length
+from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, LeaseHeld, LeaseLost, MainspringError, NotOpen, StorageUnavailable
 from mainspring.model.lease import Hold, LeaseView
@@ -34,14 +35,15 @@ T = TypeVar("T")
 Wait = Duration | Literal[True] | None
 """How long to wait for a lease that is held; True: for ever."""
 # Defined here: inside the classes ``list`` is a method.
-Views = list[LeaseView]
+Views = Page[LeaseView]
+
+PAGES: Paging[LeaseView, str] = Paging("app.leases.list()", lambda lease: lease.name, Name)
 
 _logger = logging.getLogger("mainspring.leases")
 _LEAST = timedelta(seconds=1)
 """Below that, an ordinary pause of the database would lose leases that are in use."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 """Seconds between two attempts to acquire: they double, with jitter. A rejected one only reads."""
-_PAGE_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,12 @@ class Leases:
 
     # --- operating -----------------------------------------------------------------------------------------
 
-    async def list(self, *, after: str | None = None, limit: int = 50) -> Views:
-        """Return every lease that is held, or was recently, by name.
-
-        ``after`` is the last name of the previous page.
-        """
-        whole(limit, "limit", least=1, most=_PAGE_MOST)
+    @listing
+    async def list(self, *, cursor: str | None = None, limit: int = 50) -> Views:
+        """Return the leases that are held, or were recently, by name."""
+        after = PAGES.start(cursor, limit)
         storage = await self._connection.storage("app.leases.list()")
-        return await storage.leases.browse(after or None, limit)
+        return PAGES.page(await storage.leases.browse(after, limit + 1), limit)
 
     async def get(self, name: str) -> LeaseView | None:
         """Return one lease; None if not held recently."""

@@ -10,6 +10,7 @@ from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING
 from mainspring.app.options import whole
+from mainspring.app.page import Page, Paging, Seq, listing
 from mainspring.app.schedule.edits import NoSchedule, Past, ScheduleArguments, ScheduleEdit
 from mainspring.app.schedule.timing import RhythmOption, TimingOptions
 from mainspring.app.schedule.view import ScheduleView, upcoming, viewed
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
 
 # Defined here: inside the class ``list`` is a method.
-Runs = list[RunView]
+Runs = Page[RunView]
 RunsByName = dict[str, tuple[RunView, ...]]
 Views = list[ScheduleView]
 Instants = list[datetime]
 
 _RESERVED = timedelta(seconds=5)
+_RUNS: Paging[RunView, int] = Paging("app.schedules.runs()", lambda run: run.id, Seq)
 
 
 class Schedules:
@@ -73,7 +75,10 @@ class Schedules:
         return self._view(sheet.schedules[0], sheet, *latest.get(name, (None,)))
 
     async def recent(self, limit: int = 20) -> RunsByName:
-        """Return the latest kept runs of every schedule, newest first; schedules without runs are omitted."""
+        """Return the latest kept runs of every schedule by name, newest first; schedules without runs are omitted.
+
+        It has no pages: ``runs(name)`` returns the earlier ones.
+        """
         storage = await self._connection.storage("app.schedules.recent()")
         sheet = await storage.timetable.read()
         found = await storage.ledger.recent([row.name for row in sheet.schedules], limit)
@@ -91,10 +96,12 @@ class Schedules:
         zone = self._arguments.plan(name, sheet).zone
         return [at.astimezone(zone) for at in self._arguments.times(name, sheet, start, end)]
 
-    async def runs(self, name: str, *, before: int | None = None, limit: int = 50) -> Runs:
-        """Return its kept runs, newest first; ``before`` is the last id of the previous page."""
+    @listing
+    async def runs(self, name: str, *, cursor: str | None = None, limit: int = 50) -> Runs:
+        """Return its kept runs, newest first."""
+        before = _RUNS.start(cursor, limit)
         storage = await self._connection.storage("app.schedules.runs()")
-        return await storage.ledger.runs(None, before, limit, name)
+        return _RUNS.page(await storage.ledger.runs(None, before, limit + 1, name), limit)
 
     def _view(self, row: Schedule, sheet: Timesheet | None, last_run: RunView | None) -> ScheduleView:
         freezes = () if sheet is None else sheet.freezes

@@ -304,10 +304,11 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
 
 
 async def _cancelled(app: Mainspring, group: str) -> int:
-    count, before = 0, None
-    while page := await app.messages.list("cancelled", group=group, before=before, limit=_PAGE):
+    page = await app.messages.list("cancelled", group=group, limit=_PAGE)
+    count = len(page)
+    while page.cursor is not None:
+        page = await app.messages.list("cancelled", group=group, cursor=page.cursor, limit=_PAGE)
         count += len(page)
-        before = page[-1].seq
     return count
 
 

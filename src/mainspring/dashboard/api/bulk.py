@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -12,11 +12,13 @@ from uuid import UUID, uuid4
 from msgspec import Struct, structs
 
 from mainspring.app.admin.bulk import Action, BulkState, check_state, described, read_record
-from mainspring.app.admin.pages import checked
+from mainspring.app.admin.search import checked
+from mainspring.app.maintenance import AUDIT
+from mainspring.app.page import Page
 from mainspring.dashboard.api.messages import Search, check_search, fingerprint_of
 from mainspring.dashboard.api.views import scan
 from mainspring.dashboard.responses import Problem, problem_of, shown
-from mainspring.dashboard.route import Before, Call, Limit, Nothing, get, post
+from mainspring.dashboard.route import Call, Cursor, Limit, Nothing, get, post
 from mainspring.dashboard.security.redaction import MASK
 from mainspring.model.search import Filter
 from mainspring.model.views import AuditView
@@ -199,9 +201,9 @@ def _shown(found: Bulk, call: Call) -> BulkShown:
 
 
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The page to read: ``before`` is the end of the previous page."""
+    """The page to read."""
 
-    before: Before | None = None
+    cursor: Cursor | None = None
     limit: Limit = 20
 
 
@@ -227,23 +229,23 @@ class BulkHistory(Struct, frozen=True):
     """Bulk actions of all processes, newest first. A short or even empty page is not necessarily the last."""
 
     rows: list[BulkPast]
-    before: int | None
-    """Where the next page begins; null: there is none."""
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
     scanned: int
 
 
-async def history(call: Call, asked: HistoryQuery) -> BulkHistory:
+async def history(call: Call, params: HistoryQuery) -> BulkHistory:
     """Return one page of bulk actions."""
     going = [each for each in call.services.bulks if each.state == "running"]
 
-    async def read(before: int | None, limit: int) -> Sequence[AuditView]:
-        return await call.app.audit(before=before, limit=limit)
+    async def read(cursor: str | None, limit: int) -> Page[AuditView]:
+        return await call.app.audit(cursor=cursor, limit=limit)
 
     def keep(line: AuditView) -> BulkPast | None:
         return _past(line, going)
 
     bounds = (_SCANNED, _AT_ONCE)
-    return BulkHistory(*await scan(read, lambda line: line.id, keep, asked.before, asked.limit, bounds))
+    return BulkHistory(*await scan(read, AUDIT.cursor, keep, params.cursor, params.limit, bounds))
 
 
 def _past(line: AuditView, going: list[Bulk]) -> BulkPast | None:

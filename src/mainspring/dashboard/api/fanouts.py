@@ -10,7 +10,7 @@ from msgspec import Struct
 from mainspring.app.fanout.coordinator import PlannedWindow
 from mainspring.app.fanout.fanouts import FanoutView
 from mainspring.dashboard.responses import shown
-from mainspring.dashboard.route import Call, Length, Limit, Name, Nothing, Topic, get, length, post
+from mainspring.dashboard.route import Call, Cursor, Length, Limit, Name, Nothing, Topic, get, length, post
 from mainspring.model.fanout import CursorView, FanoutPolicy
 
 
@@ -21,17 +21,17 @@ class FanoutList(Struct, frozen=True):
 
 
 class CursorQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The page of a work's cursors to read; ``after`` is the last shard of the previous page."""
+    """The page of a work's shards to read."""
 
     topic: Topic
     work: Name
     behind: bool = False
-    after: Name | None = None
+    cursor: Cursor | None = None
     limit: Limit = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor(CursorView):
+class Shard(CursorView):
     """The progress of one shard."""
 
     is_behind: bool = field()
@@ -40,7 +40,9 @@ class Cursor(CursorView):
 class CursorPage(Struct, frozen=True):
     """Shards, by name."""
 
-    rows: list[Cursor]
+    rows: list[Shard]
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
 
 
 class EditFanout(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,12 +83,12 @@ async def fanouts(call: Call, _params: Nothing) -> FanoutList:
     return FanoutList(await call.app.fanouts.list())
 
 
-async def cursors(call: Call, asked: CursorQuery) -> CursorPage:
+async def cursors(call: Call, params: CursorQuery) -> CursorPage:
     """Return the progress of the shards of a work."""
     found = await call.app.fanouts.cursors(
-        asked.topic, asked.work, behind=asked.behind, after=asked.after, limit=asked.limit
+        params.topic, params.work, behind=params.behind, cursor=params.cursor, limit=params.limit
     )
-    return CursorPage([shown(Cursor, each) for each in found])
+    return CursorPage([shown(Shard, each) for each in found], found.cursor)
 
 
 async def edit(call: Call, params: EditFanout) -> FanoutPolicy:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
+from mainspring.app.lease.leases import PAGES
+from mainspring.app.page import Page
 from mainspring.dashboard.api.views import scan
-from mainspring.dashboard.route import Call, Limit, Name, Reason, Text, get, post
+from mainspring.dashboard.route import Call, Cursor, Limit, Name, Reason, Text, get, post
 from mainspring.model.lease import LeaseView
 
 _SCANNED, _AT_ONCE = 5_000, 500
@@ -15,11 +15,11 @@ _SCANNED, _AT_ONCE = 5_000, 500
 
 
 class LeaseQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The page to read: ``after`` is the end of the previous page."""
+    """The page to read."""
 
     find: Text | None = None
     """Text in the name or the holder, case-insensitive."""
-    after: Name | None = None
+    cursor: Cursor | None = None
     limit: Limit = 50
 
 
@@ -27,8 +27,8 @@ class LeasePage(Struct, frozen=True):
     """Leases, by name. A short or even empty page is not necessarily the last."""
 
     rows: list[LeaseView]
-    after: str | None
-    """Where the next page begins; null: there is none."""
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
     scanned: int
 
 
@@ -45,19 +45,18 @@ class Released(Struct, frozen=True):
     released: bool
 
 
-async def leases(call: Call, asked: LeaseQuery) -> LeasePage:
+async def leases(call: Call, params: LeaseQuery) -> LeasePage:
     """Return one page of leases."""
-    wanted = (asked.find or "").casefold()
+    wanted = (params.find or "").casefold()
 
-    async def read(after: str | None, limit: int) -> Sequence[LeaseView]:
-        return await call.app.leases.list(after=after, limit=limit)
+    async def read(cursor: str | None, limit: int) -> Page[LeaseView]:
+        return await call.app.leases.list(cursor=cursor, limit=limit)
 
     def keep(row: LeaseView) -> LeaseView | None:
         return row if wanted in f"{row.name}\n{row.holder or ''}".casefold() else None
 
-    # Without a search, one more than is shown, to know whether there is another page.
-    bounds = (_SCANNED, _AT_ONCE if wanted else asked.limit + 1)
-    return LeasePage(*await scan(read, lambda row: row.name, keep, asked.after, asked.limit, bounds))
+    bounds = (_SCANNED, _AT_ONCE if wanted else params.limit)
+    return LeasePage(*await scan(read, PAGES.cursor, keep, params.cursor, params.limit, bounds))
 
 
 async def release(call: Call, params: Release) -> Released:

@@ -11,13 +11,14 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from mainspring.app.admin.search import SearchPage
 from mainspring.dashboard.api.payloads import Payload, PayloadText, edited, payload_of, refuse_masked_headers
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
     NO_NUL,
     Aware,
-    Before,
     Call,
+    Cursor,
     Length,
     Limit,
     Name,
@@ -29,7 +30,7 @@ from mainspring.dashboard.route import (
     post,
 )
 from mainspring.model.message import Cancelled, Receipt
-from mainspring.model.search import CauseView, Chain, Page
+from mainspring.model.search import CauseView, Chain
 from mainspring.model.views import DeliveryView, MessageView, RunView, State
 
 HeaderText = Annotated[str, Meta(max_length=2000)]
@@ -62,9 +63,9 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MessageQuery(Search, frozen=True, forbid_unknown_fields=True):
-    """One page of deliveries: ``before`` is the end of the previous page."""
+    """One page of deliveries."""
 
-    before: Before | None = None
+    cursor: Cursor | None = None
     limit: Limit = 50
 
 
@@ -84,8 +85,8 @@ class MessagePage(Struct, frozen=True):
     """Deliveries, newest first. A short or even empty page is not necessarily the last."""
 
     rows: Sequence[DeliveryView]
-    before: int | None
-    """Where the next page begins; null: there is none."""
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
     scanned: int
 
 
@@ -114,41 +115,41 @@ class Message(Struct, frozen=True):
     chain: Chain
 
 
-async def messages(call: Call, asked: MessageQuery) -> MessagePage:
+async def messages(call: Call, params: MessageQuery) -> MessagePage:
     """Return one page of deliveries."""
-    check_search(call, asked)
-    found = await _found(call, asked, asked.before, asked.limit)
-    return MessagePage(found.rows, found.before, found.scanned)
+    check_search(call, params)
+    found = await _found(call, params, params.cursor, params.limit)
+    return MessagePage(found, found.cursor, found.scanned)
 
 
-async def count(call: Call, asked: CountQuery) -> MessageCount:
+async def count(call: Call, params: CountQuery) -> MessageCount:
     """Count the matching deliveries, within a limited time."""
-    check_search(call, asked)
+    check_search(call, params)
     counted = scanned = 0
-    before: int | None = None
+    cursor: str | None = None
     for _ in range(_PAGES):
-        found = await _found(call, asked, before, min(_COUNTED - counted, _AT_ONCE))
-        counted += len(found.rows)
+        found = await _found(call, params, cursor, min(_COUNTED - counted, _AT_ONCE))
+        counted += len(found)
         scanned += found.scanned
-        before = found.before
-        if before is None or counted >= _COUNTED or scanned >= _SCANNED:
+        cursor = found.cursor
+        if cursor is None or counted >= _COUNTED or scanned >= _SCANNED:
             break
-    return MessageCount(counted, before is not None)
+    return MessageCount(counted, cursor is not None)
 
 
-async def _found(call: Call, asked: Search, before: int | None, limit: int) -> Page:
+async def _found(call: Call, params: Search, cursor: str | None, limit: int) -> SearchPage:
     return await call.app.messages.search(
-        asked.state,
-        group=asked.group,
-        topic=asked.topic,
-        key=asked.key,
-        text=asked.text,
-        error=asked.error,
-        fingerprint=fingerprint_of(asked.fingerprint),
-        since=asked.since,
-        until=asked.until,
-        held_by=asked.worker,
-        before=before,
+        params.state,
+        group=params.group,
+        topic=params.topic,
+        key=params.key,
+        text=params.text,
+        error=params.error,
+        fingerprint=fingerprint_of(params.fingerprint),
+        since=params.since,
+        until=params.until,
+        held_by=params.worker,
+        cursor=cursor,
         limit=limit,
     )
 

@@ -17,8 +17,8 @@ from mainspring.dashboard.api.payloads import PayloadText, edited
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
     Aware,
-    Before,
     Call,
+    Cursor,
     Length,
     Limit,
     Name,
@@ -162,15 +162,15 @@ class ScheduleDetails(Struct, frozen=True):
     schedule: ScheduleView
     next: list[Instant]
     runs: list[RunView]
-    before: int | None
-    """Where earlier runs begin; null: there are none."""
+    cursor: str | None
+    """The cursor of earlier runs; null: there are none."""
 
 
 class RunsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The page of a schedule's runs to read."""
 
     name: Topic
-    before: Before | None = None
+    cursor: Cursor | None = None
     limit: Limit = _RUNS
 
 
@@ -178,7 +178,8 @@ class RunPage(Struct, frozen=True):
     """Runs, newest first."""
 
     rows: list[RunView]
-    before: int | None
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
 
 
 async def schedules(call: Call, _params: Nothing) -> ScheduleList:
@@ -197,13 +198,13 @@ async def schedule(call: Call, params: ScheduleQuery) -> ScheduleDetails:
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
     page = await runs(call, RunsQuery(params.name))
-    return ScheduleDetails(datetime.now(UTC), view, await _next(call, params.name), page.rows, page.before)
+    return ScheduleDetails(datetime.now(UTC), view, await _next(call, params.name), page.rows, page.cursor)
 
 
-async def runs(call: Call, asked: RunsQuery) -> RunPage:
+async def runs(call: Call, params: RunsQuery) -> RunPage:
     """Return one page of a schedule's runs."""
-    rows = await call.app.schedules.runs(asked.name, before=asked.before, limit=asked.limit)
-    return RunPage(rows, rows[-1].id if len(rows) == asked.limit else None)
+    rows = await call.app.schedules.runs(params.name, cursor=params.cursor, limit=params.limit)
+    return RunPage(rows, rows.cursor)
 
 
 async def _next(call: Call, name: str) -> list[Instant]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TypeVar
 
 from msgspec import Struct
 
 from mainspring.app.mainspring import Mainspring
+from mainspring.app.page import Page
 from mainspring.dashboard.responses import shown
 from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView
 
-K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
@@ -63,28 +63,29 @@ def percentiles(times: Histogram) -> Percentiles:
 
 
 async def scan(
-    read: Callable[[K | None, int], Awaitable[Sequence[V]]],
-    key: Callable[[V], K],
+    read: Callable[[str | None, int], Awaitable[Page[V]]],
+    cursor: Callable[[V], str],
     keep: Callable[[V], R | None],
-    start: K | None,
+    start: str | None,
     limit: int,
     bounds: tuple[int, int],
-) -> tuple[list[R], K | None, int]:
-    """Return one page of what ``keep`` returns, where the next page begins, and how many rows were scanned.
+) -> tuple[list[R], str | None, int]:
+    """Return one page of what ``keep`` returns, the cursor of the next page, and how many rows were scanned.
 
     ``bounds`` are the maximum number of rows scanned, and the number of rows read at a time.
     """
     found: list[R] = []
-    (most, at_once), scanned, position, last = bounds, 0, start, start
+    (most, at_once), scanned, end = bounds, 0, start
     while scanned < most:
-        rows = await read(position, at_once)
+        rows = await read(start, at_once)
         for row in rows:
-            scanned, position = scanned + 1, key(row)
+            scanned += 1
             if (kept := keep(row)) is not None:
                 if len(found) == limit:
-                    return found, last, scanned
+                    return found, end, scanned
                 found.append(kept)
-                last = position
-        if len(rows) < at_once:
-            return found, None, scanned
-    return found, position, scanned
+                end = cursor(row)
+        start = rows.cursor
+        if start is None or len(found) == limit:
+            break
+    return found, start, scanned

@@ -30,7 +30,7 @@ class Worker(WorkerView):
     """A worker process by its last report."""
 
     condition: Condition = field()
-    """``drain asked`` until it has confirmed."""
+    """``drain params`` until it has confirmed."""
     alive: bool
     hands: list[DeliveryView]
     """What it has in hand, at most fifty, newest first."""
@@ -73,12 +73,12 @@ async def _hands(call: Call, alive: Sequence[WorkerView]) -> dict[str, list[Deli
     found: dict[str, list[DeliveryView]] = defaultdict(list)
     pages = [await call.app.messages.search(each, limit=_AT_ONCE) for each in ("running", "lapsed")]
     for page in pages:
-        for row in page.rows:
+        for row in page:
             found[row.held_by or ""].append(row)
-    if any(page.before is not None for page in pages):
+    if any(page.cursor is not None for page in pages):
         unseen = [each for each in alive if len(found[each.name]) < min(each.in_hand, _HANDS)]
         for each in unseen[:_QUERIED]:
-            found[each.name] = [*(await call.app.messages.search("live", held_by=each.name, limit=_HANDS)).rows]
+            found[each.name] = await call.app.messages.search("live", held_by=each.name, limit=_HANDS)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from mainspring.model.message import (
     Settled,
     UniqueKey,
 )
-from mainspring.model.search import CAUSES_SCAN, By, Causes, Chain, DeadSelection, Filter, Page, Picked
+from mainspring.model.search import CAUSES_SCAN, By, Causes, Chain, DeadSelection, Filter, Matches, Picked
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster, RunView, Tally
 
@@ -160,7 +160,7 @@ class Ledger(Protocol):
         """Count every group's deliveries by state, and what is parked, each up to ``cap``."""
         ...
 
-    async def browse(self, filter: Filter) -> Page:
+    async def browse(self, filter: Filter) -> Matches:
         """List deliveries, newest first, without scanning more rows than the filter allows.
 
         The pages, by ``before``, together list every match once, however short some of them are.
@@ -192,8 +192,11 @@ class Ledger(Protocol):
         """List the kept runs, newest first; ``before`` is the id of the last row of the page before."""
         ...
 
-    async def failures(self, limit: int) -> list[RunView]:
-        """List the latest kept runs that failed, for good or not, the last to end first."""
+    async def failures(self, limit: int, before: tuple[datetime, int] | None = None) -> list[RunView]:
+        """List the latest kept runs that failed, for good or not, the last to end first.
+
+        ``before`` is the end and the id of the last row of the page before.
+        """
         ...
 
     async def recent(self, schedules: Collection[str], limit: int) -> dict[str, tuple[RunView, ...]]:

@@ -29,7 +29,7 @@ class SqlInbox(SqlOperations):
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:
         at = yield from self._read_clock()
         times = (self._values.span(filter.stuck), self._values.instant(filter.before))
-        args = (filter.group, filter.source, filter.status, *times, filter.limit, at)
+        args = (filter.group, filter.source, filter.status, *times, filter.limit, at, *filter.past_columns)
         if filter.message_id is None:
             rows = yield self._sql("inbox_browse", *args)
         else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from mainspring.model.join import Follower, JoinView
-from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Page
+from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
 from mainspring.model.views import AuditView, DeliveryView, MessageView, RunView, WorkerView
 from mainspring.model.worker import shown
 from mainspring.storage.operation import operation
@@ -21,7 +22,7 @@ class SqlLedger(SqlOperations):
     """The operations of ``Ledger`` on which dialects agree. The columns of a row are the fields of its view."""
 
     @operation("read")
-    def browse(self, filter: Filter) -> Script[Page]:
+    def browse(self, filter: Filter) -> Script[Matches]:
         at = yield from self._read_clock()
         search = Search(self._sql, self._values, self._delivery, at)
         return (yield from browse(source_of(search, filter), filter))
@@ -68,8 +69,10 @@ class SqlLedger(SqlOperations):
         return [self._view(RunView, row) for row in rows]
 
     @operation("read")
-    def failures(self, limit: int) -> Script[list[RunView]]:
-        return [self._view(RunView, row) for row in (yield self._sql("runs_failed", limit))]
+    def failures(self, limit: int, before: tuple[datetime, int] | None = None) -> Script[list[RunView]]:
+        at, id = before or (None, None)
+        rows = yield self._sql("runs_failed", limit, self._values.instant(at), id)
+        return [self._view(RunView, row) for row in rows]
 
     @operation("read")
     def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, assert_never
 
-from mainspring.model.search import Causes, CauseView, Filter, Page
+from mainspring.model.search import Causes, CauseView, Filter, Matches
 from mainspring.model.views import DeliveryView
 from mainspring.storage.portable.dialect import Statements, Values
 from mainspring.storage.script import Row, Script, Statement
@@ -63,14 +63,14 @@ class Source(Protocol):
         ...
 
 
-def browse(source: Source, wanted: Filter) -> Script[Page]:
+def browse(source: Source, wanted: Filter) -> Script[Matches]:
     """See ``Ledger.browse``.
 
     Rare matches are gathered by an index and sorted. Frequent ones are found by a scan from the newest row on. Either
     way the number of rows is bounded, and the pages together have every match once.
     """
     if wanted.is_impossible:
-        return Page()
+        return Matches()
     reading = _Reading(source, wanted, _READ, wanted.weight)
     most = min(wanted.scan, MOST_SORTED if wanted.key is None else MOST_SORTED_OF_KEY)
     gathering = source.via_index(most)
@@ -82,7 +82,7 @@ def browse(source: Source, wanted: Filter) -> Script[Page]:
     return (yield from _scan_newest(source, wanted, reading))
 
 
-def _scan_newest(source: Source, wanted: Filter, reading: _Reading) -> Script[Page]:
+def _scan_newest(source: Source, wanted: Filter, reading: _Reading) -> Script[Matches]:
     before = LAST if wanted.before is None else wanted.before
     scanned, step = 0, max(_STEP, wanted.limit + 1)
     while True:
@@ -135,12 +135,12 @@ class _Reading:
             light.append(seq)
         return light
 
-    def page(self, before: int | None, scanned: int) -> Page:
+    def page(self, before: int | None, scanned: int) -> Matches:
         """Return what was found, cut to the limit; ``before`` is where the next page begins if this one is not full."""
         if not self.is_full:
-            return Page(tuple(self.found), before, scanned)
+            return Matches(tuple(self.found), before, scanned)
         rows = tuple(self.found[: self.wanted.limit])
-        return Page(rows, rows[-1].seq, scanned)
+        return Matches(rows, rows[-1].seq, scanned)
 
 
 @dataclass(frozen=True, slots=True)

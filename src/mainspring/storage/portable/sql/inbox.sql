@@ -4,13 +4,17 @@
 group_name, source, message_id, status, attempts, first_seen_at, changed_at, hash, error, mismatched_at
 
 -- part: INBOX_MATCH()
-($5::timestamptz IS NULL OR changed_at < $5)
+($5::timestamptz IS NULL OR (
+              changed_at <= $5 AND (
+                  changed_at < $5 OR (message_id, source, group_name) > ($8::text, $9::text, $10::text)
+              )
+          ))
           AND ($1::text IS NULL OR group_name = $1)
           AND ($2::text IS NULL OR source = $2)
 
 -- name: inbox_browse
 -- $1 group, $2 source, $3 status, $4 for how long it must have been processing, $5 before: each may be null; $6 limit, $7
--- now. Columns in the order of model.inbox.InboxView.
+-- now; $8 message id, $9 source and $10 group: also those that changed at $5 itself after this key, unless null. Columns in the order of model.inbox.InboxView.
 SELECT INBOX_COLUMNS()
 FROM (
     SELECT *
@@ -41,10 +45,10 @@ ORDER BY changed_at DESC, message_id, source, group_name
 LIMIT $6
 
 -- name: inbox_find
--- $1 to $7 as in inbox_browse, $8 message id. The same of one id, by the key.
+-- $1 to $10 as in inbox_browse, $11 message id. The same of one id, by the key.
 SELECT INBOX_COLUMNS()
 FROM mainspring.inbox
-WHERE message_id = $8
+WHERE message_id = $11
   AND ($3::text IS NULL OR status = $3)
   AND ($4::interval IS NULL OR (status = 'processing' AND changed_at < NOW($7) - $4))
   AND INBOX_MATCH()

@@ -15,6 +15,9 @@ d.seq, d.message_id, d.group_name, m.topic, d.key,
 id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
     coalesce(source, 'message'), schedule, scheduled_for
 
+-- part: ENDED_BEFORE()
+($2::timestamptz IS NULL OR (finished_at <= $2 AND (finished_at < $2 OR id < $3::bigint)))
+
 -- part: RUN_SOURCE(row)
 CASE
             WHEN {row}.manual THEN 'manual'
@@ -119,12 +122,27 @@ ORDER BY id DESC
 LIMIT $2
 
 -- name: runs_failed
--- $1 limit. Columns in the order of model.views.RunView, the last to end first.
+-- $1 limit, $2 and $3 the end and the id of the run before these: may be null. Columns in the order of
+-- model.views.RunView, the last to end first.
 SELECT RUN_COLUMNS()
 FROM (
-    SELECT * FROM (SELECT * FROM mainspring.run WHERE status = 'failed' ORDER BY finished_at DESC LIMIT $1) AS failed
+    SELECT *
+    FROM (
+        SELECT *
+        FROM mainspring.run
+        WHERE status = 'failed' AND ENDED_BEFORE()
+        ORDER BY finished_at DESC, id DESC
+        LIMIT $1
+    ) AS failed
     UNION ALL
-    SELECT * FROM (SELECT * FROM mainspring.run WHERE status = 'dead' ORDER BY finished_at DESC LIMIT $1) AS dead
+    SELECT *
+    FROM (
+        SELECT *
+        FROM mainspring.run
+        WHERE status = 'dead' AND ENDED_BEFORE()
+        ORDER BY finished_at DESC, id DESC
+        LIMIT $1
+    ) AS dead
 ) AS r
 ORDER BY r.finished_at DESC, r.id DESC
 LIMIT $1

@@ -40,12 +40,12 @@ const COLUMNS = [
 
 /** Shows the audit log, newest first. */
 export function audit(place, { query }) {
-  const own = { pages: pages(), before: undefined };
+  const own = { pages: pages(), cursor: undefined };
   const request = () => ({ find: own.filter.find, limit: LIMIT });
   own.filter = new RowFilter("audit", query, {
     redraw: () => screen.redraw(),
     search() {
-      Object.assign(own, { pages: pages(), before: undefined });
+      Object.assign(own, { pages: pages(), cursor: undefined });
       screen.ask(request());
     },
   });
@@ -65,8 +65,8 @@ function draw(found, own, request, redraw) {
   const title = head("Audit", null, (found.rows.length > 0 || filter.find) && filter.box("Find by operator, action or subject"));
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
-  const before = own.before === undefined ? found.before : own.before;
-  if (!rows.length && before === null) {
+  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
+  if (!rows.length && cursor === null) {
     const text = filter.find
       ? "No entry contains this text."
       : "Every login, pause, revival, edit and release is recorded here with its operator, and every rejected request.";
@@ -76,17 +76,17 @@ function draw(found, own, request, redraw) {
     ];
   }
   const load = async () => {
-    const ask = () => attempt(() => get("audit", { ...request(), before }));
+    const ask = () => attempt(() => get("audit", { ...request(), cursor }));
     const page = await own.pages.more(ask, (answer) => answer.rows);
-    if (page) own.before = page.before;
+    if (page) own.cursor = page.cursor;
     redraw();
   };
-  const partly = filter.sort && before !== null;
+  const partly = filter.sort && cursor !== null;
   return [
     title,
     rows.length > 0 &&
       h("div", { class: "card" }, table(COLUMNS, filter.sorted(rows, COLUMNS), { key: (row) => row.id, filter })),
-    before !== null &&
+    cursor !== null &&
       h(
         "p",
         { class: "row gap-above" },

@@ -92,13 +92,13 @@ function work(row, own, context, redraw) {
   );
 }
 
-async function load(row, own, redraw, after) {
+async function load(row, own, redraw, cursor) {
   const page = await attempt(() =>
-    get("fanouts/cursors", { topic: row.topic, work: row.work, behind: own.behind || undefined, after, limit: LIMIT }),
+    get("fanouts/cursors", { topic: row.topic, work: row.work, behind: own.behind || undefined, cursor, limit: LIMIT }),
   );
   if (!page) return;
-  own.cursors = after ? [...own.cursors, ...page.rows] : page.rows;
-  own.more = page.rows.length === LIMIT;
+  own.cursors = cursor ? [...own.cursors, ...page.rows] : page.rows;
+  own.next = page.cursor;
   redraw();
 }
 
@@ -140,13 +140,12 @@ function shards(row, own, redraw, context) {
   const heads = ["Shard", "Completed", "When", "Planned", ...(context.me.role === "operator" ? [""] : [])].map(
     (name, index) => h("th", { scope: "col", class: `${index ? "right" : ""} ${index === 2 ? "spare" : ""}` }, name),
   );
-  const last = own.cursors.at(-1).shard;
   return h(
     "div",
     null,
     only,
     h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines))),
-    own.more && button("More", () => load(row, own, redraw, last)),
+    own.next && button("More", () => load(row, own, redraw, own.next)),
   );
 }
 

@@ -13,12 +13,12 @@ const LIMIT = 100;
 
 /** Shows leases that are held, or were recently, by name. */
 export function leases(place, { query, context }) {
-  const own = { pages: pages(), after: undefined };
+  const own = { pages: pages(), cursor: undefined };
   const request = () => ({ find: own.filter.find, limit: LIMIT });
   own.filter = new RowFilter("leases", query, {
     redraw: () => screen.redraw(),
     search() {
-      Object.assign(own, { pages: pages(), after: undefined });
+      Object.assign(own, { pages: pages(), cursor: undefined });
       screen.ask(request());
     },
   });
@@ -37,8 +37,8 @@ function draw(found, own, request, context, redraw) {
   const { filter } = own;
   own.pages.fresh(found.rows);
   const rows = own.pages.all();
-  const after = own.after === undefined ? found.after : own.after;
-  if (!rows.length && after === null && !filter.find) {
+  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
+  if (!rows.length && cursor === null && !filter.find) {
     return [
       head("Leases"),
       emptyCard(
@@ -50,10 +50,10 @@ function draw(found, own, request, context, redraw) {
   }
   const load = async () => {
     const page = await own.pages.more(
-      () => attempt(() => get("leases", { ...request(), after })),
+      () => attempt(() => get("leases", { ...request(), cursor })),
       (answer) => answer.rows,
     );
-    if (page) own.after = page.after;
+    if (page) own.cursor = page.cursor;
     redraw();
   };
   const held = count(rows.filter((row) => row.state === "held").length);
@@ -61,7 +61,7 @@ function draw(found, own, request, context, redraw) {
   return [
     head(
       "Leases",
-      after === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
+      cursor === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
       filter.box("Find a lease or its holder"),
     ),
     h(
@@ -71,7 +71,7 @@ function draw(found, own, request, context, redraw) {
         ? table(columns, rows, { key: (row) => row.name })
         : empty("No matches.", "Shorten the search text."),
     ),
-    after !== null &&
+    cursor !== null &&
       h(
         "p",
         { class: "row gap-above" },

@@ -60,7 +60,7 @@ class Messages {
     this.unwatch?.();
     Object.assign(this, {
       pages: new Pages(key, (row, last) => row.seq < last.seq),
-      before: null,
+      cursor: null,
       scanned: 0,
       rounds: 0,
       refused: null,
@@ -91,21 +91,21 @@ class Messages {
   received(page) {
     this.refused = null;
     this.pages.fresh(page.rows);
-    if (!this.rounds) Object.assign(this, { before: page.before, scanned: page.scanned });
+    if (!this.rounds) Object.assign(this, { cursor: page.cursor, scanned: page.scanned });
     this.draw();
-    if (this.before !== null && this.pages.all().length < LIMIT && this.rounds < ROUNDS) this.more();
+    if (this.cursor !== null && this.pages.all().length < LIMIT && this.rounds < ROUNDS) this.more();
   }
 
   /** Load the next page; it may be empty where rows do not match, and the search continues. */
   async more() {
-    const ask = () => attempt(() => get("messages", { ...this.filter, before: this.before, limit: LIMIT }));
+    const ask = () => attempt(() => get("messages", { ...this.filter, cursor: this.cursor, limit: LIMIT }));
     const asking = this.pages.more(ask, (page) => page.rows);
     this.draw();
     const page = await asking;
     if (page) {
       this.rounds += 1;
-      Object.assign(this, { before: page.before, scanned: this.scanned + page.scanned });
-      if (this.before !== null && !page.rows.length && this.rounds < ROUNDS) return this.more();
+      Object.assign(this, { cursor: page.cursor, scanned: this.scanned + page.scanned });
+      if (this.cursor !== null && !page.rows.length && this.rounds < ROUNDS) return this.more();
     }
     this.draw();
   }
@@ -198,7 +198,7 @@ class Messages {
   list() {
     if (this.pages.first === null) return h("p", { class: "faint" }, "Loading …");
     const rows = this.pages.all();
-    if (!rows.length && this.before === null) return h("div", { class: "card" }, nothing(this.filter));
+    if (!rows.length && this.cursor === null) return h("div", { class: "card" }, nothing(this.filter));
     return [rows.length > 0 && h("div", { class: "card" }, this.table(rows)), this.further(rows)];
   }
 
@@ -235,7 +235,7 @@ class Messages {
   }
 
   further(rows) {
-    if (this.before === null) return null;
+    if (this.cursor === null) return null;
     const looked = this.scanned > rows.length && `${count(this.scanned)} rows scanned. `;
     return h(
       "p",

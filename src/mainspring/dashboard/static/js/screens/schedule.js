@@ -18,7 +18,7 @@ export function schedule(place, { query, context, go }) {
       (run) => run.id,
       (run, last) => run.id < last.id,
     ),
-    before: undefined,
+    cursor: undefined,
   };
   const screen = watchScreen(place, "schedule", { name: query.name }, (found) =>
     draw(found, own, context, go, () => screen.redraw()),
@@ -160,17 +160,17 @@ function history(found, runs, own, redraw) {
     },
     { name: "Ended", right: true, cell: (run) => when(run.finished_at) },
   ];
-  const before = own.before === undefined ? found.before : own.before;
+  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
   const more = async () => {
-    const ask = () => attempt(() => get("schedule/runs", { name: found.schedule.name, before, limit: 50 }));
+    const ask = () => attempt(() => get("schedule/runs", { name: found.schedule.name, cursor, limit: 50 }));
     const page = await own.pages.more(ask, (answer) => answer.rows);
-    if (page) own.before = page.before;
+    if (page) own.cursor = page.cursor;
     redraw();
   };
   return card(
     "Runs",
     strip(runs, 30),
     table(columns, runs, { key: (run) => run.id }),
-    before !== null && h("div", { class: "body" }, button("More", more)),
+    cursor !== null && h("div", { class: "body" }, button("More", more)),
   );
 }

@@ -1,23 +1,24 @@
-"""Deliveries, page by page."""
+"""Searches for deliveries: their checks, and their pages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal, get_args
 
 from mainspring.app.options import choice, whole
+from mainspring.app.page import Page, Paging, check_limit
 from mainspring.model.errors import BadOption
-from mainspring.model.search import ALIVE, SCAN, Filter, Page, Sought
+from mainspring.model.search import ALIVE, SCAN, Filter, Matches, Sought
 from mainspring.model.views import DeliveryView, State
 from mainspring.storage.contract import Ledger
 
-Deliveries = list[DeliveryView]
+Deliveries = Page[DeliveryView]
+DeliveryPages = Paging[DeliveryView, int]
 Standing = State | Literal["live", "retrying"]
 
-MOST = 10_000
-"""How many rows one call returns at the most; there are pages for more."""
 _LAST = 2**63 - 1
 _STATES = tuple(word for part in get_args(Sought) for word in get_args(part) or (part,))
 _FURTHER = 5 * SCAN
@@ -28,25 +29,46 @@ _TEXTS = ("group", "topic", "key", "text", "error", "held_by", "fingerprint")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
-async def page(ledger: Ledger, wanted: Filter) -> Page:
-    """One page of deliveries; it may be short."""
-    return await ledger.browse(meant(wanted))
+class SearchPage(Page[DeliveryView]):
+    """A page of ``app.messages.search()``: it may be short, or empty, and not be the last one.
+
+    ``scanned`` is how many rows were scanned for it.
+    """
+
+    scanned: int
+
+    def __init__(self, rows: Iterable[DeliveryView] = (), cursor: str | None = None, scanned: int = 0) -> None:
+        super().__init__(rows, cursor)
+        self.scanned = scanned
 
 
-async def listed(ledger: Ledger, wanted: Filter) -> Deliveries:
-    """The same, looking on until the page is full or the end is reached."""
-    found = await page(ledger, wanted)
+async def searched(ledger: Ledger, wanted: Filter, pages: DeliveryPages) -> SearchPage:
+    """Return what one scan finds."""
+    found = await scan(ledger, wanted)
+    return SearchPage(found.rows, None if found.before is None else pages.encoded(found.before), found.scanned)
+
+
+async def listed(ledger: Ledger, wanted: Filter, pages: DeliveryPages) -> Deliveries:
+    """Scan until the page is full or the end is reached."""
+    found = await scan(ledger, wanted)
     rows = list(found.rows)
     while found.before is not None and len(rows) < wanted.limit:
-        found = await page(ledger, replace(wanted, before=found.before, limit=wanted.limit - len(rows)))
+        found = await scan(ledger, replace(wanted, before=found.before, limit=wanted.limit - len(rows)))
         rows += found.rows
-    return rows
+    return Page(rows, None if found.before is None else pages.encoded(found.before))
+
+
+async def scan(ledger: Ledger, wanted: Filter) -> Matches:
+    """Scan for deliveries, as far as one page goes."""
+    return await ledger.browse(meant(wanted))
 
 
 def checked(wanted: Filter) -> Filter:
     """The filter if it can be asked for. Raises BadOption before any database is."""
     choice(wanted.state, _STATES, "state")
-    check_pages(wanted.before, wanted.limit)
+    if wanted.before is not None:
+        whole(wanted.before, "before", least=0, most=_LAST)
+    check_limit(wanted.limit)
     whole(wanted.scan, "scan", least=1, most=_LAST)
     whole(wanted.weight, "weight", least=1, most=_LAST)
     check_texts(**{name: getattr(wanted, name) for name in _TEXTS})
@@ -56,13 +78,6 @@ def checked(wanted: Filter) -> Filter:
         told = f"since={wanted.since.isoformat()} is after until={wanted.until.isoformat()}"
         raise BadOption(f"{told}: nothing was published between them, change one")
     return wanted
-
-
-def check_pages(before: object, limit: object, most: int = MOST) -> None:
-    """Refuse a page that begins nowhere, or has no rows or too many."""
-    if before is not None:
-        whole(before, "before", least=0, most=_LAST)
-    whole(limit, "limit", least=1, most=most)
 
 
 def check_texts(**given: object) -> None:
