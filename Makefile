@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start many interpreters, which would compile the package each time.
+export PYTHONDONTWRITEBYTECODE :=
 INSIDE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PACKAGES := $(VENV)/packages.stamp
 READY := $(VENV)/ready.stamp
@@ -73,6 +75,7 @@ clean: ## remove everything that was made here
 $(READY): $(PACKAGES) pyproject.toml
 	@$(INSIDE) $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 # A fresh environment for every lock: what a lock no longer names is gone.
