@@ -90,7 +90,7 @@ MUTANTS: list[Mutant] = [
         file="storage/sqlite/timetable.py",
         was=" and not glance.frozen",
         becomes="",
-        caught_by="tests/contract/test_look.py::test_what_is_frozen_stands_still_until_it_is_thawed",
+        caught_by="tests/contract/test_tick.py::test_what_is_frozen_stands_still_until_it_is_thawed",
     ),
     Mutant(
         "a schedule that is frozen during a look fires",

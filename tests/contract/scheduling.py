@@ -125,7 +125,7 @@ def leaving(_due: Due, _now: datetime) -> None:
 
 
 async def look(storage: Storage, decide: Decide | None = None, *, app: str = "shop", limit: int = 100) -> ScheduleTick:
-    return await storage.timetable.look(app, decide or hourly(), limit)
+    return await storage.timetable.tick(app, decide or hourly(), limit)
 
 
 async def queue(storage: Storage, *hours: int, group: str | None = "mailer", name: str = NAME) -> list[UUID]:

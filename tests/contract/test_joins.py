@@ -57,7 +57,7 @@ async def end(storage: Storage, delivery: Delivery, verdict: Verdict) -> None:
 
 
 async def look(storage: Storage, limit: int = 100) -> ScheduleTick:
-    return await storage.timetable.look("anybody's", leaving, limit)
+    return await storage.timetable.tick("anybody's", leaving, limit)
 
 
 async def continuation(storage: Storage) -> Delivery:

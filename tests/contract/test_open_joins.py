@@ -41,7 +41,7 @@ async def end(storage: Storage, verdict: Verdict, group: str = "mailer") -> None
 
 
 async def look(storage: Storage) -> int:
-    return (await storage.timetable.look("anybody's", leaving, 100)).joined
+    return (await storage.timetable.tick("anybody's", leaving, 100)).joined
 
 
 async def shown(storage: Storage, id: UUID) -> JoinView:
@@ -236,7 +236,7 @@ async def test_recounting_while_members_end_counts_none_twice(storage: Storage) 
         joined = 0
         for each in deliveries:
             await door.mailbox.settle([Settlement(each.claim, DONE, member=True)], WORKER)
-            joined += (await door.timetable.look("anybody's", leaving, 100)).joined
+            joined += (await door.timetable.tick("anybody's", leaving, 100)).joined
         over.set()
         return joined
 

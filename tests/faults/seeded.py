@@ -19,7 +19,8 @@ from mainspring.runtime.schedules.timekeeper import Declared
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Mailbox
-from mainspring.storage.postgres import timetable
+from mainspring.storage.portable import statements
+from mainspring.storage.postgres import dialect
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import Statement
 from tests.faults.plan import Plan
@@ -99,7 +100,8 @@ def keep_next_times_in_memory() -> None:
 
 def unlock_the_timetable() -> None:
     """Neither lock due rows nor ask whether they are where they were, and number messages by chance."""
-    load = Names.sql
+    load = statements.load
+    assert "load" in vars(dialect), "statements are made elsewhere: the bug is not seeded"
     changed = {
         "timetable_due": ("FOR UPDATE SKIP LOCKED", ""),
         "timetable_move": (
@@ -109,19 +111,24 @@ def unlock_the_timetable() -> None:
         ),
     }
 
-    def unlocked(names: Names, name: str) -> str:
-        text = load(names, name)
+    def unlocked(package: str, name: str, schema: str) -> str:
+        text = load(package, name, schema)
         before, after = changed.get(name, ("", ""))
         assert before in text, f"{name} is not what it was: the bug is not seeded"
         return text.replace(before, after) if before else text
 
-    Names.sql = unlocked  # type: ignore[method-assign, assignment]
+    vars(dialect)["load"] = unlocked
     deciding.uuid5 = lambda *_: uuid4()  # type: ignore[attr-defined]
 
 
 def advance_and_publish_apart() -> None:
-    """Commit every statement of a look by itself."""
-    timetable.Opening = Statement  # type: ignore[attr-defined]
+    """Commit every statement of a tick by itself."""
+    opening = Names.opening
+
+    def apart(names: Names, name: str, *args: Any) -> Statement:
+        return names(name, *args) if name == "timetable_due" else opening(names, name, *args)
+
+    Names.opening = apart  # type: ignore[method-assign, assignment]
 
 
 def remove_the_fence(plan: Plan) -> None:

@@ -141,7 +141,7 @@ class Joined(Twins):
 
     @rule()
     def look(self) -> None:
-        self.alike(lambda storage: storage.timetable.look("shop", _leave, 1000))
+        self.alike(lambda storage: storage.timetable.tick("shop", _leave, 1000))
 
     @rule(after=st.none() | st.sampled_from(JOINS), limit=st.integers(1, 4))
     def recount(self, after: UUID | None, limit: int) -> None:

@@ -67,7 +67,7 @@ class Timetabled(Twins):
     @rule(app=apps, policy=policies, receiver=receivers, limit=drawing.limits, leave=st.sets(names, max_size=1))
     def look(self, app: str, policy: Policy, receiver: str, limit: int, leave: Collection[str]) -> None:
         decide = deciding(policy, receiver)
-        self.alike(lambda storage: storage.timetable.look(app, decide, limit, leave))
+        self.alike(lambda storage: storage.timetable.tick(app, decide, limit, leave))
 
     @rule(name=names, policy=policies, receiver=receivers)
     def become_due(self, name: str, policy: Policy, receiver: str) -> None:

@@ -72,7 +72,7 @@ async def test_what_another_has_in_hand_is_asked_for_less_and_less_often(
         return answers.pop(0)
 
     # What the lock of another looks like from here.
-    monkeypatch.setattr(node.storage.timetable, "look", look)
+    monkeypatch.setattr(node.storage.timetable, "tick", look)
 
     pauses = [await node.turn() for _ in range(8)]
     assert pauses == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25]

@@ -67,7 +67,7 @@ async def test_a_look_that_is_too_much_for_the_database_is_a_smaller_one_the_nex
             raise StorageUnavailable("PostgreSQL did not answer in time")
         return ScheduleTick()
 
-    monkeypatch.setattr(node.storage.timetable, "look", look)
+    monkeypatch.setattr(node.storage.timetable, "tick", look)
     for _ in range(7):
         with pytest.raises(StorageUnavailable):
             await node.turn()

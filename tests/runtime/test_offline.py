@@ -59,7 +59,7 @@ async def working(
 
 
 def gone(faulty: Faulty) -> None:
-    faulty.faults = dict.fromkeys(("look", "read", "rewrite", "declared"), AWAY)
+    faulty.faults = dict.fromkeys(("tick", "read", "rewrite", "declared"), AWAY)
 
 
 async def runs(stage: Stage) -> list[RunView]:

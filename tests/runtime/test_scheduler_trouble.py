@@ -84,7 +84,7 @@ async def test_it_goes_on_when_the_database_is_back(
     monkeypatch.setattr("mainspring.runtime.reports._SPACING", 3600.0)  # on a busy machine it may take seconds
     async with working(stage, report=OFTEN) as worker:
         await stage.until(lambda: len(stage.calls) >= 2)
-        faulty.faults["look"] = StorageUnavailable("the database is away")
+        faulty.faults["tick"] = StorageUnavailable("the database is away")
         await stage.until(lambda: failures(worker) >= 3)
         seen = len(stage.calls)
 
@@ -120,7 +120,7 @@ async def test_a_fault_of_our_own_is_told_with_its_traceback_and_tried_again(
     stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mainspring.runtime.reports._SPACING", 3600.0)  # on a busy machine it may take seconds
-    faulty.faults["look"] = AssertionError("cannot be")
+    faulty.faults["tick"] = AssertionError("cannot be")
     async with working(stage, report=OFTEN) as worker:
         await stage.until(lambda: failures(worker) >= 2)
         faulty.faults.clear()
@@ -135,7 +135,7 @@ async def test_reconciling_is_done_once_and_not_in_every_turn(stage: Stage, faul
         await stage.until(lambda: len(stage.calls) >= 3)
 
     assert (faulty.calls.count("read"), faulty.calls.count("rewrite"), faulty.calls.count("declared")) == (1, 1, 1)
-    assert faulty.calls.count("look") >= 4
+    assert faulty.calls.count("tick") >= 4
 
 
 async def test_an_edit_to_an_earlier_time_wakes_it_from_a_long_sleep(stage: Stage) -> None:

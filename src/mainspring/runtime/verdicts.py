@@ -30,18 +30,18 @@ def formatted(error: BaseException, limit: int) -> str | None:
     Frames of the library that lead to the handler are left out; its other frames have no absolute path.
     """
     try:
-        told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
-        for each in _chained(told):
+        trace = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        for each in _chained(trace):
             each.stack = _from_the_user_on(each.stack)
-        return joined(told.format(), limit)
+        return joined(trace.format(), limit)
     except BaseException as failed:  # its notes and causes are the user's own objects
         if is_interrupt(failed):
             raise
         return None
 
 
-def _chained(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    waiting = [told]
+def _chained(trace: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    waiting = [trace]
     while waiting:
         each = waiting.pop()
         yield each
@@ -134,9 +134,9 @@ def of_result(result: object) -> Verdict:
             return Snooze(duration(delay, of="Snooze"), _storable(reason))
         case Retry(delay, failure):
             after = None if delay is None else duration(delay, of="Retry")
-            raise ReturnedFailure(Retry(after, said(str(failure.error))))
+            raise ReturnedFailure(Retry(after, reported(str(failure.error))))
         case Bury(failure):
-            raise ReturnedFailure(Bury(said(str(failure.error))))
+            raise ReturnedFailure(Bury(reported(str(failure.error))))
         case type() if result in (Done, Cancel, Retry, Bury):
             return of_result(result())  # `return Cancel` is unambiguous
         case type() if result is Snooze:
@@ -174,9 +174,8 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
     except BaseException as broken:  # a policy's function is the user's and may raise anything
         if is_interrupt(broken):
             raise
-        said = f"{failure.error}; its retry policy {policy.name!r} failed too, so it is not retried: "
-        told = shortened(said + described(broken), LONGEST)
-        return Bury(Failure(failure.kind, told, failure.traceback))
+        reason = f"{failure.error}; its retry policy {policy.name!r} failed too, so it is not retried: "
+        return Bury(Failure(failure.kind, shortened(reason + described(broken), LONGEST), failure.traceback))
     return Bury(failure) if delay is None else Retry(delay, failure)
 
 
@@ -205,26 +204,28 @@ def _start(delivery: Delivery) -> datetime:
     """Return when it could first run. An occurrence may be late: by an outage, its jitter, or an earlier run."""
     if delivery.schedule is None:
         return delivery.scheduled_for
-    start = max(delivery.scheduled_for, delivery.published_at, _told(delivery, START_HEADER) or delivery.scheduled_for)
+    start = max(
+        delivery.scheduled_for, delivery.published_at, _instant(delivery, START_HEADER) or delivery.scheduled_for
+    )
     # Later attempts are due at their retry time, and how long the first had waited is not stored.
     return max(start, delivery.due_at) if delivery.attempt == 1 else start
 
 
 def _window(delivery: Delivery, start: datetime) -> timedelta | None:
     """Return how long after its start the next occurrence is due; None if that has passed, or there is none."""
-    following = _told(delivery, NEXT_HEADER)
+    following = _instant(delivery, NEXT_HEADER)
     return None if following is None or following <= start else following - start
 
 
-def _told(delivery: Delivery, header: str) -> datetime | None:
+def _instant(delivery: Delivery, header: str) -> datetime | None:
     """Return an instant from the headers of an occurrence; None if missing or malformed."""
     if delivery.schedule is None:
         return None
     try:
-        told = datetime.fromisoformat((delivery.headers or {})[header])
+        instant = datetime.fromisoformat((delivery.headers or {})[header])
     except (KeyError, ValueError):
         return None
-    return told if told.tzinfo is not None else None
+    return instant if instant.tzinfo is not None else None
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -232,7 +233,7 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(_kind(error), described(error), _trace(error))
 
 
-def said(error: str) -> Failure:
+def reported(error: str) -> Failure:
     """Convert a text into a failure, cut to the stored length."""
     return Failure("error", shortened(storable(error), LONGEST))
 

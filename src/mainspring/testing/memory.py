@@ -113,8 +113,8 @@ class _RecordedTimetable:
         self._timetable = timetable
         self._records = records
 
-    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
-        """See ``Timetable.look``."""
+    async def tick(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
+        """See ``Timetable.tick``."""
         drafts: list[Draft] = []
 
         def listed(due: Due, now: datetime) -> ScheduleAdvance | None:
@@ -123,7 +123,7 @@ class _RecordedTimetable:
                 drafts.extend(each.draft for each in move.occurrences)
             return move
 
-        tick = await self._timetable.look(app, listed, limit, leave)
+        tick = await self._timetable.tick(app, listed, limit, leave)
         # There is no other process to be faster: what was decided was stored, unless its id is another message's.
         drafts += tick.continuations
         known = {each.draft.id: each.topic for each in tick.conflicts}

@@ -116,7 +116,7 @@ def _leave(_due: Due, _now: datetime) -> None:
 
 
 async def look(storage: Storage) -> int:
-    return (await storage.timetable.look("anybody's", _leave, 100)).joined
+    return (await storage.timetable.tick("anybody's", _leave, 100)).joined
 
 
 async def told(storage: Storage) -> tuple[str, JoinOutcome | None]:

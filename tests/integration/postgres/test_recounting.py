@@ -84,6 +84,6 @@ async def test_members_that_end_meanwhile_are_counted_too(
     await connection.execute("SELECT pg_advisory_unlock($1)", GATE)
 
     assert await slow == 2
-    assert (await storage.timetable.look("shop", _leave, 100)).joined == 1
+    assert (await storage.timetable.tick("shop", _leave, 100)).joined == 1
     (delivery,) = await claim(storage, group="boss")
     assert outcome(delivery) == JoinOutcome(id, done=4, failed=0)

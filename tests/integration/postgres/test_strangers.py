@@ -214,9 +214,9 @@ async def test_a_join_is_complete_while_another_is_locked(storage: PostgresStora
         await storage.mailbox.settle([Settlement(each.claim, DONE, member=True)], "node")
 
     async with locked("joint", "id = $1", joins[0]):
-        found = await storage.timetable.look("shop", scheduling.leaving, 1)
-        again = await storage.timetable.look("shop", scheduling.leaving, 1)
-    after = await storage.timetable.look("shop", scheduling.leaving, 1)
+        found = await storage.timetable.tick("shop", scheduling.leaving, 1)
+        again = await storage.timetable.tick("shop", scheduling.leaving, 1)
+    after = await storage.timetable.tick("shop", scheduling.leaving, 1)
 
     assert [draft.id for draft in found.continuations] == [follower_id(joins[1])]
     assert (found.more, again.joined, again.more) == (True, 0, True)

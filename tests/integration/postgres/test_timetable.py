@@ -52,10 +52,10 @@ async def test_a_row_that_another_looks_at_is_passed_over_and_not_waited_for(
 ) -> None:
     async with connection.transaction():
         await connection.execute(f'SELECT FROM "{postgres_schema}".schedule FOR UPDATE')
-        passed = await storage.timetable.look("shop", publishing, 10)
+        passed = await storage.timetable.tick("shop", publishing, 10)
 
     assert passed == ScheduleTick(next_in=timedelta())
-    assert (await storage.timetable.look("shop", publishing, 10)).fired == 1
+    assert (await storage.timetable.tick("shop", publishing, 10)).fired == 1
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
         return publishing(due, now)
 
     # Every statement its own transaction: nothing but the guard is left to keep the promise (invariant 5).
-    script = storage.enlisted().timetable.look.script("shop", decide, 10, ())
+    script = storage.enlisted().timetable.tick.script("shop", decide, 10, ())
     found = await run_async(EnlistedAsyncpg(connection), script)
 
     assert (found.fired, found.moved) == (0, 0)
@@ -107,7 +107,7 @@ async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(
             return rows
 
     found = await run_async(
-        Freezing(), storage.enlisted(clock=HandSet(NOON)).timetable.look.script("shop", publishing, 10)
+        Freezing(), storage.enlisted(clock=HandSet(NOON)).timetable.tick.script("shop", publishing, 10)
     )
 
     assert found == ScheduleTick(next_in=timedelta(), frozen=True)
@@ -215,7 +215,7 @@ async def test_a_layer_that_cannot_be_read_is_one_row_s_trouble(
         found[due.schedule.name] = due.schedule.layers
         return publishing(due, now)
 
-    await storage.timetable.look("shop", decide, 10)
+    await storage.timetable.tick("shop", decide, 10)
 
     assert found == {"nightly": {"unreadable": text}, "sound": {}}
     assert len((await storage.timetable.read()).schedules) == 2

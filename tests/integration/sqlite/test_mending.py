@@ -273,7 +273,7 @@ async def test_what_waits_for_an_earlier_run_starts_when_that_is_over(path: str)
     with time_machine.travel(NOON, tick=False):
         (held,) = await claim(storage)
         await storage.mailbox.settle([Settlement(held.claim, Done())], "worker")
-        found = await storage.timetable.look("shop", lambda _due, _now: None, 10)
+        found = await storage.timetable.tick("shop", lambda _due, _now: None, 10)
         (next_one,) = await claim(storage)
     await storage.close()
 

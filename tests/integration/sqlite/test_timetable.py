@@ -53,7 +53,7 @@ async def test_an_idle_look_writes_nothing(storage: SqliteStorage, mine: sqlite3
     version = mine.execute("PRAGMA data_version").fetchone()
 
     for _ in range(5):
-        found = await storage.timetable.look("shop", publishing, 10)
+        found = await storage.timetable.tick("shop", publishing, 10)
         await storage.timetable.declared("shop", ["nightly"], HOUR)
         await storage.timetable.retire("shop", HOUR)
         await storage.timetable.read()
@@ -80,7 +80,7 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
         return publishing(due, now)
 
     # No transaction before the first write: nothing but the guard is left to keep the promise (invariant 5).
-    found = run(EnlistedSqlite(mine), storage.enlisted().timetable.look.script("shop", decide, 10, ()))
+    found = run(EnlistedSqlite(mine), storage.enlisted().timetable.tick.script("shop", decide, 10, ()))
     mine.commit()
 
     assert (found.fired, found.moved) == (0, 0)
@@ -150,10 +150,10 @@ async def test_what_may_join_takes_the_write_lock_first(
 async def test_a_clock_that_is_set_back_passes_no_occurrence_over_and_fires_none_twice(storage: SqliteStorage) -> None:
     await storage.timetable.rewrite(["nightly"], lambda _name, _known, now: schedule(next_at=now))
     host = storage._shared.dialect.clock._host
-    first = await storage.timetable.look("shop", publishing, 10)
+    first = await storage.timetable.tick("shop", publishing, 10)
 
     storage._shared.dialect.clock._host = lambda: host() - 3_600_000_000
-    again = await storage.timetable.look("shop", publishing, 10)
+    again = await storage.timetable.tick("shop", publishing, 10)
 
     assert (first.fired, again.fired) == (1, 0)
     assert again.next_in is not None
@@ -175,7 +175,7 @@ async def test_a_layer_that_cannot_be_read_is_one_row_s_trouble(
         found[due.schedule.name] = due.schedule.layers
         return publishing(due, now)
 
-    await storage.timetable.look("shop", decide, 10)
+    await storage.timetable.tick("shop", decide, 10)
 
     assert found == {"nightly": {"unreadable": text}, "sound": {}}
     assert len((await storage.timetable.read()).schedules) == 2

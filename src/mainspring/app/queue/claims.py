@@ -343,7 +343,7 @@ def failed(error: object, retry: RetryPolicy | str | None, settings: QueueSettin
     """Return a failure: retried by policy, or buried."""
     policy = retry_policy(retry, settings.retry)
     if isinstance(error, str):
-        error = verdicts.Reported(verdicts.said(error), _KINDS)
+        error = verdicts.Reported(verdicts.reported(error), _KINDS)
     if not isinstance(error, BaseException):
         raise BadOption(f"queue.fail(…, error={error!r}) must be the exception, or text that describes it")
     raised: BaseException = error

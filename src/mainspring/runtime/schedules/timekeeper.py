@@ -155,7 +155,7 @@ class Timekeeper:
         self._countable, self._publishable = COUNTED, _PUBLISHED
         self._put_off.clear()
         try:
-            found = await self._timetable.look(self._scheduling.app, self._decide, self._batch, leave)
+            found = await self._timetable.tick(self._scheduling.app, self._decide, self._batch, leave)
         except StorageUnavailable:
             # It may have been too much for one transaction; the same batch would fail for ever.
             self._batch = max(1, self._batch // 4)

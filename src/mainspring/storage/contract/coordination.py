@@ -21,7 +21,7 @@ class Timetable(Protocol):
     published twice and none is skipped (invariant 5).
     """
 
-    async def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
+    async def tick(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
         """Advance up to ``limit`` due schedules of this app as ``decide`` returns, each with its messages, atomically.
 
         Rows that another node has locked are skipped. Paused, retired and frozen schedules are not due; those in

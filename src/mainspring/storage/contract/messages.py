@@ -62,7 +62,7 @@ class Mailbox(Protocol):
         """Publish the drafts, all or none, as members of a join; each names the one group that receives it.
 
         A member ends when its delivery is done, buried or cancelled, or its group is retired; a retry is no end. When
-        all have ended, ``Timetable.look`` publishes the follow-up. A message that existed before is no member.
+        all have ended, ``Timetable.tick`` publishes the follow-up. A message that existed before is no member.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -15,7 +15,7 @@ from mainspring.storage.script import Row, Script, Statement
 
 T = TypeVar("T")
 
-read_mapping = msgspec.json.Decoder(dict[str, str]).decode
+read_mapping: Callable[[bytes | str], dict[str, str]] = msgspec.json.Decoder(dict[str, str]).decode
 """Read stored headers or options."""
 
 

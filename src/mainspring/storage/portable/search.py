@@ -77,7 +77,7 @@ def browse(source: Source, wanted: Filter) -> Script[Matches]:
     if gathering is not None:
         ((count, which),) = yield gathering
         if count <= most:
-            stopped = yield from reading.look(source.seqs(which))
+            stopped = yield from reading.read(source.seqs(which))
             return reading.page(stopped, count)
     return (yield from _scan_newest(source, wanted, reading))
 
@@ -91,7 +91,7 @@ def _scan_newest(source: Source, wanted: Filter, reading: _Reading) -> Script[Ma
         scanned += count
         if count:
             before = lowest
-            stopped = yield from reading.look(source.seqs(which))
+            stopped = yield from reading.read(source.seqs(which))
             if stopped is not None:
                 return reading.page(stopped, scanned)
         if reading.is_full or count < size or scanned >= wanted.scan:
@@ -113,7 +113,7 @@ class _Reading:
     def is_full(self) -> bool:
         return len(self.found) > self.wanted.limit
 
-    def look(self, seqs: list[int]) -> Script[int | None]:
+    def read(self, seqs: list[int]) -> Script[int | None]:
         """Find those that match. Returns the last seq that was read, or None after all of them."""
         newest = sorted(seqs, reverse=True)
         within = newest[: max(self.rows, 1)]

@@ -51,7 +51,7 @@ class PostgresTimetable(SqlTimetable, PostgresOperations):
         self._mailbox = PostgresMailbox(names, gateway, clock)
 
     @operation("write")
-    def look(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
+    def tick(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
         """One statement that only reads, where there is nothing to do."""
         left = set(leave)
         glance = yield from self._peek(app, left)

@@ -56,13 +56,13 @@ def firing(_due: Due, now: datetime) -> ScheduleAdvance:
 
 
 def test_an_idle_look_is_one_trip_and_no_transaction() -> None:
-    assert bill(TIMETABLE.look.script("shop", firing, 10, ()), NOTHING) == (ScheduleTick(), ["peek"])
+    assert bill(TIMETABLE.tick.script("shop", firing, 10, ()), NOTHING) == (ScheduleTick(), ["peek"])
 
 
 def test_a_look_at_what_is_frozen_is_one_trip() -> None:
     frozen = [(timedelta(), False, True, False)]
 
-    assert bill(TIMETABLE.look.script("shop", firing, 10, ()), frozen) == (
+    assert bill(TIMETABLE.tick.script("shop", firing, 10, ()), frozen) == (
         ScheduleTick(next_in=timedelta(), frozen=True),
         ["peek"],
     )
@@ -72,7 +72,7 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
     row = (*ROW, 1, 0, NOON)
 
     found, trips = bill(
-        TIMETABLE.look.script("shop", firing, 10, ()), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
+        TIMETABLE.tick.script("shop", firing, 10, ()), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
     )
 
     assert found == ScheduleTick(fired=1, moved=1)
@@ -82,7 +82,7 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
 def test_while_something_waits_a_look_is_two_trips_and_no_transaction() -> None:
     waiting = [(timedelta(hours=1), True, False, False)]
 
-    found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), waiting, [(0,)])
+    found, trips = bill(TIMETABLE.tick.script("shop", firing, 10, ()), waiting, [(0,)])
 
     assert found == ScheduleTick(next_in=timedelta(hours=1), waiting=True)
     assert trips == ["peek", "release"]
@@ -91,7 +91,7 @@ def test_while_something_waits_a_look_is_two_trips_and_no_transaction() -> None:
 def test_what_no_longer_waits_is_one_trip_more() -> None:
     waiting = [(None, True, False, False)]
 
-    found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), waiting, [(2,)], NOTHING)
+    found, trips = bill(TIMETABLE.tick.script("shop", firing, 10, ()), waiting, [(2,)], NOTHING)
 
     assert found == ScheduleTick(released=2)
     assert trips == ["peek", "release", "peek"]
@@ -101,7 +101,7 @@ def test_however_many_runs_are_asked_to_stop_it_is_one_trip() -> None:
     row = (*ROW, 1, 999, NOON)
 
     found, trips = bill(
-        TIMETABLE.look.script("shop", lambda _due, now: ScheduleAdvance(now, None, stop_running=True), 10, ()),
+        TIMETABLE.tick.script("shop", lambda _due, now: ScheduleAdvance(now, None, stop_running=True), 10, ()),
         DUE, [row], [(1000, False, [])], [("nightly",)], [(0,)], NOTHING,
     )  # fmt: skip
 
@@ -145,9 +145,9 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
     ended = [(None, False, False, True)]
     then = Draft(UUID(int=1), "b", b"", group="boss")
 
-    none_complete = bill(TIMETABLE.look.script("shop", firing, 10, ()), ended, [], NOTHING)
+    none_complete = bill(TIMETABLE.tick.script("shop", firing, 10, ()), ended, [], NOTHING)
     one_complete = bill(
-        TIMETABLE.look.script("shop", firing, 10, ()),
+        TIMETABLE.tick.script("shop", firing, 10, ()),
         ended,
         [(ID, written_draft(then), None, 3, 0)],
         [(follower_id(ID),)],
@@ -161,7 +161,7 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
 
 
 def test_who_lost_the_row_publishes_nothing() -> None:
-    found, trips = bill(TIMETABLE.look.script("shop", firing, 10, ()), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
+    found, trips = bill(TIMETABLE.tick.script("shop", firing, 10, ()), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
 
     assert found == ScheduleTick()
     assert trips == ["peek", "due opens", "move", "release", "peek"]

@@ -28,14 +28,14 @@ def firing(_due: Due, now: datetime) -> ScheduleAdvance:
 def test_an_idle_look_is_two_reads() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(None, 0, 0, 0)]})
 
-    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == ScheduleTick()
+    assert drive(connection, TIMETABLE.tick.script("shop", firing, 10, ())) == ScheduleTick()
     assert connection.asked == ["clock_read", "timetable_peek"]
 
 
 def test_what_has_changed_meanwhile_publishes_nothing() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(NOON, 0, 0, 0)], "timetable_due": [ROW], "timetable_move": ()})
 
-    found = drive(connection, TIMETABLE.look.script("shop", firing, 10, ()))
+    found = drive(connection, TIMETABLE.tick.script("shop", firing, 10, ()))
 
     assert (found.fired, found.moved) == (0, 0)
     assert connection.asked == [
@@ -51,7 +51,7 @@ def test_what_has_changed_meanwhile_publishes_nothing() -> None:
 def test_while_something_waits_a_look_is_three_reads() -> None:
     connection = Counting({**CLOCK, "timetable_peek": [(None, 1, 0, 0)], "timetable_waiting": ()})
 
-    assert drive(connection, TIMETABLE.look.script("shop", firing, 10, ())) == ScheduleTick(waiting=True)
+    assert drive(connection, TIMETABLE.tick.script("shop", firing, 10, ())) == ScheduleTick(waiting=True)
     assert connection.asked == ["clock_read", "timetable_peek", "timetable_waiting"]
 
 

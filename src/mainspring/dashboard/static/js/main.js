@@ -112,9 +112,14 @@ function leave() {
   shown = null;
 }
 
+/** Stop watching first: a stream of an ended session is rejected, and the browser reports that as an error. */
 async function logOut(out) {
-  await out();
-  await begin();
+  leave();
+  try {
+    await out();
+  } finally {
+    await begin();
+  }
 }
 
 addEventListener("unhandledrejection", (event) => toast(String(event.reason?.message ?? event.reason), { grave: true }));

@@ -165,7 +165,7 @@ async def test_other_apps_paused_and_retired_ones_and_those_to_leave_are_left_al
         schedule("later", next_at=NOON + MINUTE),
     )
 
-    found = await storage.timetable.look("shop", hourly(), 100, leave=["left", "of no schedule"])
+    found = await storage.timetable.tick("shop", hourly(), 100, leave=["left", "of no schedule"])
 
     assert found == ScheduleTick(next_in=MINUTE)
     assert await claim(storage) == []
@@ -180,7 +180,7 @@ async def test_the_undecided_are_left_as_they_are_and_named(storage: Storage) ->
     assert found == ScheduleTick(fired=1, moved=1, next_in=MINUTE, left=frozenset(["odd"]))
     assert (await kept(storage, "odd")).next_at == NOON
     # What the caller has named already is not news.
-    assert (await storage.timetable.look("shop", leaving, 100, leave=["odd"])).left == frozenset()
+    assert (await storage.timetable.tick("shop", leaving, 100, leave=["odd"])).left == frozenset()
 
 
 async def test_a_decision_that_fails_leaves_nothing_behind(storage: Storage) -> None:
