@@ -48,7 +48,7 @@ class SqliteDoorbell:
         """See ``Doorbell.arm``. Nothing to do: publishers do not ring, they are watched."""
 
     async def disarm(self, groups: Collection[str]) -> None:
-        """See ``Doorbell.disarm``. Nothing to do: a look costs microseconds."""
+        """See ``Doorbell.disarm``. Nothing to do: a poll costs microseconds."""
 
     async def ring(self) -> None:
         """See ``Doorbell.ring``."""

@@ -73,7 +73,7 @@ class SqliteTimetable(SqlTimetable, SqliteOperations):
     @operation("write")
     def tick(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
         sql = self._sql
-        # The clock is only read: a look that finds nothing writes nothing, and wakes no process.
+        # The clock is only read: a tick that finds nothing writes nothing, and wakes no process.
         at = yield from sql.read_clock()
         left = set(leave)
         glance = yield from self._glance(app, left)
