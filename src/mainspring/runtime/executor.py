@@ -31,7 +31,8 @@ STOP_LOST = "lost"
 STOP_CANCELLED = "cancelled"
 STOP_SHUTDOWN = "shutdown"
 
-_TURNS_BEFORE_YIELD = 50
+_TURNS_BEFORE_YIELD = 100
+"""Messages that a coroutine serves without a wait before it yields. With 50, verdicts gather in smaller batches."""
 _UNLOCKING = timedelta(seconds=1)
 """How long after its release a delivery runs again whose transaction met a locked row."""
 
