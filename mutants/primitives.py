@@ -313,7 +313,7 @@ HANDLERS: list[Mutant] = [
     ),
     Mutant(
         "a message that failed in its batch is settled as done",
-        file="runtime/batch_executor.py",
+        file="runtime/batch.py",
         was="        if isinstance(answer, BaseException):\n            return self._broken(run, answer)",
         becomes="        if isinstance(answer, BaseException):\n            answer = None",
         caught_by="tests/runtime/test_batches.py",

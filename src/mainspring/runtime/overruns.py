@@ -11,7 +11,7 @@ from uuid import UUID
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.timers import Timers
+from mainspring.timing.clock import Timers
 from mainspring.timing.duration import spell
 
 PATIENCE = 10.0

@@ -14,9 +14,9 @@ from mainspring.model.message import Claim
 from mainspring.model.views import Declaration
 from mainspring.model.worker import TOKEN_BYTES, holder
 from mainspring.runtime import child
-from mainspring.runtime.batch_executor import BatchExecutor
+from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
+from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
 from mainspring.runtime.janitor import Heartbeat, Janitor, Subscribing
@@ -82,12 +82,8 @@ class Worker:
         )
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
-        self._executors = [
-            (BatchExecutor if handler.batching else Executor)(
-                handler, self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus
-            )
-            for handler in handlers
-        ]
+        shared = ExecutorContext(self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus)
+        self._executors = [executor_of(handler, shared) for handler in handlers]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
         self._fetchers = Fetchers.of(storage, self._executors, in_hand, settings, self.owner, log, clock)
         self._keeper = Keeper(

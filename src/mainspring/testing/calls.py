@@ -24,7 +24,7 @@ from mainspring.runtime.batch import Batch
 from mainspring.runtime.executor import STOP_SHUTDOWN, STOP_TIMEOUT
 from mainspring.runtime.handler import Around, Batching, Handler, Run
 from mainspring.runtime.offload import Threads, resolve
-from mainspring.runtime.own_context import is_closing
+from mainspring.runtime.verdicts import is_closing
 from mainspring.testing.records import Records
 
 _THREADS = 32

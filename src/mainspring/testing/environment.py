@@ -14,7 +14,6 @@ from mainspring.app.storages import hand_turned
 from mainspring.app.transaction.enlistment import Enlisting
 from mainspring.storage.contract import Storage
 from mainspring.testing.calls import Calls, Savepoint
-from mainspring.testing.clock import KitClock
 from mainspring.testing.memory import InMemory, MemoryEnlisting, recorded
 from mainspring.testing.records import Own, Records, Sent
 from mainspring.testing.services import AppParts, Services
@@ -27,6 +26,7 @@ from mainspring.testing.transaction import (
     begin_sqlite,
     own_mailbox,
 )
+from mainspring.timing.clock import HandClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Database:
 class Environment:
     """One test's database, records and services, put in the place of the app's and taken out again."""
 
-    def __init__(self, app: AppParts, clock: KitClock, records: Records, database: Database, limits: Limits) -> None:
+    def __init__(self, app: AppParts, clock: HandClock, records: Records, database: Database, limits: Limits) -> None:
         self.records: Records = records
-        self.clock: KitClock = clock
+        self.clock: HandClock = clock
         self.database: Database = database
         self.calls: Calls = Calls(database.savepoint, records, limits.patience)
         self.services: Services = Services(
@@ -119,7 +119,7 @@ class Environment:
         return self.current().sent if self.records.undoable else self.records.sent
 
 
-def in_memory(app: AppParts, clock: KitClock, limits: Limits) -> Environment:
+def in_memory(app: AppParts, clock: HandClock, limits: Limits) -> Environment:
     """Create an environment in memory, whatever the app's database is."""
     records = Records(app.catalogue, clock)
     storage = hand_turned(clock)
@@ -132,7 +132,7 @@ def in_memory(app: AppParts, clock: KitClock, limits: Limits) -> Environment:
     return environment
 
 
-def in_transaction(app: AppParts, clock: KitClock, limits: Limits, tx: object, *, committed: bool) -> Environment:
+def in_transaction(app: AppParts, clock: HandClock, limits: Limits, tx: object, *, committed: bool) -> Environment:
     """Create an environment on the caller's connection, all of it in the transaction that the caller rolls back.
 
     What others have committed is left alone, unless it is to be run as ``committed``.

@@ -19,10 +19,10 @@ from mainspring.model.errors import BadOption, Misuse
 from mainspring.testing import asserts
 from mainspring.testing.asserts import Error, Expectation, of_topic, with_fields
 from mainspring.testing.calls import loopless
-from mainspring.testing.clock import KitClock
 from mainspring.testing.environment import Environment, Limits, in_memory, in_transaction
 from mainspring.testing.records import DeadLetter, Pending, Ran, Sent
 from mainspring.testing.services import AppParts, Enough
+from mainspring.timing.clock import HandClock
 from mainspring.timing.duration import Duration
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ class Testing:
     def _open(self) -> Environment:
         if self._entered is not None:
             raise Misuse("this kit was entered already: call app.testing() for another")
-        clock = KitClock(self._start or datetime.now(UTC))
+        clock = HandClock(self._start or datetime.now(UTC))
         environment = (
             in_memory(self._app, clock, self._limits)
             if self._tx is None

@@ -25,12 +25,12 @@ from mainspring.model.search import Filter
 from mainspring.model.verdict import Release, Settlement
 from mainspring.model.views import Beat, DeliveryView, GroupRuns
 from mainspring.model.worker import TOKEN_BYTES, holder
-from mainspring.runtime.batch_executor import BatchExecutor
+from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.executor import Executor
+from mainspring.runtime.executor import Executor, ExecutorContext
 from mainspring.runtime.fetcher import Fetcher
 from mainspring.runtime.fetchers import LimitedFetcher
-from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settings import WorkerSettings
@@ -39,9 +39,8 @@ from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.testing.calls import Calls
-from mainspring.testing.clock import KitClock
 from mainspring.testing.records import ALL, Own, Ran, Records, in_order
-from mainspring.timing.clock import ReplaceableClock
+from mainspring.timing.clock import HandClock, ReplaceableClock
 
 if TYPE_CHECKING:
     from mainspring.app.schedule.recurring import Recurrences, Recurring
@@ -107,7 +106,7 @@ class Services:
         app: AppParts,
         storage: Storage,
         records: Records,
-        clock: KitClock,
+        clock: HandClock,
         calls: Calls,
         limit: int,
         tx: object = None,
@@ -123,10 +122,21 @@ class Services:
         self._own = own
         self._owner = holder(NAME, secrets.token_hex(TOKEN_BYTES))
         self._log = RateLimitedLog(clock)
-        self._failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
         self._in_hand = ClaimsInHand()
         self._settler = Settler(storage.mailbox, self._owner, self._in_hand, _ignore, self._log, clock, app.bus)
         self._verdicts = _Verdicts(self._settler, self._in_hand)
+        failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
+        self._shared = ExecutorContext(
+            self._verdicts,
+            self._in_hand,
+            calls.threads,
+            _ignore,
+            WorkerSettings().deaths,
+            failures,
+            app.bus,
+            timers=clock,
+            stepped=True,
+        )
         self._groups: dict[str, Group] = {}
         self._scheduler: Scheduler | None = None
         self._recurrences: Recurrences | None = None
@@ -320,26 +330,12 @@ class Services:
         outermost = self._app.publisher.outermost()
         for each in fresh:
             handler = self._calls.wrapped(each.handler(self._app.publisher, None, outermost), self._lent(each))
-            executor = self._executor(handler)
+            executor = executor_of(handler, self._shared)
             known[each.group] = Group(each, executor, self._fetcher(executor))
         after: str | None = None
         while (after := (await self._storage.upkeep.reroute(ALL, after)).last) is not None:
             pass
         await self._report([])
-
-    def _executor(self, handler: Handler) -> Executor:
-        return (BatchExecutor if handler.batching else Executor)(
-            handler,
-            self._verdicts,
-            self._in_hand,
-            self._calls.threads,
-            _ignore,
-            WorkerSettings().deaths,
-            self._failures,
-            self._app.bus,
-            self._clock,
-            stepped=True,
-        )
 
     def _fetcher(self, executor: Executor) -> Fetcher:
         storage, limits = self._storage, executor.handler.limits
