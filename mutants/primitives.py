@@ -232,8 +232,8 @@ TRANSACTIONS: list[Mutant] = [
     Mutant(
         "a test keeps an executor by the real clock",
         file="testing/services.py",
-        was="            self._clock,\n            stepped=True,\n",
-        becomes="            stepped=True,\n",
+        was="            timers=clock,\n",
+        becomes="",
         caught_by=f"{_KIT}/test_time.py::test_a_handler_that_takes_too_long_times_out_without_waiting",
     ),
     Mutant(

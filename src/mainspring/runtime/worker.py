@@ -17,6 +17,7 @@ from mainspring.runtime import child
 from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorContext
+from mainspring.runtime.fetcher import FetcherContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
 from mainspring.runtime.janitor import Heartbeat, Janitor, Subscribing
@@ -85,7 +86,10 @@ class Worker:
         shared = ExecutorContext(self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus)
         self._executors = [executor_of(handler, shared) for handler in handlers]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
-        self._fetchers = Fetchers.of(storage, self._executors, in_hand, settings, self.owner, log, clock)
+        self._fetchers = Fetchers(
+            self._executors,
+            FetcherContext(storage, in_hand, self.owner, settings.claim_time, settings.idle_poll, log, clock),
+        )
         self._keeper = Keeper(
             storage,
             in_hand,

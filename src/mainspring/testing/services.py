@@ -28,14 +28,13 @@ from mainspring.model.worker import TOKEN_BYTES, holder
 from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor, ExecutorContext
-from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.fetcher import Fetcher, FetcherContext
 from mainspring.runtime.fetchers import LimitedFetcher
 from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Origin, Settler
-from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.testing.calls import Calls
@@ -137,6 +136,7 @@ class Services:
             timers=clock,
             stepped=True,
         )
+        self._fetching = FetcherContext(storage, self._in_hand, self._owner, _HOLD, _HOLD, self._log, clock)
         self._groups: dict[str, Group] = {}
         self._scheduler: Scheduler | None = None
         self._recurrences: Recurrences | None = None
@@ -338,14 +338,9 @@ class Services:
         await self._report([])
 
     def _fetcher(self, executor: Executor) -> Fetcher:
-        storage, limits = self._storage, executor.handler.limits
-        owner, in_hand, log, clock = self._owner, self._in_hand, self._log, self._clock
-        if limits is not None:
-            return LimitedFetcher(
-                storage, executor, limits, in_hand, _HOLD, owner=owner, hold=_HOLD, log=log, clock=clock
-            )
-        wakeup = Wakeup(storage.mailbox, storage.doorbell, _HOLD, clock)
-        return Fetcher(storage.mailbox, [executor], in_hand, wakeup, owner=owner, hold=_HOLD, log=log, clock=clock)
+        if executor.handler.limits is not None:
+            return LimitedFetcher(executor, self._fetching)
+        return Fetcher([executor], self._fetching)
 
     def _lent(self, consumer: Registration) -> object:
         """Return the test's own transaction for a transactional consumer: its effects must go with the test's."""
