@@ -321,19 +321,18 @@ class Janitor:
     def __init__(
         self,
         upkeep: Upkeep,
-        beat: Callable[[], Beat],
+        heartbeat: Heartbeat,
+        declarations: Sequence[Declaration],
         retention: Retention,
-        subscribing: Subscribing,
+        meter: Meter,
         log: RateLimitedLog,
         clock: Clock,
-        meter: Meter,
-        obey: Callable[[Orders], bool],
     ) -> None:
-        self._reporting = Reporting(upkeep, beat, log, clock, meter, obey)
-        self._subscribing = subscribing
+        self.reporting: Reporting = Reporting(upkeep, heartbeat.beat, log, clock, meter, heartbeat.obey)
+        self.subscribing: Subscribing = Subscribing(upkeep, declarations, heartbeat.declarer, log, clock)
         self._loops: tuple[Service, ...] = (
-            self._reporting,
-            subscribing,
+            self.reporting,
+            self.subscribing,
             Rerouting(upkeep, log, clock),
             Pruning(upkeep, retention, log, clock),
             Recounting(upkeep, log, clock),
@@ -344,19 +343,11 @@ class Janitor:
         for each in self._loops:
             each.start()
 
-    def report_soon(self) -> None:
-        """Report soon: the reply may contain new orders from operators."""
-        self._reporting.report_soon()
-
     async def stop(self) -> None:
         """End. Waits only for the loops that would re-register the worker after it has deregistered. Idempotent."""
         for each in self._loops:
             each.end_soon()
-        await asyncio.gather(self._reporting.stop(), self._subscribing.stop())
-
-    async def deregister(self) -> None:
-        """Report the last runs and leave the roster."""
-        await self._reporting.deregister()
+        await asyncio.gather(self.reporting.stop(), self.subscribing.stop())
 
     def abandon(self) -> None:
         """End at once."""

@@ -19,8 +19,8 @@ from mainspring.runtime.handler import Batching, Handler, Run
 from mainspring.runtime.offload import Threads
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.decisions import occurrence
+from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
-from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settler import Origin
 from mainspring.storage.contract import Storage

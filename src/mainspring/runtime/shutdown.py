@@ -126,7 +126,7 @@ class Shutdown:
     async def _deregister(self) -> None:
         try:
             await self._janitor.stop()  # it must not report any more: that would register it again
-            await self._janitor.deregister()
+            await self._janitor.reporting.deregister()
         except MainspringError:
             pass  # the database is unreachable: the roster drops silent workers
         except Exception:

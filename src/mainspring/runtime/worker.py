@@ -27,7 +27,7 @@ from mainspring.runtime.offload import Threads
 from mainspring.runtime.overruns import Overrun
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
-from mainspring.runtime.schedules.timekeeper import Scheduling
+from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
@@ -113,17 +113,7 @@ class Worker:
         self._heartbeat = Heartbeat(
             settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
         )
-        self._subscribing = Subscribing(storage.upkeep, declarations, self._heartbeat.declarer, log, clock)
-        self._janitor = Janitor(
-            storage.upkeep,
-            self._heartbeat.beat,
-            settings.retention,
-            self._subscribing,
-            log,
-            clock,
-            meter,
-            self._heartbeat.obey,
-        )
+        self._janitor = Janitor(storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock)
         meter.serves(self._by_group)
         self._shutdown = Shutdown(
             self._fetchers,
@@ -226,7 +216,7 @@ class Worker:
     @property
     def subscribing(self) -> Subscribing:
         """The service that declares its groups."""
-        return self._subscribing
+        return self._janitor.subscribing
 
     @property
     def in_hand(self) -> int:
@@ -235,7 +225,7 @@ class Worker:
 
     async def _prepare(self) -> None:
         await self._storage.schema.check()
-        await self._subscribing.declare()
+        await self._janitor.subscribing.declare()
         self._storage.doorbell.listen(self._rung)
         self._settler.start()
         self._keeper.start()
@@ -279,7 +269,7 @@ class Worker:
         self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
-            self._janitor.report_soon()
+            self._janitor.reporting.report_soon()
             if len(self._in_hand):
                 self._keeper.poke()
 

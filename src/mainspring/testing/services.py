@@ -284,7 +284,7 @@ class Services:
         if self._scheduler is not None and is_known:
             return
         from mainspring.runtime.scheduler import Scheduler
-        from mainspring.runtime.schedules.timekeeper import Scheduling
+        from mainspring.runtime.schedules.declarations import Scheduling
 
         options, self._recurrences, self._scheduled = self._app.options, recurrences, scheduled
         declared = {} if recurrences is None else recurrences.declared()
