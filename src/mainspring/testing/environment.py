@@ -2,31 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar
 
 from mainspring.app.blocking import at_once
 from mainspring.app.connection import StandIn
-from mainspring.app.storages import hand_turned
+from mainspring.app.storages import OperationSet, hand_turned
 from mainspring.app.transaction.enlistment import Enlisting
+from mainspring.model.message import Draft, Published
 from mainspring.storage.contract import Storage
+from mainspring.storage.operation import Gateway
+from mainspring.storage.script import Script
 from mainspring.testing.calls import Calls, Savepoint
-from mainspring.testing.memory import InMemory, MemoryEnlisting, recorded
-from mainspring.testing.records import Own, Records, Sent
+from mainspring.testing.records import Records, Sent, Stores, recorded
 from mainspring.testing.services import AppParts, Services
 from mainspring.testing.transaction import (
     EnlistedGateway,
     EnlistedStorage,
     OnConnection,
+    Own,
     RecordedTransactions,
     Savepoints,
     begin_sqlite,
     own_mailbox,
 )
 from mainspring.timing.clock import HandClock
+
+T = TypeVar("T")
+
+
+class InMemory:
+    """``StandIn`` on memory: nothing in it ever waits, so it serves every loop and thread."""
+
+    def __init__(self, storage: Storage, records: Records) -> None:
+        self.applied: list[str] = []
+        self.ready: Callable[[], Awaitable[None]] | None = None
+        """Declares the consumers that were registered since the last call."""
+        self._storage = storage
+        self._publisher = Stores(storage, records)
+
+    @property
+    def storage(self) -> Storage:
+        """See ``Opened.storage``."""
+        self.prepare()
+        return self._storage
+
+    @property
+    def batcher(self) -> Stores:
+        """See ``Opened.batcher``."""
+        self.prepare()
+        return self._publisher
+
+    def wait_for(self, work: Callable[[], Awaitable[T]]) -> T:
+        """See ``StandIn.wait_for``."""
+        return at_once(work)
+
+    def prepare(self) -> None:
+        """Call ``ready``, if there is one."""
+        if self.ready is not None:
+            at_once(self.ready)
+
+
+class MemoryEnlisting:
+    """``Enlisting`` on memory: what the code under test would store in its transaction is stored at once, beside it."""
+
+    def __init__(self, stand_in: InMemory, operations: OperationSet, gateway: Gateway, records: Records) -> None:
+        self.operations: OperationSet = operations
+        """See ``Enlisting.operations``. Its timetable notes nothing: ``stored`` does."""
+        self._stand_in = stand_in
+        self._gateway = gateway
+        self._records = records
+
+    def stored(self, drafts: Sequence[Draft], published: Published) -> None:
+        """See ``Enlisting.stored``."""
+        self._records.note_sent(drafts, published)
+
+    async def run(self, _handle: object, script: Script[T], _call: str = "publish") -> T:
+        """See ``Enlisting.run``."""
+        self._stand_in.prepare()
+        return await self._gateway.run(script, "write")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ from mainspring.runtime.settler import Origin, Settler
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.testing.calls import Calls
-from mainspring.testing.records import ALL, Own, Ran, Records, in_order
+from mainspring.testing.records import ALL, Ran, Records, in_order
+from mainspring.testing.transaction import Own
 from mainspring.timing.clock import HandClock, ReplaceableClock
 
 if TYPE_CHECKING:
