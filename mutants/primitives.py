@@ -217,7 +217,7 @@ TRANSACTIONS: list[Mutant] = [
     ),
     Mutant(
         "a test runs what was committed before it",
-        file="testing/records.py",
+        file="testing/transaction.py",
         was="return [view for view in views if view.message_id in ours]",
         becomes="return list(views) if ours is not None else []",
         caught_by=f"{_COMMITTED}::test_what_was_committed_before_is_neither_run_nor_shown",

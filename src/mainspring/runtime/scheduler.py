@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
-from mainspring.runtime.executor import Executor
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.decisions import COUNTED, decide
@@ -97,16 +96,6 @@ class Scheduler(Service):
         offline.back()
         return pause
 
-    @property
-    def executors(self) -> Sequence[Executor]:
-        """The executors of schedules that run while the database is unreachable."""
-        return () if self._offline is None else self._offline.executors
-
-    def fire_no_more(self) -> None:
-        """Start no more runs without the database: the worker stops."""
-        if self._offline is not None:
-            self._offline.end()
-
     async def report_offline(self) -> None:
         """Report the runs made without the database, if it responds by now."""
         if self._offline is not None and self._offline.has_news:
@@ -114,12 +103,6 @@ class Scheduler(Service):
                 await self._offline.report(self._storage)
             except MainspringError as error:
                 self._log.failure(self.name, error, expected=True)
-
-    def abandon(self) -> None:
-        """End at once."""
-        super().abandon()
-        if self._offline is not None:
-            self._offline.close()
 
     async def _offline_turn(self, offline: Offline) -> float:
         """Tick, and run offline schedules until the database responds."""

@@ -7,14 +7,13 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
+from operator import attrgetter
 from typing import Protocol, assert_never
 
 from mainspring.model.errors import StorageError, StorageUnavailable
-from mainspring.model.message import Claim
 from mainspring.model.text import described
-from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
+from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog, report_outcome
 from mainspring.runtime.service import FOREVER, Service, backoff
 from mainspring.storage.contract import Mailbox
@@ -193,7 +192,7 @@ class Settler(Service):
     async def _write_first(self, count: int) -> None:
         chosen = self._batch[:count]
         # Sorted, because all statements that lock several rows do so in one order.
-        batch = sorted([settlement for _, settlement in chosen], key=_by_claim)
+        batch = sorted([settlement for _, settlement in chosen], key=attrgetter("claim"))
         answer = await self._mailbox.settle(batch, self._owner)
         del self._batch[:count]
         for origin, settlement in chosen:
@@ -243,7 +242,8 @@ class Settler(Service):
             self._meter.count(group, settlement.verdict)
         match settlement.verdict:
             case Done() | Bury() | Cancel():
-                pass
+                if run is not None and run.delivery.schedule is not None and self._occurred is not None:
+                    self._occurred()
             case Retry(delay=delay):
                 self._returns(group, delay)
             case Snooze(delay=delay) | Release(delay=delay):
@@ -252,8 +252,6 @@ class Settler(Service):
                 assert_never(settlement.verdict)
         if settlement.member and self._joining is not None:
             self._joining()
-        if run is not None and self._occurred is not None and _ends_an_occurrence(run, settlement.verdict):
-            self._occurred()
         if run is not None and run.delivery.suspect:
             self._returns("", timedelta())  # the next suspect may be taken now
 
@@ -266,11 +264,3 @@ class _Aside:
 
     def settled(self) -> None:
         """Do nothing: its slot is free already."""
-
-
-def _ends_an_occurrence(run: Run, verdict: Verdict) -> bool:
-    return run.delivery.schedule is not None and isinstance(verdict, Done | Bury | Cancel)
-
-
-def _by_claim(settlement: Settlement) -> Claim:
-    return settlement.claim

@@ -101,14 +101,9 @@ class Worker:
             clock=clock,
         )
         scheduling = scheduling or Scheduling(settings.app)
+        self._offline = Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock)
         self._scheduler = Scheduler(
-            storage,
-            scheduling,
-            self._fetchers.nudge,
-            settings.idle_poll,
-            log,
-            clock,
-            Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
+            storage, scheduling, self._fetchers.nudge, settings.idle_poll, log, clock, self._offline
         )
         self._heartbeat = Heartbeat(
             settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
@@ -122,9 +117,10 @@ class Worker:
             self._keeper,
             self._janitor,
             self._scheduler,
+            self._offline,
             self._threads,
             bus,
-            settings.grace,
+            settings.grace.total_seconds(),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -210,7 +206,7 @@ class Worker:
 
     def overrunning(self) -> Sequence[Overrun]:
         """Return the runs that were asked to stop and continue, longest first."""
-        every = [*self._executors, *self._scheduler.executors]
+        every = [*self._executors, *self._offline.executors]
         return sorted((each for one in every for each in one.overrunning()), key=lambda each: each.since, reverse=True)
 
     @property
@@ -253,17 +249,14 @@ class Worker:
 
     async def _end(self) -> None:
         try:
-            await self._wind_down()
+            if self._preparing is not None:
+                self._preparing.cancel()
+                await asyncio.wait([self._preparing])
+            if self._started:
+                await self._shutdown.close(self._hurry)
         finally:
             self._meter.end()
             self._finished.set()
-
-    async def _wind_down(self) -> None:
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.wait([self._preparing])
-        if self._started:
-            await self._shutdown.close(self._hurry)
 
     def _rung(self, group: str) -> None:
         self._fetchers.rung(group)

@@ -7,14 +7,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from mainspring.app.blocking import at_once
 from mainspring.app.connection import StandIn
 from mainspring.app.storages import OperationSet, hand_turned
 from mainspring.app.transaction.enlistment import Enlisting
 from mainspring.model.message import Draft, Published
-from mainspring.storage.contract import Storage
+from mainspring.storage.contract import Mailbox, Storage
 from mainspring.storage.operation import Gateway
 from mainspring.storage.script import Script
 from mainspring.testing.calls import Calls, Savepoint
@@ -25,10 +25,10 @@ from mainspring.testing.transaction import (
     EnlistedStorage,
     OnConnection,
     Own,
+    OwnMailbox,
     RecordedTransactions,
     Savepoints,
     begin_sqlite,
-    own_mailbox,
 )
 from mainspring.timing.clock import HandClock
 
@@ -203,7 +203,7 @@ def in_transaction(app: AppParts, clock: HandClock, limits: Limits, tx: object, 
     storage.timetable = recorded(storage.timetable, records)
     own = None if committed else Own(storage.operations)
     if own is not None:
-        storage.mailbox = own_mailbox(storage, own)
+        storage.mailbox = cast("Mailbox", OwnMailbox(storage.mailbox, storage.ledger, own))
 
     async def begin() -> None:
         if transactions.engine == "sqlite":

@@ -182,11 +182,6 @@ class Records:
             self._payloads.setdefault(draft.id, (draft.payload, draft.content_type))
             self.sent.append(self._sent(draft, now, status))
 
-    def note_unique(self, draft: Draft, receipt: Receipt) -> None:
-        """Record a draft that was published as unique, if it was stored."""
-        if receipt.id == draft.id:
-            self.note_sent([draft], Published(frozenset((draft.id,))))
-
     def note_run(
         self,
         consumer: Registration,
@@ -365,7 +360,8 @@ class Stores:
     async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
         """See ``Publishes.publish_unique``."""
         receipt = await self._storage.mailbox.publish_unique(draft, likeness)
-        self._records.note_unique(draft, receipt)
+        if receipt.id == draft.id:  # else another was found
+            self._records.note_sent([draft], Published(frozenset((draft.id,))))
         return receipt
 
     async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:

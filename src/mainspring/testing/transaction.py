@@ -164,12 +164,9 @@ class Own:
         return [view for view in views if view.message_id in ours]
 
 
-def own_mailbox(storage: EnlistedStorage, own: Own) -> Mailbox:
-    """Return the mailbox, of which only the test's own deliveries are claimed."""
-    return cast("Mailbox", _OwnMailbox(storage.mailbox, storage.ledger, own))
+class OwnMailbox:
+    """``Mailbox`` of which only the test's own deliveries are claimed."""
 
-
-class _OwnMailbox:
     def __init__(self, mailbox: Mailbox, ledger: Ledger, own: Own) -> None:
         self._mailbox = mailbox
         self._ledger = ledger
