@@ -142,7 +142,7 @@ _OVERRUNS = [
     Mutant(
         "a handler that swallows its cancellation is not cancelled again",
         file="runtime/overruns.py",
-        was="        if not self._handler.threaded:\n            run.cancel()\n",
+        was="        if not self.handler.threaded:\n            run.cancel()\n",
         becomes="",
         caught_by=f"{OVERRUNNING}::test_a_coroutine_that_swallows_its_cancellation_is_cancelled_again",
     ),

@@ -94,10 +94,10 @@ def is_spent(task: asyncio.Task[None], cancels: int) -> bool:
     A task keeps its count of cancellations, which would affect the next message. Raises CancelledError if the task was
     cancelled by the handler, or by the end of the loop.
     """
-    asked = task.cancelling()
-    if asked > cancels:
+    requested = task.cancelling()
+    if requested > cancels:
         raise asyncio.CancelledError
-    return asked > 0
+    return requested > 0
 
 
 @coroutine

@@ -167,7 +167,7 @@ class Executor:
                 run.cancel()
 
     def overrunning(self) -> list[Overrun]:
-        """Return the runs that were asked to stop and still go on."""
+        """Return the runs that were asked to stop and continue."""
         return self._overruns.named(self.running())
 
     def close(self) -> None:

@@ -83,7 +83,7 @@ class LimitedFetcher(Fetcher):
 
     @property
     def again_in(self) -> timedelta | None:
-        """How long until its limits, or a due time, let more be claimed; None if the last claim did not tell."""
+        """How long until its limits, or a due time, let more be claimed; None if the last claim did not return that."""
         return None if self._again_at is None else timedelta(seconds=self._again_at - self._clock.monotonic())
 
     async def _upcoming(self, groups: Sequence[str], back: timedelta) -> timedelta | None:  # noqa: ARG002

@@ -280,13 +280,12 @@ class Worker:
 
     def _lost(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)
-        # A judged run is being written, or was by its handler's own transaction: the reply tells whether it is lost.
+        # A judged run is being written, or was by its handler's own transaction: the reply shows whether it is lost.
         if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
-                self._in_hand.let_go(
-                    run
-                )  # it may clean up for as long as it likes: its claim is not extended, and does not stop reaping
+                # It may clean up for as long as it likes: its claim is not extended, and does not stop reaping.
+                self._in_hand.let_go(run)
 
     def _cancel(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)

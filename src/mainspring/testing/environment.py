@@ -103,7 +103,7 @@ class Database:
     stand_in: StandIn
     joins: Enlisting
     begin: Callable[[], Awaitable[object]]
-    """Makes sure that the tables are there."""
+    """Creates the tables, where they are missing."""
     savepoint: Savepoint = nullcontext
     blocking: bool = True
     """Whether nothing but a handler ever waits."""
@@ -135,7 +135,7 @@ class Environment:
         self._begun = False
         self._undo: list[Callable[[], object]] = []
 
-    def enter(self) -> None:
+    def install(self) -> None:
         """Replace the database and the clock, for the whole app."""
         app, undo = self._app, self._undo
         for connection in app.connections:
@@ -143,14 +143,14 @@ class Environment:
         undo.append(partial(app.transactions.replace, app.transactions.replace(self.database.joins)))
         undo.append(partial(app.clock.replace, app.clock.replace(self.clock)))
 
-    def leave(self) -> None:
-        """Put back what was there before."""
+    def restore(self) -> None:
+        """Restore the app's own database and clock."""
         self.calls.threads.close()
         while self._undo:
             self._undo.pop()()
 
     async def prepare(self) -> None:
-        """Be ready for the next message: tables there, consumers known, whenever they were registered."""
+        """Prepare for the next message: create the tables, declare consumers registered since the last call."""
         if not self._begun:
             await self.database.begin()
             self._begun = True

@@ -204,8 +204,8 @@ class Testing:
         self._entered = driver = Driver(environment)
         self._closing.callback(setattr, self, "_entered", None)
         self._closing.callback(driver.close)
-        self._closing.callback(environment.leave)
-        environment.enter()
+        self._closing.callback(environment.restore)
+        environment.install()
         return environment
 
     @contextlib.contextmanager
@@ -323,7 +323,7 @@ async def _outcome(work: Callable[[], Coroutine[Any, Any, T]]) -> T | _Raised:
 class _Expecting(AbstractContextManager[list[Ran]]):
     """The block in which dead letters are expected.
 
-    A class, since the frames of a generator and of contextlib would stand in the traceback of a test.
+    A class, since the frames of a generator and of contextlib would be in the traceback of a test.
     """
 
     def __init__(self, expectation: Expectation, expected: list[Expectation], environment: Environment) -> None:

@@ -54,7 +54,7 @@ Died = Callable[[Ran], None]
 NAME = "testing"
 """The worker that the services of a test report themselves as."""
 _HOLD = timedelta(days=36_500)
-"""No other worker is there to take over, however far the clock is advanced; nor does any service poll."""
+"""So long that no claim lapses and no service polls, however far the clock is advanced."""
 _INSTANT = timedelta(microseconds=1)
 _SUCCESSES = ("done",)
 _FAILURES = ("failed", "dead")
@@ -163,7 +163,7 @@ class Services:
         await self._reconcile()
 
     async def run(self, until: datetime, died: Died, enough: Enough | None = None) -> list[Ran]:
-        """Run everything due up to ``until`` and be there then, or earlier where it was enough."""
+        """Run everything due up to ``until``, and advance the clock to it; stops early when ``enough`` is true."""
         __tracebackhide__ = True
         if self._running:
             raise Misuse("the kit is running already: call drain, advance and wait_until one after another, not within")
@@ -197,7 +197,7 @@ class Services:
         return True
 
     async def _instant(self, died: Died, enough: Enough | None) -> bool:
-        """Run what is due now, and what comes to be due now by that. Returns True if it was enough."""
+        """Run what is due now, and what becomes due now by that. Returns True if ``enough`` is."""
         __tracebackhide__ = True
         first = len(self._records.runs)
         while True:
@@ -232,13 +232,13 @@ class Services:
                 waits.append(each.executor.guard.paused_for)
             if isinstance(each.fetcher, LimitedFetcher) and (again_in := each.fetcher.again_in) is not None:
                 waits.append(again_in if again_in > timedelta() else None)
-        # Never nothing: seconds are rounded, and a clock that stands still would stand for ever.
+        # Never zero: seconds are rounded, and a clock that is not advanced would never get there.
         return min((max(wait, _INSTANT) for wait in waits if wait is not None), default=None)
 
     # --- one delivery or batch -----------------------------------------------------------------------------
 
     async def _serve(self, view: DeliveryView) -> list[Ran]:
-        """Claim, run and settle this delivery, unless it is no longer there; a batch takes others with it."""
+        """Claim, run and settle this delivery, unless it is gone; a batch takes others with it."""
         __tracebackhide__ = True
         group = self._groups[view.group]
         room = min(group.executor.free, group.size)

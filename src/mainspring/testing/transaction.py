@@ -152,7 +152,7 @@ class Own:
         self._earlier: object = None
 
     async def begin(self) -> None:
-        """Note what is there already, where the database does not know it later."""
+        """Record what is stored already, where the database cannot distinguish it later."""
         self._earlier = await self._ledger.earlier()
 
     async def of(self, views: Sequence[DeliveryView]) -> list[DeliveryView]:
