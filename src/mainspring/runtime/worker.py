@@ -69,18 +69,7 @@ class Worker:
         # A new one for every start: epochs alone do not distinguish holders after a failover (invariant 2).
         self.owner: str = holder(settings.name, start_id)
         """The holder of its claims."""
-        self._settler = Settler(
-            storage.mailbox,
-            self.owner,
-            in_hand,
-            self._comes_back,
-            log,
-            clock,
-            bus,
-            self._joining,
-            self._occurred,
-            meter,
-        )
+        self._settler = Settler(storage.mailbox, self.owner, in_hand, self._comes_back, log, clock, bus, meter)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
         shared = ExecutorContext(self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus)
@@ -105,6 +94,8 @@ class Worker:
         self._scheduler = Scheduler(
             storage, scheduling, self._fetchers.nudge, settings.idle_poll, log, clock, self._offline
         )
+        self._settler.on_occurrence = self._scheduler.freed
+        self._settler.on_member = self._scheduler.wake  # it may complete its join
         self._heartbeat = Heartbeat(
             settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
         )
@@ -268,12 +259,6 @@ class Worker:
 
     def _freed(self, group: str) -> None:
         self._fetchers.freed(group)
-
-    def _occurred(self) -> None:
-        self._scheduler.freed()
-
-    def _joining(self) -> None:
-        self._scheduler.wake()  # this may complete its join
 
     def _comes_back(self, group: str, delay: timedelta) -> None:
         self._fetchers.comes_back(group, delay)
