@@ -217,7 +217,7 @@ TRANSACTIONS: list[Mutant] = [
     ),
     Mutant(
         "a test runs what was committed before it",
-        file="testing/records.py",
+        file="testing/transaction.py",
         was="return [view for view in views if view.message_id in ours]",
         becomes="return list(views) if ours is not None else []",
         caught_by=f"{_COMMITTED}::test_what_was_committed_before_is_neither_run_nor_shown",
@@ -232,8 +232,8 @@ TRANSACTIONS: list[Mutant] = [
     Mutant(
         "a test keeps an executor by the real clock",
         file="testing/services.py",
-        was="            self._clock,\n            stepped=True,\n",
-        becomes="            stepped=True,\n",
+        was="            timers=clock,\n",
+        becomes="",
         caught_by=f"{_KIT}/test_time.py::test_a_handler_that_takes_too_long_times_out_without_waiting",
     ),
     Mutant(
@@ -313,7 +313,7 @@ HANDLERS: list[Mutant] = [
     ),
     Mutant(
         "a message that failed in its batch is settled as done",
-        file="runtime/batch_executor.py",
+        file="runtime/batch.py",
         was="        if isinstance(answer, BaseException):\n            return self._broken(run, answer)",
         becomes="        if isinstance(answer, BaseException):\n            answer = None",
         caught_by="tests/runtime/test_batches.py",

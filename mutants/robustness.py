@@ -16,7 +16,7 @@ SUSPECTS = "tests/runtime/test_suspects.py"
 _VERDICTS = [
     Mutant(
         "what is no Exception ends the hand that it was raised in",
-        file="runtime/own_context.py",
+        file="runtime/verdicts.py",
         was="        return False  # before any access to an object that may be the user's",
         becomes="        return not issubclass(type(error), Exception | CancelledError)",
         caught_by=f"{RAISES}[SystemExit-async]",
@@ -142,7 +142,7 @@ _OVERRUNS = [
     Mutant(
         "a handler that swallows its cancellation is not cancelled again",
         file="runtime/overruns.py",
-        was="        if not self._handler.threaded:\n            run.cancel()\n",
+        was="        if not self.handler.threaded:\n            run.cancel()\n",
         becomes="",
         caught_by=f"{OVERRUNNING}::test_a_coroutine_that_swallows_its_cancellation_is_cancelled_again",
     ),
@@ -162,7 +162,7 @@ _OVERRUNS = [
     ),
     Mutant(
         "a batch that goes on is not counted as overrunning",
-        file="runtime/batch_executor.py",
+        file="runtime/batch.py",
         was="return list(dict.fromkeys(self._batches.values()))",
         becomes="return []",
         caught_by=f"{OVERRUNNING}::test_a_batch_that_swallows_its_cancellation_is_told_again",

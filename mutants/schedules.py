@@ -8,14 +8,14 @@ MUTANTS: list[Mutant] = [
     # --- when it is due --------------------------------------------------------------------------------------
     Mutant(
         "a time that comes twice in autumn fires twice",
-        file="timing/cron/search.py",
+        file="timing/cron/plan.py",
         was="        if plan.interval:\n            found = at_or_after(",
         becomes="        if plan:\n            found = at_or_after(",
         caught_by="tests/unit/timing/cron/test_clock_changes.py",
     ),
     Mutant(
         "a time that spring skips never fires",
-        file="timing/cron/search.py",
+        file="timing/cron/plan.py",
         was="        if fires:\n            return change.moment\n",
         becomes="",
         caught_by="tests/unit/timing/cron/test_clock_changes.py",

@@ -14,8 +14,8 @@ from mainspring.runtime import handler
 from mainspring.runtime.janitor import Recounting
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules import decisions as deciding
-from mainspring.runtime.schedules import timekeeper as reconciling
-from mainspring.runtime.schedules.timekeeper import Declared
+from mainspring.runtime.schedules import declarations as reconciling
+from mainspring.runtime.schedules.declarations import Declared
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.worker import Worker
 from mainspring.storage.contract import Mailbox

@@ -14,7 +14,7 @@ from mainspring.model.search import Filter
 from mainspring.model.views import Declaration
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
-from mainspring.runtime.schedules.timekeeper import Declared, Scheduling
+from mainspring.runtime.schedules.declarations import Declared, Scheduling
 from mainspring.storage.contract import Doorbell
 from mainspring.storage.memory import MemoryStorage
 from mainspring.timing.clock import HandClock

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mainspring.model.schedule import ScheduleTick
-from mainspring.runtime.schedules import timekeeper
+from mainspring.runtime import scheduler
 from mainspring.runtime.schedules.decisions import decide
 from tests.runtime.scheduling import HOURLY, NOON, SECOND, Scene
 
@@ -51,7 +51,7 @@ async def test_whatever_goes_wrong_with_a_row_is_its_own(scene: Scene, monkeypat
             raise OverflowError("date value out of range")
         return decide(plan, due, now, counted)
 
-    monkeypatch.setattr(timekeeper, "decide", fails)
+    monkeypatch.setattr(scheduler, "decide", fails)
     await scene.put("bad")
     await scene.put("sound")
 

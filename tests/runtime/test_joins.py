@@ -86,7 +86,7 @@ async def test_it_looks_again_at_once_while_there_is_more_to_count(monkeypatch: 
     async def more(*_: object) -> ScheduleTick:
         return ScheduleTick(more=True)
 
-    monkeypatch.setattr(node.scheduler._timekeeper, "tick", more)
+    monkeypatch.setattr(node.scheduler._timetable, "tick", more)
 
     assert await node.turn() == 0.005
     # Somebody has it locked, and may for long.

@@ -17,7 +17,7 @@ from mainspring.model.views import Declaration, RunView
 from mainspring.runtime import offline
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Batching, Run
-from mainspring.runtime.schedules.timekeeper import Declared, Scheduling
+from mainspring.runtime.schedules.declarations import Declared, Scheduling
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from tests.runtime.stage import Stage

@@ -17,7 +17,7 @@ from mainspring.model.message import Delivery
 from mainspring.model.schedule import NEVER, Schedule
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Run
-from mainspring.runtime.schedules.timekeeper import Declared, Scheduling
+from mainspring.runtime.schedules.declarations import Declared, Scheduling
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.worker import Worker
 from tests.runtime.scheduling import HOURLY

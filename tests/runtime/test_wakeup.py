@@ -56,7 +56,7 @@ def clock() -> HandClock:
 
 
 def wakeup(box: Any, bell: Any, clock: HandClock) -> Wakeup:
-    return Wakeup(box, bell, timedelta(seconds=5), clock)
+    return Wakeup(box.upcoming, bell, timedelta(seconds=5), clock)
 
 
 async def test_going_idle_it_arms_the_bell_looks_everywhere_once_more_and_only_then_sleeps(

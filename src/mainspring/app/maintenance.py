@@ -22,7 +22,7 @@ from mainspring.model.views import AuditView, Declaration, Roster, Tally
 from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
-    from mainspring.runtime.schedules.timekeeper import Declared
+    from mainspring.runtime.schedules.declarations import Declared
     from mainspring.runtime.worker import Worker
 
 _logger = logging.getLogger("mainspring.schedules")
@@ -76,10 +76,10 @@ class Operations:
         return declarations
 
     async def _reconcile(self, storage: Storage, schedules: Mapping[str, Declared]) -> None:
-        from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
+        from mainspring.runtime.schedules.declarations import Scheduling, reconcile
 
         scheduling = Scheduling(self._options.name, schedules, self._options.version)
-        await Timekeeper(storage.timetable, scheduling, _warn).reconcile()
+        await reconcile(storage.timetable, scheduling, _warn)
 
     async def health(self, limits: HealthLimits | None) -> Health:
         """See ``Mainspring.health``."""

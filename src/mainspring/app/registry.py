@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.declaration import FanoutCode
     from mainspring.app.schedule.recurring import Recurrences, RecurringOptions
     from mainspring.app.schedule.timing import RhythmOption
-    from mainspring.runtime.schedules.timekeeper import Declared
+    from mainspring.runtime.schedules.declarations import Declared
     from mainspring.runtime.worker import Worker
 
 M = TypeVar("M")

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from mainspring.model.verdict import Bury, Done, Retry, Verdict
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.timers import Timers
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Recovered, Tripped
 from mainspring.timing.breaker import Breaker, Circuit
+from mainspring.timing.clock import Timers
 from mainspring.timing.duration import spell
 
 

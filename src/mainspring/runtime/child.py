@@ -84,7 +84,7 @@ def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> No
     with socket.socket(fileno=channel) as line:
         if (first := _receive(line)) is None:
             return
-        setup = wire.read_setup(first)
+        setup = wire.SETUPS.decode(first)
         _serving.append(setup.program)
         try:
             handler = _prepare(setup, find)
@@ -95,7 +95,7 @@ def serve(channel: int, lifeline: int, find: Callable[[Program], Handler]) -> No
         reporter = Reporter(line)
         while (body := _receive(line)) is not None:
             line.sendall(wire.framed(wire.Ready()))  # from here on a death is charged to this message
-            response = _respond(handler, wire.read_request(body), setup.program, reporter)
+            response = _respond(handler, wire.REQUESTS.decode(body), setup.program, reporter)
             _flush()  # the next message may be the one that kills this process
             reporter.end(response)
 

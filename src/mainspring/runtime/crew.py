@@ -1,15 +1,19 @@
-"""The coroutines of one consumer: started on demand, woken one by one, replaced when one ends."""
+"""The coroutines of one consumer: started on demand, woken one by one, replaced when one ends; and calls on them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import copy_context
+from types import coroutine
+from typing import Any, TypeVar
 
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described
 from mainspring.runtime.reports import RateLimitedLog
+
+T = TypeVar("T")
 
 _PAUSE = 0.1
 """Seconds until an ended coroutine is replaced: an error that ends all of them must not keep the loop busy."""
@@ -90,7 +94,34 @@ def is_spent(task: asyncio.Task[None], cancels: int) -> bool:
     A task keeps its count of cancellations, which would affect the next message. Raises CancelledError if the task was
     cancelled by the handler, or by the end of the loop.
     """
-    asked = task.cancelling()
-    if asked > cancels:
+    requested = task.cancelling()
+    if requested > cancels:
         raise asyncio.CancelledError
-    return asked > 0
+    return requested > 0
+
+
+@coroutine
+def in_own_context(call: Callable[[], Awaitable[T]]) -> Generator[Any, Any, T]:
+    """Call and await it in a copy of the context, so that the variables it sets do not reach the next call.
+
+    It stays on the awaiting task, step by step. A task of its own would have the same effect, at several times the cost
+    per message and a turn of the loop.
+    """
+    run = copy_context().run
+    steps: Any = run(call).__await__()
+    sent, error = None, None
+    while True:
+        try:
+            waited = run(steps.send, sent) if error is None else run(steps.throw, error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            error = None  # its traceback holds this frame
+        try:
+            sent = yield waited
+        except GeneratorExit:
+            run(steps.close)
+            raise
+        except BaseException as thrown:  # noqa: BLE001 - thrown into the call outside of this block
+            error = thrown

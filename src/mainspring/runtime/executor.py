@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described, text_of
@@ -16,15 +18,15 @@ from mainspring.model.verdict import Cancel, Release, Verdict
 from mainspring.runtime import verdicts
 from mainspring.runtime.breaker_guard import BreakerGuard
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.crew import Crew, is_spent
+from mainspring.runtime.crew import Crew, in_own_context, is_spent
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.offload import Threads, offload
 from mainspring.runtime.overruns import Overrun, Overruns
-from mainspring.runtime.own_context import in_own_context, is_closing
 from mainspring.runtime.reports import RateLimitedLog, report_failure
 from mainspring.runtime.settler import Settles
-from mainspring.runtime.timers import LOOP_TIMERS, CallsLater, Timers
+from mainspring.runtime.verdicts import is_closing
 from mainspring.telemetry.bus import Bus
+from mainspring.timing.clock import CallsLater, Timer, Timers
 
 STOP_TIMEOUT = "timeout"
 STOP_LOST = "lost"
@@ -45,51 +47,65 @@ class Cancels(Protocol):
         ...
 
 
+class LoopTimers:
+    """The timers of the running event loop."""
+
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Call back after ``delay`` seconds, on the running loop."""
+        return asyncio.get_running_loop().call_later(delay, callback, *args)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorContext:
+    """What all executors of a worker share."""
+
+    settler: Settles
+    in_hand: ClaimsInHand
+    threads: Threads
+    freed: Callable[[str], None]
+    """Called with the group of a slot that is free again."""
+    deaths: int
+    """How many processes a message may kill before it is buried undecoded."""
+    failures: RateLimitedLog
+    bus: Bus
+    timers: Timers = field(default_factory=LoopTimers)
+    stepped: bool = False
+    """Whether there are no coroutines, and the caller serves the queues by ``step``."""
+
+
 class Executor:
     """The executor of one consumer: at most ``concurrency`` runs at a time.
 
     Coroutines pull from the queue and are woken one by one, each waking the next only if there is more to do: a
-    handler that never waits is served by a single coroutine, without a task or a wake-up per message. One that is
-    ``stepped`` has no coroutines: its caller serves the queue by ``step``.
+    handler that never waits is served by a single coroutine, without a task or a wake-up per message.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        settler: Settles,
-        in_hand: ClaimsInHand,
-        threads: Threads,
-        freed: Callable[[str], None],
-        deaths: int,
-        failures: RateLimitedLog,
-        bus: Bus,
-        timers: Timers = LOOP_TIMERS,
-        *,
-        stepped: bool = False,
-    ) -> None:
+    def __init__(self, handler: Handler, shared: ExecutorContext) -> None:
         self.handler: Handler = handler
         self.group: str = handler.group
         self.slots: int = handler.concurrency
-        self._settler = settler
-        self._in_hand = in_hand
-        self._freed = freed
-        self._deaths = deaths
-        self._failures = failures
-        self._timers = timers
+        self._settler = shared.settler
+        self._in_hand = shared.in_hand
+        self._freed = shared.freed
+        self._deaths = shared.deaths
+        self._failures = failures = shared.failures
+        self._timers = timers = shared.timers
         self._now = timers.monotonic
         self._queue: deque[Run] = deque()
         self._overruns = Overruns(handler, failures, timers)
-        self._crew = Crew(handler.group, 0 if stepped else handler.concurrency, self._work, failures)
+        self._crew = Crew(handler.group, 0 if shared.stepped else handler.concurrency, self._work, failures)
         self._running: set[Run] = set()
         self._unsettled = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
-        self._offload = offload(handler, threads, self._overrun)
+        self._offload = offload(handler, shared.threads, self._overrun)
         self.guard: BreakerGuard | None = (
             None
             if handler.breaker is None
-            else BreakerGuard(handler.group, handler.breaker, freed, failures, bus, timers)
+            else BreakerGuard(handler.group, handler.breaker, shared.freed, failures, shared.bus, timers)
         )
         self._limit = None if handler.program else self._timeout  # in a process, the time starts when it is ready
 
@@ -151,7 +167,7 @@ class Executor:
                 run.cancel()
 
     def overrunning(self) -> list[Overrun]:
-        """Return the runs that were asked to stop and still go on."""
+        """Return the runs that were asked to stop and continue."""
         return self._overruns.named(self.running())
 
     def close(self) -> None:

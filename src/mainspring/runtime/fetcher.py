@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.runtime.settler import BATCH
 from mainspring.runtime.wakeup import Wakeup
-from mainspring.storage.contract import Mailbox
+from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
 SLACK = timedelta(seconds=2)
@@ -66,30 +67,33 @@ _PIPELINED_FROM = 64
 """From this many slots on, a claim takes half, so that the next trip overlaps with running this one."""
 
 
+@dataclass(frozen=True, slots=True)
+class FetcherContext:
+    """What all fetchers of a worker share."""
+
+    storage: Storage
+    in_hand: ClaimsInHand
+    owner: str
+    hold: timedelta
+    """For how long a delivery is claimed."""
+    longest_poll: timedelta
+    log: RateLimitedLog
+    clock: Clock
+
+
 class Fetcher(Service):
     """Claims for free slots only (invariant 4: the number in hand bounds duplicates)."""
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        executors: Sequence[Executor],
-        in_hand: ClaimsInHand,
-        wakeup: Wakeup,
-        *,
-        owner: str,
-        hold: timedelta,
-        log: RateLimitedLog,
-        clock: Clock,
-        name: str = "fetcher",
-    ) -> None:
-        super().__init__(name, log, clock)
-        self._mailbox = mailbox
+    def __init__(self, executors: Sequence[Executor], shared: FetcherContext, name: str = "fetcher") -> None:
+        super().__init__(name, shared.log, shared.clock)
+        storage = shared.storage
+        self._mailbox = storage.mailbox
         self._executors: Mapping[str, Executor] = {each.handler.group: each for each in executors}
         self._marks = {group: Marks() for group in self._executors}
-        self._in_hand = in_hand
-        self._wakeup = wakeup
-        self._owner = owner
-        self._hold = hold
+        self._in_hand = shared.in_hand
+        self._wakeup = Wakeup(self._upcoming, storage.doorbell, shared.longest_poll, shared.clock)
+        self._owner = shared.owner
+        self._hold = hold = shared.hold
         self._reap_every = min(1.0, hold.total_seconds() / 10)
         self._reaped_at = -FOREVER
         self._claimed_at = -FOREVER
@@ -183,6 +187,9 @@ class Fetcher(Service):
 
     async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
         return await self._mailbox.reap(groups, self._owner, self._hold, accused=accused, aside=self._in_hand.aside)
+
+    async def _upcoming(self, groups: Sequence[str], back: timedelta) -> timedelta | None:
+        return await self._mailbox.upcoming(groups, back)
 
     def _has_unscanned(self) -> bool:
         """Return whether a claim that came back short has not scanned everything."""

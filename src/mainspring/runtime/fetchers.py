@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import copy_context
 from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.errors import MainspringError
-from mainspring.model.limits import Limits
 from mainspring.model.message import ClaimRequest, Delivery
-from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.executor import Executor
-from mainspring.runtime.fetcher import Fetcher
-from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.fetcher import Fetcher, FetcherContext
 from mainspring.runtime.service import LoopReport
-from mainspring.runtime.settings import WorkerSettings
-from mainspring.runtime.wakeup import Wakeup
-from mainspring.storage.contract import Storage
-from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.worker")
 _EVER = timedelta(days=36_500)
@@ -31,33 +24,13 @@ _ROUSE_AFTER = 0.05
 class LimitedFetcher(Fetcher):
     """Claims for one consumer within its limits, which the database counts across all workers."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        executor: Executor,
-        limits: Limits,
-        in_hand: ClaimsInHand,
-        longest_poll: timedelta,
-        *,
-        owner: str,
-        hold: timedelta,
-        log: RateLimitedLog,
-        clock: Clock,
-    ) -> None:
-        self._last_claim = _LastClaim(clock)
-        super().__init__(
-            storage.mailbox,
-            [executor],
-            in_hand,
-            Wakeup(self._last_claim, storage.doorbell, longest_poll, clock),
-            owner=owner,
-            hold=hold,
-            log=log,
-            clock=clock,
-            name=f"fetcher of {executor.group}",
-        )
-        self._doorbell = storage.doorbell
-        self._limits = limits
+    def __init__(self, executor: Executor, shared: FetcherContext) -> None:
+        super().__init__([executor], shared, f"fetcher of {executor.group}")
+        assert executor.handler.limits is not None, "others share a fetcher"
+        self._limits = executor.handler.limits
+        self._doorbell = shared.storage.doorbell
+        self._again_at: float | None = None
+        """When more may be claimed without a ring, according to the last claim."""
         self._after: str | None = None
         self._found = False
         self._unscanned = False
@@ -110,8 +83,14 @@ class LimitedFetcher(Fetcher):
 
     @property
     def again_in(self) -> timedelta | None:
-        """How long until its limits, or a due time, let more be claimed; None if the last claim did not tell."""
-        return self._last_claim.again_in
+        """How long until its limits, or a due time, let more be claimed; None if the last claim did not return that."""
+        return None if self._again_at is None else timedelta(seconds=self._again_at - self._clock.monotonic())
+
+    async def _upcoming(self, groups: Sequence[str], back: timedelta) -> timedelta | None:  # noqa: ARG002
+        return self.again_in
+
+    def _note_again(self, sent: float, again_in: timedelta | None) -> None:
+        self._again_at = None if again_in is None else sent + again_in.total_seconds()
 
     async def _claim(self, wants: Sequence[ClaimRequest]) -> Sequence[Delivery]:
         (want,) = wants
@@ -124,7 +103,7 @@ class LimitedFetcher(Fetcher):
             return []
         self._has_ended = False
         limited = await self._mailbox.claim_limited(want, self._limits, began, self._owner, self._hold)
-        self._last_claim.learn(sent, limited.again_in)
+        self._note_again(sent, limited.again_in)
         self._left = limited.left
         self._is_idle = not limited.left and not limited.deliveries
         self._is_at_limit = limited.full
@@ -144,7 +123,7 @@ class LimitedFetcher(Fetcher):
         upcoming = await self._mailbox.upcoming([group], _EVER)
         if upcoming is not None and upcoming <= timedelta():
             return False
-        self._last_claim.learn(sent, upcoming)
+        self._note_again(sent, upcoming)
         return True
 
     async def _reap_one(self, groups: Sequence[str], *, accused: bool) -> Delivery | None:
@@ -166,64 +145,16 @@ class LimitedFetcher(Fetcher):
             await self.notify_others()
 
 
-class _LastClaim:
-    """When more may be claimed without a ring, according to the last claim."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._at: float | None = None
-
-    def learn(self, sent: float, again_in: timedelta | None) -> None:
-        self._at = None if again_in is None else sent + again_in.total_seconds()
-
-    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:  # noqa: ARG002
-        return self.again_in
-
-    @property
-    def again_in(self) -> timedelta | None:
-        return None if self._at is None else timedelta(seconds=self._at - self._clock.monotonic())
-
-
 class Fetchers:
     """Forwards events of a group to its fetcher."""
 
-    def __init__(self, plain: Fetcher, limited: Mapping[str, LimitedFetcher]) -> None:
+    def __init__(self, executors: Sequence[Executor], shared: FetcherContext) -> None:
         self._context = copy_context()
-        self._plain = plain
-        self._limited = limited
-        self._all: tuple[Fetcher, ...] = (plain, *limited.values())
-
-    @classmethod
-    def of(
-        cls,
-        storage: Storage,
-        executors: Sequence[Executor],
-        in_hand: ClaimsInHand,
-        settings: WorkerSettings,
-        owner: str,
-        log: RateLimitedLog,
-        clock: Clock,
-    ) -> Fetchers:
-        """Create the fetchers for these executors, all under one owner."""
-        hold, poll = settings.claim_time, settings.idle_poll
-        limited = {
-            each.group: LimitedFetcher(
-                storage, each, limits, in_hand, poll, owner=owner, hold=hold, log=log, clock=clock
-            )
-            for each in executors
-            if (limits := each.handler.limits) is not None
+        self._limited = {
+            each.group: LimitedFetcher(each, shared) for each in executors if each.handler.limits is not None
         }
-        plain = Fetcher(
-            storage.mailbox,
-            [each for each in executors if each.group not in limited],
-            in_hand,
-            Wakeup(storage.mailbox, storage.doorbell, poll, clock),
-            owner=owner,
-            hold=hold,
-            log=log,
-            clock=clock,
-        )
-        return cls(plain, limited)
+        self._plain = Fetcher([each for each in executors if each.group not in self._limited], shared)
+        self._all: tuple[Fetcher, ...] = (self._plain, *self._limited.values())
 
     def start(self) -> None:
         """Start the loops, on the running loop."""

@@ -116,7 +116,7 @@ class Run:
             self._stopped.set()
 
     def cancel(self) -> None:
-        """Cancel its task, and count that, to tell it from cancellations by others."""
+        """Cancel its task, and count that, to distinguish it from cancellations by others."""
         self.cancels += 1
         self.task.cancel()
 

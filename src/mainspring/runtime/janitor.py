@@ -8,6 +8,7 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -187,57 +188,48 @@ class Reporting(Service):
         self._must_confirm = self._obey is not None and self._obey(orders)
 
 
+@dataclass(slots=True)
 class Heartbeat:
     """Creates the numbered beats of one start of a worker, and stores whether it drains.
 
     Another start under the same name begins undrained; a worker that only missed beats stays drained.
     """
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        start_id: str,
-        groups: Iterable[str],
-        in_hand: ClaimsInHand,
-        doorbell: Doorbell,
-        meter: Meter,
-        pauses: Callable[[], Iterable[str]],
-        fetchers: Fetchers,
-    ) -> None:
-        self.draining: bool = False
-        """Whether an operator has asked this worker to stop claiming."""
-        self._settings = settings
-        self._groups = tuple(groups)
-        self._in_hand = in_hand
-        self._doorbell = doorbell
-        self._meter = meter
-        self._pauses = pauses
-        self._fetchers = fetchers
-        self._start_id = start_id
-        self._number = 0
+    settings: WorkerSettings
+    start_id: str
+    groups: Iterable[str]
+    in_hand: ClaimsInHand
+    doorbell: Doorbell
+    meter: Meter
+    pauses: Callable[[], Iterable[str]]
+    fetchers: Fetchers
+    draining: bool = False
+    """Whether an operator has asked this worker to stop claiming."""
+    number: int = 0
+    """The number of the last beat."""
 
     @property
     def declarer(self) -> Declarer:
         """The identity under which this start of the worker declares."""
-        return Declarer(seat(self._settings.app, self._settings.name), self._start_id)
+        return Declarer(seat(self.settings.app, self.settings.name), self.start_id)
 
     def beat(self) -> Beat:
         """Create a beat with the current state and the new counts of the meter."""
-        self._number += 1
-        runs, measures = self._meter.take()
+        self.number += 1
+        runs, measures = self.meter.take()
         return Beat(
-            seat(self._settings.app, self._settings.name),
-            self._settings.app,
+            seat(self.settings.app, self.settings.name),
+            self.settings.app,
             socket.gethostname(),
             os.getpid(),
-            self._groups,
-            len(self._in_hand),
-            self._doorbell.mode,
+            tuple(self.groups),
+            len(self.in_hand),
+            self.doorbell.mode,
             runs,
-            tuple(self._pauses()),
+            tuple(self.pauses()),
             measures,
-            self._start_id,
-            self._number,
+            self.start_id,
+            self.number,
             self.draining,
         )
 
@@ -246,10 +238,10 @@ class Heartbeat:
         if orders.drain == self.draining:
             return False
         self.draining = orders.drain
-        self._fetchers.drain(drains=orders.drain)
+        self.fetchers.drain(drains=orders.drain)
         if orders.drain:
             _logger.warning(
-                "draining: an operator asked this worker to stop claiming; it finishes %d in hand", len(self._in_hand)
+                "draining: an operator asked this worker to stop claiming; it finishes %d in hand", len(self.in_hand)
             )
         else:
             _logger.info("resumed: an operator asked this worker to claim again")
@@ -321,19 +313,18 @@ class Janitor:
     def __init__(
         self,
         upkeep: Upkeep,
-        beat: Callable[[], Beat],
+        heartbeat: Heartbeat,
+        declarations: Sequence[Declaration],
         retention: Retention,
-        subscribing: Subscribing,
+        meter: Meter,
         log: RateLimitedLog,
         clock: Clock,
-        meter: Meter,
-        obey: Callable[[Orders], bool],
     ) -> None:
-        self._reporting = Reporting(upkeep, beat, log, clock, meter, obey)
-        self._subscribing = subscribing
+        self.reporting: Reporting = Reporting(upkeep, heartbeat.beat, log, clock, meter, heartbeat.obey)
+        self.subscribing: Subscribing = Subscribing(upkeep, declarations, heartbeat.declarer, log, clock)
         self._loops: tuple[Service, ...] = (
-            self._reporting,
-            subscribing,
+            self.reporting,
+            self.subscribing,
             Rerouting(upkeep, log, clock),
             Pruning(upkeep, retention, log, clock),
             Recounting(upkeep, log, clock),
@@ -344,19 +335,11 @@ class Janitor:
         for each in self._loops:
             each.start()
 
-    def report_soon(self) -> None:
-        """Report soon: the reply may contain new orders from operators."""
-        self._reporting.report_soon()
-
     async def stop(self) -> None:
         """End. Waits only for the loops that would re-register the worker after it has deregistered. Idempotent."""
         for each in self._loops:
             each.end_soon()
-        await asyncio.gather(self._reporting.stop(), self._subscribing.stop())
-
-    async def deregister(self) -> None:
-        """Report the last runs and leave the roster."""
-        await self._reporting.deregister()
+        await asyncio.gather(self.reporting.stop(), self.subscribing.stop())
 
     def abandon(self) -> None:
         """End at once."""

@@ -46,14 +46,10 @@ class Holding:
         self._lock = threading.Lock()
         self._over: str | None = None
         self._pid = os.getpid()
-        self._until = sent + self._seconds
+        self.until: float = sent + self._seconds
+        """Until when it is certain, by the clock."""
         self.renew_at: float = self._next(sent)
         """When to renew it, by the clock."""
-
-    @property
-    def until(self) -> float:
-        """Until when it is certain, by the clock."""
-        return self._until
 
     @property
     def over(self) -> str | None:
@@ -61,7 +57,7 @@ class Holding:
         if self._pid != os.getpid():  # the lock, too, may be held by a thread of the parent
             return _FORKED
         with self._lock:
-            if self._over is None and self._clock.elapsed() >= self._until:
+            if self._over is None and self._clock.elapsed() >= self.until:
                 self._over = RAN_OUT
                 ran_out = True
             else:
@@ -74,12 +70,8 @@ class Holding:
         """Record a renewal by a request that was sent at this time."""
         with self._lock:
             if self._over is None:
-                self._until = max(self._until, sent + self._seconds)
+                self.until = max(self.until, sent + self._seconds)
                 self.renew_at = self._next(sent)
-
-    def later(self, at: float) -> None:
-        """Renew at this time instead."""
-        self.renew_at = at
 
     def lose(self, why: str) -> bool:
         """Mark it as lost. Returns False if it was not held any more."""
@@ -201,7 +193,7 @@ class LeaseKeeper(StorageService):
                 each.lose(TAKEN)
                 self.drop(each)
             elif each.hold in answer.busy:
-                each.later(sent + _AGAIN)
+                each.renew_at = sent + _AGAIN
             else:
                 each.renewed(sent)
 

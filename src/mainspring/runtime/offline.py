@@ -12,15 +12,15 @@ from mainspring.model.message import Delivery
 from mainspring.model.schedule import Rewrite, Schedule
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import RunStatus, RunView
-from mainspring.runtime.batch_executor import BatchExecutor
+from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.executor import Executor
+from mainspring.runtime.executor import Executor, ExecutorContext
 from mainspring.runtime.handler import Batching, Handler, Run
 from mainspring.runtime.offload import Threads
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.decisions import occurrence
+from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
-from mainspring.runtime.schedules.timekeeper import Scheduling
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settler import Origin
 from mainspring.storage.contract import Storage
@@ -58,9 +58,8 @@ class Offline:
         self._in_hand = ClaimsInHand()
         self._declared = {name: each for name, each in scheduling.declared.items() if each.offline}
         groups = {each.definition["group"] for each in self._declared.values()}
-        self._executors = {
-            each.group: self._executor(each, threads, failures, bus) for each in handlers if each.group in groups
-        }
+        shared = ExecutorContext(self, self._in_hand, threads, _ignore, 1, failures, bus)
+        self._executors = {each.group: executor_of(_alone(each), shared) for each in handlers if each.group in groups}
         self._plans: dict[str, Plan] = {}
         self._since: datetime | None = None
         self._fired: dict[str, datetime] = {}
@@ -140,13 +139,6 @@ class Offline:
     def written(self, origin: Origin, settlement: Settlement) -> None:
         """Never called: such consumers are rejected, since without a database there is no transaction."""
         raise AssertionError(f"{origin.group} has settled {settlement.claim} in a database that is away")
-
-    def _executor(self, handler: Handler, threads: Threads, failures: RateLimitedLog, bus: Bus) -> Executor:
-        if handler.batching is None:
-            return Executor(handler, self, self._in_hand, threads, _ignore, 1, failures, bus)
-        # An occurrence is a batch of one, and waits for no other.
-        alone = replace(handler, batching=Batching(1, 0.0))
-        return BatchExecutor(alone, self, self._in_hand, threads, _ignore, 1, failures, bus)
 
     def _fire(self, name: str, now: datetime) -> float | None:
         declared = self._declared[name]
@@ -247,6 +239,11 @@ def _run_result(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None
             return "cancelled", None, None, reason
         case _:
             assert_never(verdict)
+
+
+def _alone(handler: Handler) -> Handler:
+    """Return the consumer of a batch as one of a batch of one: an occurrence waits for no other."""
+    return handler if handler.batching is None else replace(handler, batching=Batching(1, 0.0))
 
 
 def _ignore(_group: str) -> None:

@@ -82,8 +82,8 @@ def resolve(future: asyncio.Future[Any], result: Any, error: BaseException | Non
     if not issubclass(type(error), StopIteration):
         try:
             future.set_exception(error)
-        except BaseException as refused:  # the error cannot be inspected, but the call has ended
-            if is_interrupt(refused):
+        except BaseException as failed:  # the error cannot be inspected, but the call has ended
+            if is_interrupt(failed):
                 raise
         else:
             return

@@ -11,7 +11,7 @@ from uuid import UUID
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.timers import Timers
+from mainspring.timing.clock import Timers
 from mainspring.timing.duration import spell
 
 PATIENCE = 10.0
@@ -34,6 +34,7 @@ class Overrun:
     """The schedule whose occurrence it is; with ``overlap="skip"`` no other fires while it runs."""
 
 
+@dataclass(frozen=True, slots=True)
 class Overruns:
     """Asks the runs of one consumer to stop, again and again.
 
@@ -41,14 +42,13 @@ class Overruns:
     thread cannot be stopped, and is only reported. It keeps its slot and its claim for as long as it runs.
     """
 
-    def __init__(self, handler: Handler, log: RateLimitedLog, timers: Timers) -> None:
-        self._handler = handler
-        self._log = log
-        self._timers = timers
+    handler: Handler
+    log: RateLimitedLog
+    timers: Timers
 
     def watch(self, run: Run) -> None:
         """Watch a run that was asked to stop."""
-        self._timers.call_later(PATIENCE, self._insist, run, PATIENCE)
+        self.timers.call_later(PATIENCE, self._insist, run, PATIENCE)
 
     def named(self, runs: list[Run]) -> list[Overrun]:
         """Return those that are overrunning."""
@@ -59,7 +59,7 @@ class Overruns:
         if found is None or run.task is None:
             return  # it has ended
         pause = min(2 * pause, _LONGEST)
-        self._log.log(
+        self.log.log(
             logging.WARNING,
             "%s: message %s is overrunning: it was asked to stop %s ago (%s) and continues; %s",
             found.group,
@@ -67,12 +67,12 @@ class Overruns:
             spell(found.since),
             found.reason,
             "a thread cannot be stopped"
-            if self._handler.threaded
+            if self.handler.threaded
             else "it swallows its cancellation, and is cancelled again",
         )
-        if not self._handler.threaded:
+        if not self.handler.threaded:
             run.cancel()
-        self._timers.call_later(pause, self._insist, run, pause)
+        self.timers.call_later(pause, self._insist, run, pause)
 
 
 def _overrun(run: Run) -> Overrun | None:

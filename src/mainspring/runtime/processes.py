@@ -107,7 +107,7 @@ class Process:
     async def _response(self, loop: asyncio.AbstractEventLoop, on_progress: OnProgress | None) -> wire.Response:
         while True:
             header = await self._receive(loop, wire.HEADER)
-            frame = wire.read_frame(await self._receive(loop, wire.length(header)))
+            frame = wire.FRAMES.decode(await self._receive(loop, wire.length(header)))
             if not isinstance(frame, wire.Progress):
                 return frame
             if on_progress is not None:

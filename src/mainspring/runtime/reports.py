@@ -98,9 +98,9 @@ def report_failure(log: RateLimitedLog, delivery: Delivery, verdict: Verdict) ->
     """Log a failure, and what happens to its delivery next."""
     match verdict:
         case Retry(delay, failure):
-            level, fate = logging.INFO, f"retried in {spell(delay)}"
+            level, consequence = logging.INFO, f"retried in {spell(delay)}"
         case Bury(failure):
-            level, fate = logging.WARNING, "buried as a dead letter"
+            level, consequence = logging.WARNING, "buried as a dead letter"
         case _:
             return
     log.log(
@@ -109,7 +109,7 @@ def report_failure(log: RateLimitedLog, delivery: Delivery, verdict: Verdict) ->
         delivery.group,
         delivery.message_id,
         delivery.attempt,
-        fate,
+        consequence,
         failure.error,
         facts=facts(delivery),
     )

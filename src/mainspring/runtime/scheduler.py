@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from mainspring.model.errors import MainspringError, StorageUnavailable
-from mainspring.model.schedule import ScheduleTick
-from mainspring.runtime.executor import Executor
+from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.schedules.timekeeper import Scheduling, Timekeeper
+from mainspring.runtime.schedules.decisions import COUNTED, decide
+from mainspring.runtime.schedules.declarations import Scheduling, reconcile
+from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
@@ -35,6 +37,12 @@ _LONGEST_SPACING = 0.25
 _WAITING_POLL = 1.0
 """Seconds between ticks while a delivery waits. A worker that ends its run ticks at once, unless of another app."""
 
+_BATCH = 500
+_LEAST_COUNTED = 50
+_PUBLISHED = 1000
+"""How many occurrences one tick publishes, before it leaves the rest to the next: on SQLite it blocks all writers."""
+_PLANS = 10_000
+
 
 class Scheduler(Service):
     """Fires schedules. Every worker has one, and any may advance any schedule of its app: there is no leader.
@@ -56,8 +64,8 @@ class Scheduler(Service):
         self._storage = storage
         self._doorbell = storage.doorbell
         self._offline = offline or None
-        self._app = scheduling.app
-        self._timekeeper = Timekeeper(storage.timetable, scheduling, self._log_problem)
+        self._scheduling = scheduling
+        self._timetable = storage.timetable
         self._published = published
         self._longest_poll = longest_poll.total_seconds()
         self._watching_since = clock.monotonic()
@@ -66,6 +74,11 @@ class Scheduler(Service):
         self._is_reconciled = True
         self._spacing = _SPACING
         self._left: dict[str, float] = {}
+        self._batch = _BATCH
+        self._countable = COUNTED
+        self._publishable = _PUBLISHED
+        self._put_off: set[str] = set()
+        self._plans: dict[tuple[str, datetime, int], Plan] = {}
 
     async def turn(self) -> float:
         """Fire what is due. Returns the seconds until more is."""
@@ -83,16 +96,6 @@ class Scheduler(Service):
         offline.back()
         return pause
 
-    @property
-    def executors(self) -> Sequence[Executor]:
-        """The executors of schedules that run while the database is unreachable."""
-        return () if self._offline is None else self._offline.executors
-
-    def fire_no_more(self) -> None:
-        """Start no more runs without the database: the worker stops."""
-        if self._offline is not None:
-            self._offline.end()
-
     async def report_offline(self) -> None:
         """Report the runs made without the database, if it responds by now."""
         if self._offline is not None and self._offline.has_news:
@@ -100,12 +103,6 @@ class Scheduler(Service):
                 await self._offline.report(self._storage)
             except MainspringError as error:
                 self._log.failure(self.name, error, expected=True)
-
-    def abandon(self) -> None:
-        """End at once."""
-        super().abandon()
-        if self._offline is not None:
-            self._offline.close()
 
     async def _offline_turn(self, offline: Offline) -> float:
         """Tick, and run offline schedules until the database responds."""
@@ -132,7 +129,7 @@ class Scheduler(Service):
         if now >= self._declare_at:
             await self._declare(now)
         if now >= self._reconcile_at:
-            self._is_reconciled = await self._timekeeper.reconcile(waits=waits)
+            self._is_reconciled = await reconcile(self._timetable, self._scheduling, self._log_problem, waits=waits)
             self._reconcile_at = now + (_RECONCILE_EVERY if self._is_reconciled else _LOCKED_POLL)
 
     async def tick(self) -> ScheduleTick:
@@ -140,7 +137,7 @@ class Scheduler(Service):
         await self.reconcile()
         now = self._clock.monotonic()
         self._left = {name: until for name, until in self._left.items() if until > now}
-        tick = await self._timekeeper.tick(self._left)
+        tick = await self._advance()
         self._left.update(dict.fromkeys(tick.left, now + _LEAVE_FOR))
         for each in tick.conflicts:
             _logger.warning("%s; it does not run: give that other message another message_id", each)
@@ -150,6 +147,51 @@ class Scheduler(Service):
             await self._doorbell.ring()  # their keepers have to see it now
         self._waits = tick.waiting
         return tick
+
+    async def _advance(self) -> ScheduleTick:
+        """Fire due schedules and advance them, except those left for a while."""
+        # Rows are locked during a tick: if hundreds are far behind, it does not count all of them to the end.
+        self._countable, self._publishable = COUNTED, _PUBLISHED
+        self._put_off.clear()
+        try:
+            found = await self._timetable.tick(self._scheduling.app, self._decide, self._batch, self._left)
+        except StorageUnavailable:
+            # It may have been too much for one transaction; the same batch would fail for ever.
+            self._batch = max(1, self._batch // 4)
+            raise
+        self._batch = min(_BATCH, self._batch * 2)
+        if self._put_off:
+            return replace(found, left=found.left - self._put_off, more=True)
+        return found
+
+    def _decide(self, due: Due, now: datetime) -> ScheduleAdvance | None:
+        if self._publishable <= 0:
+            self._put_off.add(due.schedule.name)
+            return None
+        try:
+            advance = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
+        except CannotPlan as error:
+            self._log_problem(due.schedule.name, str(error))
+        except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others
+            self._log_problem(due.schedule.name, f"it cannot be followed: {type(error).__name__}: {error}")
+        else:
+            self._countable -= advance.missed + advance.skipped + len(advance.occurrences)
+            self._publishable -= len(advance.occurrences)
+            return advance
+        return None
+
+    def _plan(self, due: Due) -> Plan:
+        row = due.schedule
+        # A schedule that was deleted and recreated counts its revisions from the start.
+        key = row.name, row.created_at, row.revision
+        plan = self._plans.get(key)
+        if plan is None:
+            declared = self._scheduling.declared.get(row.name)
+            plan = read_plan(row.layers, None if declared is None else declared.code)
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan
 
     def freed(self) -> None:
         """Note a written end of an occurrence: another may have waited for it."""
@@ -161,11 +203,13 @@ class Scheduler(Service):
         return now - self._declare_at > self._longest_poll + _DECLARE_EVERY.total_seconds()
 
     async def _declare(self, now: float) -> None:
-        await self._timekeeper.declare(_DECLARE_EVERY)
+        app, declared = self._scheduling.app, self._scheduling.declared
+        if declared:
+            await self._timetable.declared(app, declared, _DECLARE_EVERY)
         # A worker that has just started, or was away, does not know yet which others there are.
         if now - self._watching_since >= _SILENT_FOR.total_seconds():
-            for name in await self._timekeeper.retire(_SILENT_FOR):
-                _logger.warning("%s: retired, since no worker of %s declares it any more", name, self._app)
+            for name in await self._timetable.retire(app, _SILENT_FOR):
+                _logger.warning("%s: retired, since no worker of %s declares it any more", name, app)
         self._declare_at = now + _DECLARE_EVERY.total_seconds()
 
     def _pause(self, tick: ScheduleTick) -> float:

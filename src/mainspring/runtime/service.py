@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described
-from mainspring.runtime.own_context import is_closing
 from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.verdicts import is_closing
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 

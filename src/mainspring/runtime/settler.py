@@ -7,14 +7,13 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
+from operator import attrgetter
 from typing import Protocol, assert_never
 
 from mainspring.model.errors import StorageError, StorageUnavailable
-from mainspring.model.message import Claim
 from mainspring.model.text import described
-from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze, Verdict
+from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog, report_outcome
 from mainspring.runtime.service import FOREVER, Service, backoff
 from mainspring.storage.contract import Mailbox
@@ -60,8 +59,8 @@ class Settler(Service):
     A verdict leaves the batch only when the database has confirmed it, so a failed flush loses nothing; until then it
     counts as in hand, so that a slow database slows down claiming. Sending a batch again after a lost reply is safe:
     what was written is *gone*, and counts as settled. A verdict on a row that another session has locked is put aside
-    and retried with a back-off, and delays no other (invariant 28). ``joining`` is called for members of joins,
-    ``occurred`` for occurrences of schedules that have ended, and ``meter`` counts everything written.
+    and retried with a back-off, and delays no other (invariant 28). ``returns`` is called with the group and the delay
+    of a delivery that is due again, and ``meter`` counts everything written.
     """
 
     def __init__(
@@ -72,16 +71,16 @@ class Settler(Service):
         returns: Callable[[str, timedelta], None],
         log: RateLimitedLog,
         clock: Clock,
-        bus: Bus | None = None,
-        joining: Callable[[], None] | None = None,
-        occurred: Callable[[], None] | None = None,
+        bus: Bus,
         meter: Meter | None = None,
     ) -> None:
         super().__init__("settler", log, clock)
+        self.on_member: Callable[[], None] | None = None
+        """Called when a member of a join has ended."""
+        self.on_occurrence: Callable[[], None] | None = None
+        """Called when an occurrence of a schedule has ended."""
         self._meter = meter or Meter()
-        self._joining = joining
-        self._occurred = occurred
-        self._bus = Bus() if bus is None else bus  # one without subscribers is false
+        self._bus = bus
         self._mailbox = mailbox
         self._owner = owner
         self._in_hand = in_hand
@@ -193,7 +192,7 @@ class Settler(Service):
     async def _write_first(self, count: int) -> None:
         chosen = self._batch[:count]
         # Sorted, because all statements that lock several rows do so in one order.
-        batch = sorted([settlement for _, settlement in chosen], key=_by_claim)
+        batch = sorted([settlement for _, settlement in chosen], key=attrgetter("claim"))
         answer = await self._mailbox.settle(batch, self._owner)
         del self._batch[:count]
         for origin, settlement in chosen:
@@ -243,17 +242,16 @@ class Settler(Service):
             self._meter.count(group, settlement.verdict)
         match settlement.verdict:
             case Done() | Bury() | Cancel():
-                pass
+                if run is not None and run.delivery.schedule is not None and self.on_occurrence is not None:
+                    self.on_occurrence()
             case Retry(delay=delay):
                 self._returns(group, delay)
             case Snooze(delay=delay) | Release(delay=delay):
                 self._returns(group, delay if isinstance(delay, timedelta) else timedelta())
             case _:
                 assert_never(settlement.verdict)
-        if settlement.member and self._joining is not None:
-            self._joining()
-        if run is not None and self._occurred is not None and _ends_an_occurrence(run, settlement.verdict):
-            self._occurred()
+        if settlement.member and self.on_member is not None:
+            self.on_member()
         if run is not None and run.delivery.suspect:
             self._returns("", timedelta())  # the next suspect may be taken now
 
@@ -266,11 +264,3 @@ class _Aside:
 
     def settled(self) -> None:
         """Do nothing: its slot is free already."""
-
-
-def _ends_an_occurrence(run: Run, verdict: Verdict) -> bool:
-    return run.delivery.schedule is not None and isinstance(verdict, Done | Bury | Cancel)
-
-
-def _by_claim(settlement: Settlement) -> Claim:
-    return settlement.claim

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from datetime import timedelta
+from collections.abc import Awaitable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mainspring.model.errors import MainspringError
@@ -13,6 +13,7 @@ from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
+from mainspring.runtime.offline import Offline
 from mainspring.runtime.offload import Threads
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.settler import Settler
@@ -48,42 +49,37 @@ _DEREGISTER = 1.0
 """Seconds after that to leave the roster; with as many to close connections, a silent database costs five in all."""
 
 
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Stops everything that a worker has started, once."""
 
-    def __init__(
-        self,
-        fetchers: Fetchers,
-        executors: Sequence[Executor],
-        settler: Settler,
-        keeper: Keeper,
-        janitor: Janitor,
-        scheduler: Scheduler,
-        threads: Threads,
-        bus: Bus,
-        grace: timedelta,
-    ) -> None:
-        self._fetchers = fetchers
+    fetchers: Fetchers
+    executors: Sequence[Executor]
+    settler: Settler
+    keeper: Keeper
+    janitor: Janitor
+    scheduler: Scheduler
+    offline: Offline
+    threads: Threads
+    bus: Bus
+    grace: float
+    """Seconds."""
+
+    @property
+    def _executors(self) -> Sequence[Executor]:
         # Offline runs have the same grace as claimed deliveries.
-        self._executors = [*executors, *scheduler.executors]
-        self._settler = settler
-        self._keeper = keeper
-        self._janitor = janitor
-        self._scheduler = scheduler
-        self._threads = threads
-        self._bus = bus
-        self._grace = grace.total_seconds()
+        return [*self.executors, *self.offline.executors]
 
     async def close(self, hurry: asyncio.Event) -> None:
         """Let handlers finish within the grace, or until ``hurry`` is set."""
         try:
-            self._scheduler.fire_no_more()
-            self._fetchers.claim_no_more()
+            self.offline.end()
+            self.fetchers.claim_no_more()
             # A claim on its way is awaited, not cancelled: its rows would be held, but unknown, until they lapse.
-            claiming = asyncio.create_task(self._stop_claiming())
+            claiming = asyncio.gather(self.fetchers.stop(), self.scheduler.stop())
             for executor in self._executors:
                 executor.release_waiting()
-            await within(self._grace, self._quiet(), hurry)
+            await within(self.grace, self._quiet(), hurry)
             for executor in self._executors:
                 for run in executor.running():
                     executor.interrupt(run, STOP_SHUTDOWN)
@@ -92,41 +88,39 @@ class Shutdown:
             # Even after an error or a cancellation: a coroutine left behind would keep the loop from ending.
             await self._end_all()
 
-    async def _stop_claiming(self) -> None:
-        await asyncio.gather(self._fetchers.stop(), self._scheduler.stop())
-
-    async def _write_last_verdicts(self, claiming: asyncio.Task[None]) -> None:
+    async def _write_last_verdicts(self, claiming: Awaitable[object]) -> None:
         async def orderly() -> None:
             await self._executors_quiet()
             await claiming
             for executor in self._executors:
                 executor.release_waiting()
-            await self._settler.drained()
-            await self._fetchers.notify_others()
-            await self._scheduler.report_offline()
-            await self._bus.settled()
-            await self._settler.through()
+            await self.settler.drained()
+            await self.fetchers.notify_others()
+            await self.scheduler.report_offline()
+            await self.bus.settled()
+            await self.settler.through()
 
         if not await until(_LAST_VERDICTS, orderly()):
             self._log_unfinished()
 
     async def _end_all(self) -> None:
-        for loop in (self._fetchers, self._settler, self._scheduler):
+        for loop in (self.fetchers, self.settler, self.scheduler):
             loop.abandon()
-        keeping = asyncio.create_task(self._keeper.stop())
+        self.offline.close()
+        keeping = asyncio.create_task(self.keeper.stop())
         ending = [asyncio.create_task(executor.ended()) for executor in self._executors]
         await until(_DEREGISTER, self._deregister())
-        self._janitor.abandon()
+        self.janitor.abandon()
         await keeping
         for executor in self._executors:
             executor.close()
         await asyncio.gather(*ending)
-        self._threads.close()
+        self.threads.close()
 
     async def _deregister(self) -> None:
         try:
-            await self._janitor.stop()  # it must not report any more: that would register it again
-            await self._janitor.deregister()
+            await self.janitor.stop()  # it must not report any more: that would register it again
+            await self.janitor.reporting.deregister()
         except MainspringError:
             pass  # the database is unreachable: the roster drops silent workers
         except Exception:
@@ -141,16 +135,16 @@ class Shutdown:
             await executor.quiet()
 
     def _log_unfinished(self) -> None:
-        if busy := self._settler.busy:
+        if busy := self.settler.busy:
             _logger.warning(
                 "%d verdicts were not written, since another session's open transaction has locked their rows; their "
                 "claims will lapse and they run again",
                 busy,
             )
-        alone = self._scheduler.executors
+        offline = self.offline.executors
         for executor in self._executors:
-            fate = "its result is lost" if executor in alone else "its claim will lapse and it runs again elsewhere"
+            after = "its result is lost" if executor in offline else "its claim will lapse and it runs again elsewhere"
             for run in executor.running():
                 _logger.warning(
-                    "%s: message %s did not stop in time; %s", executor.handler.group, run.delivery.message_id, fate
+                    "%s: message %s did not stop in time; %s", executor.handler.group, run.delivery.message_id, after
                 )

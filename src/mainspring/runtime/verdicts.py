@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import traceback
+from asyncio import CancelledError
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
@@ -92,6 +93,19 @@ class ReturnedFailure(Exception):
 
 class RowLocked(StorageUnavailable):
     """Raised when a handler's transaction is rolled back because a row it must write is locked: no failed attempt."""
+
+
+def is_closing(error: BaseException) -> bool:
+    """Return whether the coroutine that catches this is being closed; a callee may raise GeneratorExit, too."""
+    if type(error) is not GeneratorExit:
+        return False  # before any access to an object that may be the user's
+    trace = error.__traceback__
+    return trace is None or trace.tb_next is None
+
+
+def is_stopped(error: BaseException) -> bool:
+    """Return whether this error stops the code that catches it from outside: by cancel, close or interrupt."""
+    return issubclass(type(error), CancelledError) or is_closing(error) or is_interrupt(error)
 
 
 def without_running(delivery: Delivery, deaths: int) -> Verdict | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Protocol
 
 from mainspring.storage.contract import Doorbell
 from mainspring.timing.clock import Clock
@@ -24,12 +23,8 @@ _REARM = 20.0
 _LONGEST_HOLD_OFF = 1.0
 
 
-class Foresight(Protocol):
-    """Returns when the next delivery is due: the mailbox, or a cache of its result."""
-
-    async def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> timedelta | None:
-        """See ``Mailbox.upcoming``."""
-        ...
+Upcoming = Callable[[Sequence[str], timedelta], Awaitable[timedelta | None]]
+"""Returns when the next delivery of these groups is due. See ``Mailbox.upcoming``."""
 
 
 class Wakeup:
@@ -39,14 +34,8 @@ class Wakeup:
     sleeps: until a ring, the next due time, or the poll that makes a missed ring harmless.
     """
 
-    def __init__(
-        self,
-        mailbox: Foresight,
-        doorbell: Doorbell,
-        longest_poll: timedelta,
-        clock: Clock,
-    ) -> None:
-        self._mailbox = mailbox
+    def __init__(self, upcoming: Upcoming, doorbell: Doorbell, longest_poll: timedelta, clock: Clock) -> None:
+        self._upcoming = upcoming
         self._doorbell = doorbell
         self._longest_poll = longest_poll.total_seconds()
         self._clock = clock
@@ -125,7 +114,7 @@ class Wakeup:
         if self._arm_from > now:
             pause = min(pause, self._arm_from - now)
         # A delivery that came due since the claim must not wait for the poll.
-        upcoming = await self._mailbox.upcoming(list(groups), _SINCE_CLAIM)
+        upcoming = await self._upcoming(list(groups), _SINCE_CLAIM)
         if upcoming is not None:
             pause = min(pause, max(_SPACING, upcoming.total_seconds()))
         if self._returns_at is not None:

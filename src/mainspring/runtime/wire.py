@@ -71,9 +71,9 @@ Frame = Response | Progress
 """Every frame that a process may send."""
 
 _ENCODER = msgspec.msgpack.Encoder()
-_SETUPS = msgspec.msgpack.Decoder(Setup)
-_REQUESTS = msgspec.msgpack.Decoder(Request)
-_FRAMES: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
+SETUPS = msgspec.msgpack.Decoder(Setup)
+REQUESTS = msgspec.msgpack.Decoder(Request)
+FRAMES: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 def framed(value: Setup | Request | Frame) -> bytes:
@@ -85,21 +85,6 @@ def framed(value: Setup | Request | Frame) -> bytes:
 def length(header: bytes) -> int:
     """Return how many bytes follow this header."""
     return cast("int", _LENGTH.unpack(header)[0])
-
-
-def read_setup(body: bytes) -> Setup:
-    """Decode the first frame to a process."""
-    return _SETUPS.decode(body)
-
-
-def read_request(body: bytes) -> Request:
-    """Decode any later frame to a process."""
-    return _REQUESTS.decode(body)
-
-
-def read_frame(body: bytes) -> Frame:
-    """Decode a frame from a process; raises msgspec's errors for an invalid one."""
-    return _FRAMES.decode(body)
 
 
 def outcome(verdict: Verdict) -> Outcome:

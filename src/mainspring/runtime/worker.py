@@ -14,9 +14,10 @@ from mainspring.model.message import Claim
 from mainspring.model.views import Declaration
 from mainspring.model.worker import TOKEN_BYTES, holder
 from mainspring.runtime import child
-from mainspring.runtime.batch_executor import BatchExecutor
+from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, Executor
+from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorContext
+from mainspring.runtime.fetcher import FetcherContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
 from mainspring.runtime.janitor import Heartbeat, Janitor, Subscribing
@@ -26,7 +27,7 @@ from mainspring.runtime.offload import Threads
 from mainspring.runtime.overruns import Overrun
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
-from mainspring.runtime.schedules.timekeeper import Scheduling
+from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
@@ -68,28 +69,16 @@ class Worker:
         # A new one for every start: epochs alone do not distinguish holders after a failover (invariant 2).
         self.owner: str = holder(settings.name, start_id)
         """The holder of its claims."""
-        self._settler = Settler(
-            storage.mailbox,
-            self.owner,
-            in_hand,
-            self._comes_back,
-            log,
-            clock,
-            bus,
-            self._joining,
-            self._occurred,
-            meter,
-        )
+        self._settler = Settler(storage.mailbox, self.owner, in_hand, self._comes_back, log, clock, bus, meter)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
-        self._executors = [
-            (BatchExecutor if handler.batching else Executor)(
-                handler, self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus
-            )
-            for handler in handlers
-        ]
+        shared = ExecutorContext(self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus)
+        self._executors = [executor_of(handler, shared) for handler in handlers]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
-        self._fetchers = Fetchers.of(storage, self._executors, in_hand, settings, self.owner, log, clock)
+        self._fetchers = Fetchers(
+            self._executors,
+            FetcherContext(storage, in_hand, self.owner, settings.claim_time, settings.idle_poll, log, clock),
+        )
         self._keeper = Keeper(
             storage,
             in_hand,
@@ -101,29 +90,16 @@ class Worker:
             clock=clock,
         )
         scheduling = scheduling or Scheduling(settings.app)
+        self._offline = Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock)
         self._scheduler = Scheduler(
-            storage,
-            scheduling,
-            self._fetchers.nudge,
-            settings.idle_poll,
-            log,
-            clock,
-            Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock),
+            storage, scheduling, self._fetchers.nudge, settings.idle_poll, log, clock, self._offline
         )
+        self._settler.on_occurrence = self._scheduler.freed
+        self._settler.on_member = self._scheduler.wake  # it may complete its join
         self._heartbeat = Heartbeat(
             settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
         )
-        self._subscribing = Subscribing(storage.upkeep, declarations, self._heartbeat.declarer, log, clock)
-        self._janitor = Janitor(
-            storage.upkeep,
-            self._heartbeat.beat,
-            settings.retention,
-            self._subscribing,
-            log,
-            clock,
-            meter,
-            self._heartbeat.obey,
-        )
+        self._janitor = Janitor(storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock)
         meter.serves(self._by_group)
         self._shutdown = Shutdown(
             self._fetchers,
@@ -132,9 +108,10 @@ class Worker:
             self._keeper,
             self._janitor,
             self._scheduler,
+            self._offline,
             self._threads,
             bus,
-            settings.grace,
+            settings.grace.total_seconds(),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -220,13 +197,13 @@ class Worker:
 
     def overrunning(self) -> Sequence[Overrun]:
         """Return the runs that were asked to stop and continue, longest first."""
-        every = [*self._executors, *self._scheduler.executors]
+        every = [*self._executors, *self._offline.executors]
         return sorted((each for one in every for each in one.overrunning()), key=lambda each: each.since, reverse=True)
 
     @property
     def subscribing(self) -> Subscribing:
         """The service that declares its groups."""
-        return self._subscribing
+        return self._janitor.subscribing
 
     @property
     def in_hand(self) -> int:
@@ -235,7 +212,7 @@ class Worker:
 
     async def _prepare(self) -> None:
         await self._storage.schema.check()
-        await self._subscribing.declare()
+        await self._janitor.subscribing.declare()
         self._storage.doorbell.listen(self._rung)
         self._settler.start()
         self._keeper.start()
@@ -263,47 +240,37 @@ class Worker:
 
     async def _end(self) -> None:
         try:
-            await self._wind_down()
+            if self._preparing is not None:
+                self._preparing.cancel()
+                await asyncio.wait([self._preparing])
+            if self._started:
+                await self._shutdown.close(self._hurry)
         finally:
             self._meter.end()
             self._finished.set()
-
-    async def _wind_down(self) -> None:
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.wait([self._preparing])
-        if self._started:
-            await self._shutdown.close(self._hurry)
 
     def _rung(self, group: str) -> None:
         self._fetchers.rung(group)
         if not group:
             self._scheduler.wake()
-            self._janitor.report_soon()
+            self._janitor.reporting.report_soon()
             if len(self._in_hand):
                 self._keeper.poke()
 
     def _freed(self, group: str) -> None:
         self._fetchers.freed(group)
 
-    def _occurred(self) -> None:
-        self._scheduler.freed()
-
-    def _joining(self) -> None:
-        self._scheduler.wake()  # this may complete its join
-
     def _comes_back(self, group: str, delay: timedelta) -> None:
         self._fetchers.comes_back(group, delay)
 
     def _lost(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)
-        # A judged run is being written, or was by its handler's own transaction: the reply tells whether it is lost.
+        # A judged run is being written, or was by its handler's own transaction: the reply shows whether it is lost.
         if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:
-                self._in_hand.let_go(
-                    run
-                )  # it may clean up for as long as it likes: its claim is not extended, and does not stop reaping
+                # It may clean up for as long as it likes: its claim is not extended, and does not stop reaping.
+                self._in_hand.let_go(run)
 
     def _cancel(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)

@@ -7,7 +7,6 @@ import threading
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, Protocol, assert_never
 
@@ -30,7 +29,7 @@ _COUNTED = (*((status, 0) for status in STATUSES), *((time, bin) for time in TIM
 
 
 class GroupCounts:
-    """The numbers of one group: a count per status, then the bins of its two histograms, and their sums."""
+    """The numbers of one group: a count per status, then the bins of its two histograms, and their sums in seconds."""
 
     __slots__ = ("numbers", "ran", "taken", "waited")
 
@@ -41,17 +40,20 @@ class GroupCounts:
         self.waited: float = 0.0
         self.ran: float = 0.0
 
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many attempts ended with each status."""
+        return dict(zip(STATUSES, self.numbers, strict=False))
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What this process has counted for one group since it started."""
+    @property
+    def wait(self) -> Histogram:
+        """How long deliveries had been due when their handlers were called."""
+        return Histogram(tuple(self.numbers[_WAIT:_RUN]))
 
-    statuses: dict[str, int]
-    wait: Histogram
-    waited: float
-    """Seconds, in total."""
-    run: Histogram
-    ran: float
+    @property
+    def run(self) -> Histogram:
+        """How long handlers ran."""
+        return Histogram(tuple(self.numbers[_RUN:]))
 
 
 class Meter:
@@ -116,9 +118,9 @@ class Meter:
                 runs[group] = GroupRuns(handled, failed)
         return runs, tuple(measures)
 
-    def read(self) -> dict[str, Counted]:
-        """Return all counts, by group."""
-        return {group: _counted(counts) for group, counts in list(self._groups.items())}
+    def read(self) -> dict[str, GroupCounts]:
+        """Return the counts by group, which grow further."""
+        return dict(self._groups)
 
     def end(self) -> None:
         """Note that its loop has ended, and counts no more."""
@@ -186,7 +188,7 @@ class Meters:
         with self._lock:
             return dict(self._published)
 
-    def groups(self) -> dict[str, Counted]:
+    def groups(self) -> dict[str, GroupCounts]:
         """Return the settled deliveries, by group."""
         total = Meter()
         with self._lock:
@@ -232,17 +234,6 @@ def _place(verdict: Verdict) -> int | None:
             return None
         case _:
             assert_never(verdict)
-
-
-def _counted(counts: GroupCounts) -> Counted:
-    numbers = counts.numbers
-    return Counted(
-        dict(zip(STATUSES, numbers, strict=False)),
-        Histogram(tuple(numbers[_WAIT:_RUN])),
-        counts.waited,
-        Histogram(tuple(numbers[_RUN:])),
-        counts.ran,
-    )
 
 
 _all: weakref.WeakSet[Meters] = weakref.WeakSet()

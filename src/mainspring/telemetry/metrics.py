@@ -1,11 +1,21 @@
-"""The catalogue of metrics: names, help texts and labels."""
+"""The catalogue of metrics, and their exporters: Prometheus as text, OpenTelemetry observed on collection.
+
+The libraries of both are imported only when used.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from mainspring.model.measures import Histogram
+from mainspring.model.errors import MissingExtra
+from mainspring.model.measures import BOUNDS, Histogram
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as Exposed
 
 Kind = Literal["counter", "gauge", "histogram"]
 Whose = Literal["process", "database"]
@@ -115,26 +125,155 @@ LEASES = Metric(
     "mainspring_leases", "gauge", "Leases of the application by state, counted up to 10000.", ("state",), "database"
 )
 
-CATALOGUE: tuple[Metric, ...] = (
-    PUBLISHED,
-    SETTLED,
-    WAIT,
-    RUN,
-    IN_HAND,
-    BREAKER,
-    BELL,
-    LEASES_HELD,
-    TURNS,
-    FAILURES,
-    UP,
-    DELIVERIES,
-    OLDEST,
-    PARKED,
-    PAUSED,
-    WORKERS,
-    LATENESS,
-    FIRED,
-    MISSED,
-    SKIPPED,
-    LEASES,
-)
+CATALOGUE: Final = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
+"""Every metric above, in this order."""
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SCOPE = "mainspring"
+_SDK = "opentelemetry.sdk.metrics"
+_LIMITS = (*map(repr, BOUNDS), "+Inf")
+
+Read = Callable[[], Mapping[str, Family]]
+"""Returns the current families, by the names of their metrics. Called from any thread."""
+Point = tuple[float, dict[str, str]]
+"""A number and its attributes."""
+
+
+def exposition(families: Iterable[Family]) -> str:
+    """Format the numbers as text; raises MissingExtra if the extra ``prometheus`` is not installed."""
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest
+    except ImportError:
+        raise MissingExtra("prometheus-client", "prometheus", "app.metrics()") from None
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(families))
+    return generate_latest(registry).decode()
+
+
+class _Collector:
+    """The collector that a registry reads."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Exposed]:
+        """Return every metric, with its numbers."""
+        return map(_exposed, self._families)
+
+
+def _exposed(family: Family) -> Exposed:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    metric = family.metric
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for labels, value in _distributions(family):
+            reached = accumulate(value.histogram.counts)
+            histogram.add_metric(labels, buckets=list(zip(_LIMITS, reached, strict=True)), sum_value=value.sum)
+        return histogram
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    numbers = kind(metric.name, metric.help, labels=metric.labels)
+    for labels, number in _numbers(family):
+        numbers.add_metric(labels, number)
+    return numbers
+
+
+def meter_provider() -> Any | None:
+    """Return OpenTelemetry's meter provider, None if none is set. Imports nothing that is not imported already."""
+    sdk = sys.modules.get(_SDK)
+    if sdk is None:
+        return None
+    from opentelemetry import metrics
+
+    provider = metrics.get_meter_provider()
+    return provider if isinstance(provider, sdk.MeterProvider) else None
+
+
+def observe(provider: Any, read: Read, app: str) -> None:
+    """Register every metric of an app with this provider, in a scope of its own.
+
+    OpenTelemetry has no observable histogram: each is three counters, ``….bucket`` with how many were at most
+    ``le`` seconds, ``….count`` and ``….sum``.
+    """
+    from opentelemetry.metrics import Observation
+
+    meter = provider.get_meter(_SCOPE, attributes={"mainspring.app": app})
+    readings = Readings(read)
+
+    def callback(metric: Metric, points: Callable[[Family], Iterable[Point]]) -> Callable[[object], list[Observation]]:
+        def observed(_options: object) -> list[Observation]:
+            family = readings.read_by(observed).get(metric.name)
+            return [] if family is None else [Observation(number, attributes) for number, attributes in points(family)]
+
+        return observed
+
+    for metric in CATALOGUE:
+        name, unit = otel_name(metric)
+        match metric.kind:
+            case "gauge":
+                meter.create_observable_gauge(name, [callback(metric, _plain)], unit, metric.help)
+            case "counter":
+                meter.create_observable_counter(name, [callback(metric, _plain)], unit, metric.help)
+            case "histogram":
+                for part, points in (("bucket", _bins), ("count", _totals), ("sum", _sums)):
+                    of = unit if part == "sum" else "1"
+                    meter.create_observable_counter(f"{name}.{part}", [callback(metric, points)], of, metric.help)
+
+
+class Readings:
+    """One reading per collection, which calls every instrument once, without marking its begin or end.
+
+    So a second call of an instrument belongs to another collection. Collections do not overlap.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._reading: Mapping[str, Family] = {}
+        self._called: set[object] | None = None
+
+    def read_by(self, instrument: object) -> Mapping[str, Family]:
+        """Return the reading of the collection in which this instrument is called."""
+        if self._called is None or instrument in self._called:
+            self._reading, self._called = self._read(), set()
+        self._called.add(instrument)
+        return self._reading
+
+
+def otel_name(metric: Metric) -> tuple[str, str]:
+    """Return the name of a metric in OpenTelemetry's spelling, and its unit."""
+    name = metric.name.removeprefix("mainspring_").removesuffix("_total")
+    return f"mainspring.{name.removesuffix('_seconds')}", "s" if name.endswith("_seconds") else "1"
+
+
+def _plain(family: Family) -> Iterator[Point]:
+    return ((number, _attributes(family, labels)) for labels, number in _numbers(family))
+
+
+def _bins(family: Family) -> Iterator[Point]:
+    for labels, value in _distributions(family):
+        for limit, reached in zip(_LIMITS, accumulate(value.histogram.counts), strict=True):
+            yield reached, {**_attributes(family, labels), "le": limit}
+
+
+def _totals(family: Family) -> Iterator[Point]:
+    return ((value.histogram.total, _attributes(family, labels)) for labels, value in _distributions(family))
+
+
+def _sums(family: Family) -> Iterator[Point]:
+    return ((value.sum, _attributes(family, labels)) for labels, value in _distributions(family))
+
+
+def _numbers(family: Family) -> Iterator[tuple[tuple[str, ...], float]]:
+    for labels, value in family.samples:
+        assert not isinstance(value, Distribution), "only a histogram is made of distributions"
+        yield labels, value
+
+
+def _distributions(family: Family) -> Iterator[tuple[tuple[str, ...], Distribution]]:
+    for labels, value in family.samples:
+        assert isinstance(value, Distribution), "a histogram is made of distributions"
+        yield labels, value
+
+
+def _attributes(family: Family, labels: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(family.metric.labels, labels, strict=True))

@@ -24,7 +24,7 @@ from mainspring.runtime.batch import Batch
 from mainspring.runtime.executor import STOP_SHUTDOWN, STOP_TIMEOUT
 from mainspring.runtime.handler import Around, Batching, Handler, Run
 from mainspring.runtime.offload import Threads, resolve
-from mainspring.runtime.own_context import is_closing
+from mainspring.runtime.verdicts import is_closing
 from mainspring.testing.records import Records
 
 _THREADS = 32
@@ -228,7 +228,7 @@ def _ends_the_test(error: BaseException) -> bool:
 
 
 def _from_handler(error: BaseException) -> BaseException:
-    """Cut the traceback down to the user's own code; leave it where there is none of that."""
+    """Cut the traceback down to the user's own code; keep it whole if it has none."""
     trace: TracebackType | None = error.__traceback__
     first = trace
     while first is not None and first.tb_frame.f_code.co_filename.startswith(_PACKAGE):
@@ -237,7 +237,7 @@ def _from_handler(error: BaseException) -> BaseException:
 
 
 def _where(ident: list[int]) -> str:
-    """Return where the thread stands, as far as the user's own code goes."""
+    """Return the stack of the thread, as far as it is the user's own code."""
     frame = sys._current_frames().get(ident[0]) if ident else None  # noqa: SLF001 - there is no other way
     stack = [] if frame is None else traceback.extract_stack(frame)
     own = [each for each in stack if not each.filename.startswith(_PACKAGE) and "threading" not in each.filename]

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager
-from contextvars import copy_context
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from mainspring.app.blocking import at_once, in_loop
+from mainspring.app.blocking import at_once
 from mainspring.app.consume.consumer import registration_of
 from mainspring.app.message.envelope import instant
 from mainspring.app.options import closest, length, whole
 from mainspring.model.errors import BadOption, Misuse
-from mainspring.testing import asserts
 from mainspring.testing.asserts import Error, Expectation, of_topic, with_fields
-from mainspring.testing.calls import loopless
-from mainspring.testing.clock import KitClock
-from mainspring.testing.environment import Environment, Limits, in_memory, in_transaction
+from mainspring.testing.environment import Environment, Limits, Predicate, in_memory, in_transaction
 from mainspring.testing.records import DeadLetter, Pending, Ran, Sent
-from mainspring.testing.services import AppParts, Enough
+from mainspring.testing.services import AppParts
+from mainspring.timing.clock import HandClock
 from mainspring.timing.duration import Duration
 
 T = TypeVar("T")
-Predicate = Callable[[], object] | Callable[[], Awaitable[object]]
-"""A function or a coroutine function; its result is taken as a boolean."""
 _MOST = 1_000_000_000
 
 
@@ -59,9 +52,9 @@ class Testing:
         self._limits = Limits(
             length(patience, "patience", least=timedelta(milliseconds=1)), whole(limit, "limit", least=1, most=_MOST)
         )
-        self._entered: Driver | None = None
+        self._entered: Environment | None = None
         self._closing = contextlib.ExitStack()
-        self.sync: SyncTesting = SyncTesting(lambda: self._driver)
+        self.sync: SyncTesting = SyncTesting(lambda: self._environment)
         """``drain``, ``advance`` and ``wait_until`` for tests that block."""
 
     def __repr__(self) -> str:
@@ -109,7 +102,7 @@ class Testing:
     async def drain(self) -> list[Ran]:
         """Run everything that is due, and what becomes due by that, until nothing is; returns the runs."""
         __tracebackhide__ = True
-        return await self._driver.run(timedelta())
+        return await self._environment.run(timedelta())
 
     async def advance(self, span: Duration) -> list[Ran]:
         """Let time pass: what comes due runs at its own instant, in order; returns the runs.
@@ -117,7 +110,7 @@ class Testing:
         Delayed messages, retries and the occurrences of schedules, as a worker would run them.
         """
         __tracebackhide__ = True
-        return await self._driver.run(length(span, "advance"))
+        return await self._environment.run(length(span, "advance"))
 
     async def wait_until(self, predicate: Predicate, *, within: Duration = "1d") -> list[Ran]:
         """Run and advance until the predicate holds, which is evaluated after every run; returns the runs.
@@ -125,7 +118,7 @@ class Testing:
         Fails with what ran and what is pending when it does not hold ``within`` that time of the kit's clock.
         """
         __tracebackhide__ = True
-        return await self._driver.wait_until(predicate, length(within, "within"))
+        return await self._environment.wait_until(predicate, length(within, "within"))
 
     def elapse(self, span: Duration) -> None:
         """Let time pass without running anything.
@@ -178,34 +171,29 @@ class Testing:
         Gives the list that they are put into. Others fail the test as ever, and so does a block in which none died.
         """
         __tracebackhide__ = True
-        return self._driver.expecting(Expectation(self._group(consumer), error))
+        return self._environment.expecting(Expectation(self._group(consumer), error))
 
     # --- internals ------------------------------------------------------------------------------------------
 
     @property
-    def _driver(self) -> Driver:
+    def _environment(self) -> Environment:
         if self._entered is None:
             raise Misuse("the kit is used outside its block: write `with app.testing() as kit:` around the test")
         return self._entered
 
-    @property
-    def _environment(self) -> Environment:
-        return self._driver.environment
-
     def _open(self) -> Environment:
         if self._entered is not None:
             raise Misuse("this kit was entered already: call app.testing() for another")
-        clock = KitClock(self._start or datetime.now(UTC))
+        clock = HandClock(self._start or datetime.now(UTC))
         environment = (
             in_memory(self._app, clock, self._limits)
             if self._tx is None
             else in_transaction(self._app, clock, self._limits, self._tx, committed=self._committed)
         )
-        self._entered = driver = Driver(environment)
+        self._entered = environment
         self._closing.callback(setattr, self, "_entered", None)
-        self._closing.callback(driver.close)
-        self._closing.callback(environment.leave)
-        environment.enter()
+        self._closing.callback(environment.restore)
+        environment.install()
         return environment
 
     @contextlib.contextmanager
@@ -235,137 +223,26 @@ class Testing:
         return own.group
 
 
-class Driver:
-    """Lets time pass in an environment: in the test's task with await, in its thread on a loop of the kit's without."""
-
-    def __init__(self, environment: Environment) -> None:
-        self.environment: Environment = environment
-        self._runner: asyncio.Runner | None = None
-        self._expected: list[Expectation] = []
-
-    def close(self) -> None:
-        """End the loop."""
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
-
-    async def run(self, span: timedelta, enough: Enough | None = None, *, blocking: bool = False) -> list[Ran]:
-        """Let time pass. Plain functions run in this thread where it is ``blocking``."""
-        __tracebackhide__ = True
-        environment = self.environment
-        environment.calls.threads.here = blocking or environment.database.belongs_to_thread
-        try:
-            return await environment.services.run(environment.clock.now() + span, self._died, enough)
-        finally:
-            if not environment.database.blocking:
-                await environment.refresh()
-
-    async def wait_until(self, predicate: Predicate, within: timedelta, *, blocking: bool = False) -> list[Ran]:
-        """Let time pass until the predicate holds."""
-        __tracebackhide__ = True
-        environment, held = self.environment, False
-        first = len(environment.records.runs)
-
-        async def holds() -> bool:
-            nonlocal held
-            with loopless() if blocking else contextlib.nullcontext():
-                answer = predicate()
-            held = bool(await answer if isinstance(answer, Awaitable) else answer)
-            return held
-
-        runs = await self.run(within, holds, blocking=blocking)
-        if not held and not await holds():
-            records = environment.current()
-            raise asserts.never(predicate, within, environment.clock.now(), records, records.runs[first:])
-        return runs
-
-    def blocked(self, work: Callable[[], Coroutine[Any, Any, T]], call: str) -> T:
-        """Run this on a loop of the kit's, for a caller that has none."""
-        __tracebackhide__ = True
-        if in_loop():
-            raise Misuse(f"kit.sync.{call} would block the event loop it is called on: write `await kit.{call}`")
-        if not self.environment.database.blocking:
-            raise Misuse(
-                f"kit.sync.{call} cannot wait for the transaction of this test, which is asyncio's: write `await "
-                f"kit.{call}`, or give app.testing(tx=…) a blocking session"
-            )
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        outcome = self._runner.run(_outcome(work), context=copy_context())
-        if isinstance(outcome, _Raised):
-            raise outcome.error
-        return outcome
-
-    def expecting(self, expectation: Expectation) -> AbstractContextManager[list[Ran]]:
-        """Take these dead letters as expected; raises Unmet when none came."""
-        return _Expecting(expectation, self._expected, self.environment)
-
-    def _died(self, ran: Ran) -> None:
-        __tracebackhide__ = True
-        if not any(expectation.takes(ran) for expectation in reversed(self._expected)):
-            raise asserts.dead_letter(ran)
-
-
-class _Raised(NamedTuple):
-    """What was raised on the loop: raised again outside, so that no frame of asyncio is in the traceback."""
-
-    error: Exception
-
-
-async def _outcome(work: Callable[[], Coroutine[Any, Any, T]]) -> T | _Raised:
-    __tracebackhide__ = True
-    try:
-        return await work()
-    except Exception as error:  # noqa: BLE001 - raised by the caller
-        return _Raised(error)
-
-
-class _Expecting(AbstractContextManager[list[Ran]]):
-    """The block in which dead letters are expected.
-
-    A class, since the frames of a generator and of contextlib would stand in the traceback of a test.
-    """
-
-    def __init__(self, expectation: Expectation, expected: list[Expectation], environment: Environment) -> None:
-        self._expectation = expectation
-        self._expected = expected
-        self._environment = environment
-        self._first = 0
-
-    def __enter__(self) -> list[Ran]:
-        self._first = len(self._environment.records.runs)
-        self._expected.append(self._expectation)
-        return self._expectation.seen
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        __tracebackhide__ = True
-        self._expected.remove(self._expectation)
-        if kind is None and not self._expectation.seen:
-            raise asserts.nothing_died(str(self._expectation), self._environment.current(), self._first)
-
-
 class SyncTesting:
     """Time for tests that block: plain functions run in the test's own thread, coroutines on a loop of the kit's."""
 
-    def __init__(self, driver: Callable[[], Driver]) -> None:
-        self._driver = driver
+    def __init__(self, environment: Callable[[], Environment]) -> None:
+        self._environment = environment
 
     def drain(self) -> list[Ran]:
         """Run everything that is due. See ``Testing.drain``."""
         __tracebackhide__ = True
-        driver = self._driver()
-        return driver.blocked(lambda: driver.run(timedelta(), blocking=True), "drain()")
+        environment = self._environment()
+        return environment.blocked(lambda: environment.run(timedelta(), blocking=True), "drain()")
 
     def advance(self, span: Duration) -> list[Ran]:
         """Let time pass. See ``Testing.advance``."""
         __tracebackhide__ = True
-        driver, by = self._driver(), length(span, "advance")
-        return driver.blocked(lambda: driver.run(by, blocking=True), "advance(…)")
+        environment, by = self._environment(), length(span, "advance")
+        return environment.blocked(lambda: environment.run(by, blocking=True), "advance(…)")
 
     def wait_until(self, predicate: Predicate, *, within: Duration = "1d") -> list[Ran]:
         """Run and advance until the predicate holds. See ``Testing.wait_until``."""
         __tracebackhide__ = True
-        driver, limit = self._driver(), length(within, "within")
-        return driver.blocked(lambda: driver.wait_until(predicate, limit, blocking=True), "wait_until(…)")
+        environment, limit = self._environment(), length(within, "within")
+        return environment.blocked(lambda: environment.wait_until(predicate, limit, blocking=True), "wait_until(…)")

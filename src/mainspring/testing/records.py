@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
+from mainspring.app.batcher import receipts
 from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
-from mainspring.app.storages import OperationSet
 from mainspring.model.errors import Unreadable
-from mainspring.model.message import Delivery, Draft, Priority, Published, PublishStatus, Receipt, public
-from mainspring.model.schedule import NEVER
+from mainspring.model.join import Join
+from mainspring.model.message import Delivery, Draft, Priority, Published, PublishStatus, Receipt, UniqueKey, public
+from mainspring.model.schedule import NEVER, Decide, Due, Note, Occurrence, ScheduleAdvance, ScheduleTick
 from mainspring.model.search import Filter, Sought
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.storage.codec import Decode
-from mainspring.storage.contract import Storage
+from mainspring.storage.contract import Storage, Timetable
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import spell
+
+if TYPE_CHECKING:
+    from mainspring.testing.transaction import Own
 
 Outcome = Literal["done", "failed", "dead", "snoozed", "cancelled"]
 """What became of an attempt; *failed* is retried, *dead* is not."""
@@ -149,36 +153,8 @@ def shown(payload: object) -> str:
     return text if len(text) <= _MOST else f"{text[:_MOST]}…"
 
 
-class Own:
-    """Separates what the test's transaction has published from what others have committed, before it or during it."""
-
-    def __init__(self, operations: OperationSet) -> None:
-        self._ledger = operations.ledger
-        self._earlier: object = None
-
-    async def begin(self) -> None:
-        """Note what is there already, where the database does not know it later."""
-        self._earlier = await self._ledger.earlier()
-
-    async def of(self, views: Sequence[DeliveryView]) -> list[DeliveryView]:
-        """Return those of messages that were published in the test's transaction."""
-        if not views:
-            return []
-        ids = sorted({view.message_id for view in views})
-        ours = await self._ledger.own(ids, self._earlier)
-        return [view for view in views if view.message_id in ours]
-
-
 ALL = 1_000_000_000
 """More than a test has: everything is listed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The stored side of a message, as bytes."""
-
-    payload: bytes
-    content_type: str
 
 
 class Records:
@@ -194,7 +170,8 @@ class Records:
         self.parked: list[DeliveryView] = []
         self._catalogue = catalogue
         self._clock = clock
-        self._known: dict[UUID, Known] = {}
+        self._payloads: dict[UUID, tuple[bytes, str]] = {}
+        """The stored payloads, and their content types."""
         self._readers: dict[Any, Decode] = {}
         self._kept: set[UUID] = set()
 
@@ -202,13 +179,8 @@ class Records:
         """Record published drafts, and their status."""
         now = self._clock.now()
         for draft, status in zip(drafts, published.statuses(drafts), strict=True):
-            self._known.setdefault(draft.id, Known(draft.payload, draft.content_type))
+            self._payloads.setdefault(draft.id, (draft.payload, draft.content_type))
             self.sent.append(self._sent(draft, now, status))
-
-    def note_unique(self, draft: Draft, receipt: Receipt) -> None:
-        """Record a draft that was published as unique, if it was stored."""
-        if receipt.id == draft.id:
-            self.note_sent([draft], Published(frozenset((draft.id,))))
 
     def note_run(
         self,
@@ -264,9 +236,9 @@ class Records:
         """Forget what was published in a savepoint that was rolled back since."""
         if not self.undoable:
             return
-        there = [each for each in self.sent if each.id in self._kept or await storage.ledger.find(each.id)]
-        if len(there) < len(self.sent):
-            self.sent[:] = there
+        stored = [each for each in self.sent if each.id in self._kept or await storage.ledger.find(each.id)]
+        if len(stored) < len(self.sent):
+            self.sent[:] = stored
 
     async def keep(self, storage: Storage) -> None:
         """Keep what is stored now, before it is pruned."""
@@ -342,16 +314,16 @@ class Records:
         )
 
     async def _payload(self, view: DeliveryView, storage: Storage, consumers: Mapping[str, Registration]) -> Any:
-        known = self._known.get(view.message_id)
-        if known is None:
+        stored = self._payloads.get(view.message_id)
+        if stored is None:
             found = await storage.ledger.find(view.message_id)
             if found is None:
                 return None
-            known = self._known[view.message_id] = Known(found.payload, found.content_type)
+            stored = self._payloads[view.message_id] = found.payload, found.content_type
         consumer = consumers.get(view.group)
         if consumer is None:
-            return self._read(known.payload, known.content_type, self._catalogue.type_of(view.topic))
-        return self._as(consumer, known.payload, known.content_type)
+            return self._read(*stored, self._catalogue.type_of(view.topic))
+        return self._as(consumer, *stored)
 
     def _as(self, consumer: Registration, payload: bytes, content_type: str) -> Any:
         if consumer.decode is not None:
@@ -372,3 +344,73 @@ class Records:
 def in_order(view: DeliveryView) -> tuple[datetime, int, int]:
     """Return the order in which deliveries run: by due time, then priority, then as they were published."""
     return view.due_at, view.priority, view.seq
+
+
+class Stores:
+    """Stores drafts at once, and records them. Waits for nothing but the storage."""
+
+    def __init__(self, storage: Storage, records: Records) -> None:
+        self._storage = storage
+        self._records = records
+
+    async def publish(self, draft: Draft, *, fresh: bool) -> Receipt:  # noqa: ARG002 - nothing is ever sent twice here
+        """See ``Publishes.publish``."""
+        return (await self.publish_many([draft]))[0]
+
+    async def publish_unique(self, draft: Draft, likeness: UniqueKey) -> Receipt:
+        """See ``Publishes.publish_unique``."""
+        receipt = await self._storage.mailbox.publish_unique(draft, likeness)
+        if receipt.id == draft.id:  # else another was found
+            self._records.note_sent([draft], Published(frozenset((draft.id,))))
+        return receipt
+
+    async def publish_many(self, drafts: Sequence[Draft]) -> list[Receipt]:
+        """See ``Publishes.publish_many``."""
+        published = await self._storage.mailbox.publish(drafts)
+        self._records.note_sent(drafts, published)
+        return receipts(drafts, published)
+
+    async def join(self, join: Join, members: Sequence[Draft]) -> Published:
+        """See ``Publishes.join``."""
+        published = await self._storage.mailbox.join(join, members)
+        self._records.note_sent(members, published)
+        return published
+
+
+def recorded(timetable: Timetable, records: Records) -> Timetable:
+    """Return the timetable, with every occurrence that it publishes recorded."""
+    return cast("Timetable", _RecordedTimetable(timetable, records))
+
+
+class _RecordedTimetable:
+    def __init__(self, timetable: Timetable, records: Records) -> None:
+        self._timetable = timetable
+        self._records = records
+
+    async def tick(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> ScheduleTick:
+        """See ``Timetable.tick``."""
+        drafts: list[Draft] = []
+
+        def listed(due: Due, now: datetime) -> ScheduleAdvance | None:
+            move = decide(due, now)
+            if move is not None:
+                drafts.extend(each.draft for each in move.occurrences)
+            return move
+
+        tick = await self._timetable.tick(app, listed, limit, leave)
+        # There is no other process to be faster: what was decided was stored, unless its id is another message's.
+        drafts += tick.continuations
+        known = {each.draft.id: each.topic for each in tick.conflicts}
+        conflicts = {place: known[each.id] for place, each in enumerate(drafts) if each.id in known}
+        self._records.note_sent(drafts, Published(frozenset(each.id for each in drafts).difference(known), conflicts))
+        return tick
+
+    async def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Published:
+        """See ``Timetable.enter``."""
+        published = await self._timetable.enter(occurrences, note)
+        self._records.note_sent([each.draft for each in occurrences], published)
+        return published
+
+    def __getattr__(self, name: str) -> Any:
+        """Nothing else publishes."""
+        return getattr(self._timetable, name)

@@ -25,23 +25,22 @@ from mainspring.model.search import Filter
 from mainspring.model.verdict import Release, Settlement
 from mainspring.model.views import Beat, DeliveryView, GroupRuns
 from mainspring.model.worker import TOKEN_BYTES, holder
-from mainspring.runtime.batch_executor import BatchExecutor
+from mainspring.runtime.batch import executor_of
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.executor import Executor
-from mainspring.runtime.fetcher import Fetcher
+from mainspring.runtime.executor import Executor, ExecutorContext
+from mainspring.runtime.fetcher import Fetcher, FetcherContext
 from mainspring.runtime.fetchers import LimitedFetcher
-from mainspring.runtime.handler import Handler, Run
+from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Origin, Settler
-from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.testing.calls import Calls
-from mainspring.testing.clock import KitClock
-from mainspring.testing.records import ALL, Own, Ran, Records, in_order
-from mainspring.timing.clock import ReplaceableClock
+from mainspring.testing.records import ALL, Ran, Records, in_order
+from mainspring.testing.transaction import Own
+from mainspring.timing.clock import HandClock, ReplaceableClock
 
 if TYPE_CHECKING:
     from mainspring.app.schedule.recurring import Recurrences, Recurring
@@ -55,7 +54,7 @@ Died = Callable[[Ran], None]
 NAME = "testing"
 """The worker that the services of a test report themselves as."""
 _HOLD = timedelta(days=36_500)
-"""No other worker is there to take over, however far the clock is advanced; nor does any service poll."""
+"""So long that no claim lapses and no service polls, however far the clock is advanced."""
 _INSTANT = timedelta(microseconds=1)
 _SUCCESSES = ("done",)
 _FAILURES = ("failed", "dead")
@@ -107,7 +106,7 @@ class Services:
         app: AppParts,
         storage: Storage,
         records: Records,
-        clock: KitClock,
+        clock: HandClock,
         calls: Calls,
         limit: int,
         tx: object = None,
@@ -123,10 +122,22 @@ class Services:
         self._own = own
         self._owner = holder(NAME, secrets.token_hex(TOKEN_BYTES))
         self._log = RateLimitedLog(clock)
-        self._failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
         self._in_hand = ClaimsInHand()
         self._settler = Settler(storage.mailbox, self._owner, self._in_hand, _ignore, self._log, clock, app.bus)
         self._verdicts = _Verdicts(self._settler, self._in_hand)
+        failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
+        self._shared = ExecutorContext(
+            self._verdicts,
+            self._in_hand,
+            calls.threads,
+            _ignore,
+            WorkerSettings().deaths,
+            failures,
+            app.bus,
+            timers=clock,
+            stepped=True,
+        )
+        self._fetching = FetcherContext(storage, self._in_hand, self._owner, _HOLD, _HOLD, self._log, clock)
         self._groups: dict[str, Group] = {}
         self._scheduler: Scheduler | None = None
         self._recurrences: Recurrences | None = None
@@ -152,7 +163,7 @@ class Services:
         await self._reconcile()
 
     async def run(self, until: datetime, died: Died, enough: Enough | None = None) -> list[Ran]:
-        """Run everything due up to ``until`` and be there then, or earlier where it was enough."""
+        """Run everything due up to ``until``, and advance the clock to it; stops early when ``enough`` is true."""
         __tracebackhide__ = True
         if self._running:
             raise Misuse("the kit is running already: call drain, advance and wait_until one after another, not within")
@@ -186,7 +197,7 @@ class Services:
         return True
 
     async def _instant(self, died: Died, enough: Enough | None) -> bool:
-        """Run what is due now, and what comes to be due now by that. Returns True if it was enough."""
+        """Run what is due now, and what becomes due now by that. Returns True if ``enough`` is."""
         __tracebackhide__ = True
         first = len(self._records.runs)
         while True:
@@ -221,13 +232,13 @@ class Services:
                 waits.append(each.executor.guard.paused_for)
             if isinstance(each.fetcher, LimitedFetcher) and (again_in := each.fetcher.again_in) is not None:
                 waits.append(again_in if again_in > timedelta() else None)
-        # Never nothing: seconds are rounded, and a clock that stands still would stand for ever.
+        # Never zero: seconds are rounded, and a clock that is not advanced would never get there.
         return min((max(wait, _INSTANT) for wait in waits if wait is not None), default=None)
 
     # --- one delivery or batch -----------------------------------------------------------------------------
 
     async def _serve(self, view: DeliveryView) -> list[Ran]:
-        """Claim, run and settle this delivery, unless it is no longer there; a batch takes others with it."""
+        """Claim, run and settle this delivery, unless it is gone; a batch takes others with it."""
         __tracebackhide__ = True
         group = self._groups[view.group]
         room = min(group.executor.free, group.size)
@@ -274,7 +285,7 @@ class Services:
         if self._scheduler is not None and is_known:
             return
         from mainspring.runtime.scheduler import Scheduler
-        from mainspring.runtime.schedules.timekeeper import Scheduling
+        from mainspring.runtime.schedules.declarations import Scheduling
 
         options, self._recurrences, self._scheduled = self._app.options, recurrences, scheduled
         declared = {} if recurrences is None else recurrences.declared()
@@ -320,36 +331,17 @@ class Services:
         outermost = self._app.publisher.outermost()
         for each in fresh:
             handler = self._calls.wrapped(each.handler(self._app.publisher, None, outermost), self._lent(each))
-            executor = self._executor(handler)
+            executor = executor_of(handler, self._shared)
             known[each.group] = Group(each, executor, self._fetcher(executor))
         after: str | None = None
         while (after := (await self._storage.upkeep.reroute(ALL, after)).last) is not None:
             pass
         await self._report([])
 
-    def _executor(self, handler: Handler) -> Executor:
-        return (BatchExecutor if handler.batching else Executor)(
-            handler,
-            self._verdicts,
-            self._in_hand,
-            self._calls.threads,
-            _ignore,
-            WorkerSettings().deaths,
-            self._failures,
-            self._app.bus,
-            self._clock,
-            stepped=True,
-        )
-
     def _fetcher(self, executor: Executor) -> Fetcher:
-        storage, limits = self._storage, executor.handler.limits
-        owner, in_hand, log, clock = self._owner, self._in_hand, self._log, self._clock
-        if limits is not None:
-            return LimitedFetcher(
-                storage, executor, limits, in_hand, _HOLD, owner=owner, hold=_HOLD, log=log, clock=clock
-            )
-        wakeup = Wakeup(storage.mailbox, storage.doorbell, _HOLD, clock)
-        return Fetcher(storage.mailbox, [executor], in_hand, wakeup, owner=owner, hold=_HOLD, log=log, clock=clock)
+        if executor.handler.limits is not None:
+            return LimitedFetcher(executor, self._fetching)
+        return Fetcher([executor], self._fetching)
 
     def _lent(self, consumer: Registration) -> object:
         """Return the test's own transaction for a transactional consumer: its effects must go with the test's."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from mainspring.app.blocking import at_once, is_blocking
@@ -25,8 +24,7 @@ from mainspring.storage.operation import Gateway, Lane
 from mainspring.storage.portable.storage import SqlStorage
 from mainspring.storage.script import AsyncConnection, Script, Statement, SyncConnection, run, run_async
 from mainspring.testing.calls import loopless
-from mainspring.testing.memory import Stores
-from mainspring.testing.records import ALL, Own, Records, in_order
+from mainspring.testing.records import ALL, Records, Stores, in_order
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
@@ -146,12 +144,29 @@ class SilentBell:
         """See ``Doorbell.rouse``."""
 
 
-def own_mailbox(storage: EnlistedStorage, own: Own) -> Mailbox:
-    """Return the mailbox, of which only the test's own deliveries are claimed."""
-    return cast("Mailbox", _OwnMailbox(storage.mailbox, storage.ledger, own))
+class Own:
+    """Separates what the test's transaction has published from what others have committed, before it or during it."""
+
+    def __init__(self, operations: OperationSet) -> None:
+        self._ledger = operations.ledger
+        self._earlier: object = None
+
+    async def begin(self) -> None:
+        """Record what is stored already, where the database cannot distinguish it later."""
+        self._earlier = await self._ledger.earlier()
+
+    async def of(self, views: Sequence[DeliveryView]) -> list[DeliveryView]:
+        """Return those of messages that were published in the test's transaction."""
+        if not views:
+            return []
+        ids = sorted({view.message_id for view in views})
+        ours = await self._ledger.own(ids, self._earlier)
+        return [view for view in views if view.message_id in ours]
 
 
-class _OwnMailbox:
+class OwnMailbox:
+    """``Mailbox`` of which only the test's own deliveries are claimed."""
+
     def __init__(self, mailbox: Mailbox, ledger: Ledger, own: Own) -> None:
         self._mailbox = mailbox
         self._ledger = ledger
@@ -272,111 +287,74 @@ _NAME = "mainspring_handler"
 _OUTER = "mainspring_testing"
 
 
-class Mark(ABC):
-    """One savepoint, rolled back if the block raises."""
-
-    async def __aenter__(self) -> bool:
-        """Begin it. True: it undoes what is published in it."""
-        await self.begin()
-        return True
-
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        """End it, by a rollback after an error."""
-        await self.end(error)
-
-    @abstractmethod
-    async def begin(self) -> None:
-        """Set it."""
-
-    @abstractmethod
-    async def end(self, error: BaseException | None) -> None:
-        """Release it, after a rollback to it if there was an error."""
-
-
 class Savepoints:
-    """Makes savepoints in one transaction of the caller's."""
+    """Opens savepoints in one transaction of the caller's."""
 
     def __init__(self, kind: Kind, handle: Any, gateway: EnlistedGateway) -> None:
         self._kind = kind
         self._handle = handle
         self._gateway = gateway
 
-    def __call__(self) -> Mark:
-        """Return one savepoint."""
+    def __call__(self) -> AbstractAsyncContextManager[bool]:
+        """Return one savepoint, rolled back if the block raises. Its value is True: it undoes what is published."""
         library = self._kind.library
         if library == "sqlalchemy":
-            return _Nested(self._handle)
+            return _nested(self._handle)
         if library == "sqlite3":
-            return _Statements(self._gateway)
+            return _statements(self._gateway)
         if library == "django":
             from django.db import transaction
 
-            return _Managed(transaction.atomic(using=self._handle.alias), blocking=True)
-        return _Managed(self._handle.transaction(), blocking=self._kind.blocking)
+            return _managed(transaction.atomic(using=self._handle.alias), blocking=True)
+        return _managed(self._handle.transaction(), blocking=self._kind.blocking)
 
 
-class _Managed(Mark):
-    """That of Django, psycopg and asyncpg: a context manager, which is a savepoint within a transaction."""
-
-    def __init__(self, manager: Any, *, blocking: bool) -> None:
-        self._manager = manager
-        self._blocking = blocking
-
-    async def begin(self) -> None:
-        if self._blocking:
-            with loopless():
-                self._manager.__enter__()
-        else:
-            await self._manager.__aenter__()
-
-    async def end(self, error: BaseException | None) -> None:
-        about = (None, None, None) if error is None else (type(error), error, error.__traceback__)
-        if self._blocking:
-            with loopless():
-                self._manager.__exit__(*about)
-        else:
-            await self._manager.__aexit__(*about)
+@asynccontextmanager
+async def _managed(manager: Any, *, blocking: bool) -> AsyncIterator[bool]:
+    """Use that of Django, psycopg or asyncpg: a context manager, which is a savepoint within a transaction."""
+    if not blocking:
+        async with manager:
+            yield True
+        return
+    with loopless():
+        manager.__enter__()
+    try:
+        yield True
+    except BaseException as error:
+        with loopless():
+            manager.__exit__(type(error), error, error.__traceback__)
+        raise
+    with loopless():
+        manager.__exit__(None, None, None)
 
 
-class _Nested(Mark):
-    """That of SQLAlchemy; not as a context manager, in which a handler must not commit its session."""
+@asynccontextmanager
+async def _nested(handle: Any) -> AsyncIterator[bool]:
+    """Use that of SQLAlchemy; not as a context manager, in which a handler must not commit its session."""
+    from sqlalchemy.exc import InvalidRequestError
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self._nested: Any = None
-
-    async def begin(self) -> None:
-        self._nested = await _if_awaitable(self._handle.begin_nested())
-
-    async def end(self, error: BaseException | None) -> None:
-        from sqlalchemy.exc import InvalidRequestError
-
-        nested = self._nested
-        if error is None:
-            if nested.is_active:  # a handler that committed its session has ended it
-                await _if_awaitable(nested.commit())
-            return
-        try:
+    nested = await _if_awaitable(handle.begin_nested())
+    try:
+        yield True
+    except BaseException:
+        with suppress(InvalidRequestError):  # ended already
             await _if_awaitable(nested.rollback())
-        except InvalidRequestError:
-            return  # ended already
+        raise
+    if nested.is_active:  # a handler that committed its session has ended it
+        await _if_awaitable(nested.commit())
 
 
-class _Statements(Mark):
-    """One in SQL."""
-
-    def __init__(self, gateway: EnlistedGateway) -> None:
-        self._gateway = gateway
-
-    async def begin(self) -> None:
-        await self._gateway.run(_statement(f"SAVEPOINT {_NAME}"), "settle")
-
-    async def end(self, error: BaseException | None) -> None:
-        if error is not None:
-            await self._gateway.run(_statement(f"ROLLBACK TO {_NAME}"), "settle")
-        await self._gateway.run(_statement(f"RELEASE {_NAME}"), "settle")
+@asynccontextmanager
+async def _statements(gateway: EnlistedGateway) -> AsyncIterator[bool]:
+    """Use one in SQL."""
+    await gateway.run(_statement(f"SAVEPOINT {_NAME}"), "settle")
+    try:
+        yield True
+    except BaseException:
+        await gateway.run(_statement(f"ROLLBACK TO {_NAME}"), "settle")
+        raise
+    finally:
+        await gateway.run(_statement(f"RELEASE {_NAME}"), "settle")
 
 
 async def begin_sqlite(gateway: EnlistedGateway) -> None:

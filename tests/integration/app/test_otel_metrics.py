@@ -11,8 +11,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoi
 
 from mainspring import Mainspring
 from mainspring.app.connection import Connection
-from mainspring.telemetry import exporters
-from mainspring.telemetry.metrics import CATALOGUE, Family
+from mainspring.telemetry.metrics import CATALOGUE, Family, meter_provider, otel_name
 from tests.integration.app.measuring import storage_of, until, until_measured
 
 Seen = dict[str, dict[str, float]]
@@ -137,11 +136,11 @@ async def test_without_a_provider_nothing_is_observed(monkeypatch: pytest.Monkey
 def test_without_the_sdk_nobody_looks_for_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.sdk.metrics")
 
-    assert exporters.meter_provider() is None
+    assert meter_provider() is None
 
 
 def test_names_are_written_with_dots_and_units_apart() -> None:
-    spelled = {metric.name: exporters.spelled(metric) for metric in CATALOGUE}
+    spelled = {metric.name: otel_name(metric) for metric in CATALOGUE}
 
     assert spelled["mainspring_published_total"] == ("mainspring.published", "1")
     assert spelled["mainspring_wait_seconds"] == ("mainspring.wait", "s")

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from mainspring.runtime.own_context import in_own_context
+from mainspring.runtime.crew import in_own_context
 
 colour: ContextVar[str] = ContextVar("colour", default="none")
 

@@ -27,7 +27,7 @@ from mainspring.model.verdict import Done
 from mainspring.runtime import verdicts
 from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
 from mainspring.runtime.handler import Around, Run
-from mainspring.runtime.own_context import is_stopped
+from mainspring.runtime.verdicts import is_stopped
 from mainspring.storage.script import Script
 from mainspring.telemetry.logs import log
 from mainspring.telemetry.tracing import Tracing, carried, trace_ids

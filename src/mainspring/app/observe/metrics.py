@@ -21,9 +21,8 @@ from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import BellMode, Storage
 from mainspring.telemetry import metrics as catalogue
-from mainspring.telemetry.exporters import CONTENT_TYPE, exposition, meter_provider, observe
 from mainspring.telemetry.measures import Meters
-from mainspring.telemetry.metrics import Distribution, Family, Metric
+from mainspring.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metric, exposition, meter_provider, observe
 
 __all__ = ["CONTENT_TYPE", "LEASE", "Metrics", "OtelMetrics"]
 

@@ -18,7 +18,7 @@ from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meters
 
 if TYPE_CHECKING:
-    from mainspring.runtime.schedules.timekeeper import Declared
+    from mainspring.runtime.schedules.declarations import Declared
     from mainspring.runtime.worker import Worker
 
 _logger = logging.getLogger("mainspring.app")
@@ -39,7 +39,7 @@ def build_worker(
 ) -> Worker:
     """Build a worker for the chosen consumers and every schedule of the app; it is not started."""
     # Imported here: a process that publishes starts without the runtime.
-    from mainspring.runtime.schedules.timekeeper import Scheduling
+    from mainspring.runtime.schedules.declarations import Scheduling
     from mainspring.runtime.settings import WorkerSettings, owner_name
     from mainspring.runtime.worker import Worker
 

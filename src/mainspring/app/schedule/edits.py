@@ -19,8 +19,8 @@ from mainspring.model.errors import BadOption, Misuse, Unreadable
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Layer, Note, Occurrence, Schedule, Timesheet
 from mainspring.runtime.schedules.decisions import message
+from mainspring.runtime.schedules.declarations import changes_due_time, rescheduled
 from mainspring.runtime.schedules.plan import CannotPlan, Code, Plan, read_plan
-from mainspring.runtime.schedules.timekeeper import changes_due_time, rescheduled
 from mainspring.timing.rhythm import Once
 
 if TYPE_CHECKING:

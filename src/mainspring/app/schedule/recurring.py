@@ -19,8 +19,8 @@ from mainspring.app.options import Setting, choice, closest, flag, nearest, refu
 from mainspring.app.schedule.timing import TIMING, TimingOptions, check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Conflict, Unreadable
 from mainspring.model.schedule import Mode
+from mainspring.runtime.schedules.declarations import Declared
 from mainspring.runtime.schedules.plan import Code, read_plan
-from mainspring.runtime.schedules.timekeeper import Declared
 from mainspring.timing.cron import CronError
 
 _logger = logging.getLogger("mainspring.schedules")

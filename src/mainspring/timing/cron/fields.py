@@ -1,4 +1,4 @@
-"""The fields of a cron expression: what each may contain, how it is parsed, and what an invalid one may mean."""
+"""Parses a cron expression into its fields: what each may contain, and what an invalid one may mean."""
 
 from __future__ import annotations
 
@@ -288,3 +288,70 @@ def _mask(kind: Kind, part: Part) -> int:
     for value in range(part.low, high + 1, part.step):
         mask |= 1 << (value - kind.size if value >= kind.first + kind.size else value)
     return mask
+
+
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+    "@every_minute": "* * * * *",
+    "@every_second": "* * * * * *",
+}
+_KINDS = (SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS)
+_WORD = re.compile(r"\S+")
+_FIVE, _SIX = 5, 6
+
+
+def read_fields(expression: str) -> tuple[str, tuple[Field, ...]]:
+    """Return the expression in capitals, with single spaces and macros expanded, and its six fields."""
+    words = [(found.start(), found[0]) for found in _WORD.finditer(expression)]
+    if not words:
+        raise CronError(expression, 1, None, f"it is empty; {_fields_wanted()}")
+    start, first = words[0]
+    if first.upper().startswith(("TZ=", "CRON_TZ=")):
+        problem = f"found {first!r}, but the zone is not part of an expression: pass it as timezone="
+        raise CronError(expression, start + 1, None, problem)
+    whole = expression
+    if first.startswith("@"):
+        whole = _macro(expression, words)
+        words = [(found.start(), found[0]) for found in _WORD.finditer(whole)]
+    _check_count(whole, words)
+    kinds = _KINDS[-len(words) :]
+    fields = [read(kind, text, whole, start) for kind, (start, text) in zip(kinds, words, strict=True)]
+    if len(words) == _FIVE:
+        fields.insert(0, read(SECONDS, "0", "0", 0))
+    return " ".join(text for _, text in words).upper(), tuple(fields)
+
+
+def _macro(expression: str, words: list[tuple[int, str]]) -> str:
+    start, name = words[0]
+    meaning = MACROS.get(name.lower())
+    if meaning is None:
+        near = nearest_macro(name, tuple(MACROS))
+        raise CronError(expression, start + 1, None, f"found {name!r}, allowed: {', '.join(MACROS)}{near}")
+    if len(words) > 1:
+        raise CronError(expression, words[1][0] + 1, None, f"found {words[1][1]!r}, but {name} stands alone")
+    return meaning
+
+
+def _check_count(expression: str, words: list[tuple[int, str]]) -> None:
+    if _FIVE <= len(words) <= _SIX:
+        return
+    if len(words) == 1:
+        start, word = words[0]
+        near = nearest_macro("@" + word, tuple(MACROS))
+        raise CronError(expression, start + 1, None, f"found only {word!r}; {_fields_wanted()}{near}")
+    if len(words) < _FIVE:
+        raise CronError(expression, words[-1][0] + 1, None, f"it ends after {len(words)} fields; {_fields_wanted()}")
+    start, word = words[_SIX]
+    year = "; a year field is not supported" if len(words) == _SIX + 1 else ""
+    raise CronError(expression, start + 1, None, f"found {word!r} as one field too many{year}; {_fields_wanted()}")
+
+
+def _fields_wanted() -> str:
+    names = [kind.name for kind in _KINDS]
+    return f"write 5 fields ({', '.join(names[1:])}), or 6 with {names[0]} first, or a macro such as @daily"

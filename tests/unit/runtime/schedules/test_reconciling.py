@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.model.schedule import Schedule
-from mainspring.runtime.schedules.timekeeper import Declared, reconciled
+from mainspring.runtime.schedules.declarations import Declared, reconciled
 from tests.unit.runtime.schedules.making import DAY, HOUR, MINUTE, NOON
 
 HOURLY = {"rhythm": "0 * * * *", "topic": "report", "group": "report"}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from mainspring.timing.cron.plan import MACROS
+from mainspring.timing.cron.fields import MACROS
 
 MONTHS = ("JAN", "feb", "Mar", "APR", "may", "Jun", "JUL", "aug", "Sep", "OCT", "nov", "Dec")
 DAYS = ("SUN", "mon", "Tue", "WED", "thu", "Fri", "SAT")
