@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from mainspring.model.schedule import Note
 from mainspring.storage.operation import Operations
 from mainspring.storage.script import Row, Script, Statement
 
@@ -24,6 +25,10 @@ class Statements(Protocol):
 
     def __call__(self, name: str, *args: Any) -> Statement:
         """Make the statement of this name."""
+        ...
+
+    def opening(self, name: str, *args: Any) -> Statement:
+        """Make the same as the first of several statements that are written together."""
         ...
 
 
@@ -62,8 +67,24 @@ class Values(Protocol):
         """Read seqs from one column."""
         ...
 
-    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
-        """Write rows of two texts as parameters."""
+    def texts(self, texts: Iterable[str]) -> Any:
+        """Write texts as one parameter."""
+        ...
+
+    def read_texts(self, column: Any) -> Sequence[str]:
+        """Read texts from one column."""
+        ...
+
+    def rows(self, rows: Iterable[Sequence[Any]], width: int) -> tuple[Any, ...]:
+        """Write rows of ``width`` names, numbers and booleans as parameters."""
+        ...
+
+    def read_instant(self, column: Any) -> datetime:
+        """Read an instant."""
+        ...
+
+    def read_span(self, column: Any) -> timedelta:
+        """Read a length of time."""
         ...
 
     def fields(self, kind: type, row: Row) -> Sequence[Any]:
@@ -84,6 +105,20 @@ class SqlOperations(Operations, ABC):
     @abstractmethod
     def _turn_clock(self) -> Script[Any]:
         """Return the same at the beginning of a script that will write."""
+
+    @abstractmethod
+    def _mark_clock(self, at: Any) -> Script[None]:
+        """Store ``at``, which ``_read_clock`` returned, because something is written after all."""
+
+    @abstractmethod
+    def _ring(self) -> Statement:
+        """Wake all listeners after the commit."""
+
+    def _note(self, at: Any, note: Note, *subjects: str) -> Statement:
+        """Add a line to the audit for each subject, and return their ids."""
+        values = self._values
+        texts = values.texts(map(values.text, subjects))
+        return self._sql("audit_note", at, values.text(note.by), note.action, texts, values.text(note.detail))
 
     def _view(self, kind: type[T], row: Row) -> T:
         """Read a row whose columns are the fields of a dataclass."""

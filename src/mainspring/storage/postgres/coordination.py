@@ -79,8 +79,7 @@ class PostgresFanouts(SqlFanouts, PostgresOperations):
         if not (yield self._sql.opening("lease_confirm", *batch.hold, self.now)):
             return None
         if batch.note is not None:
-            noted = (clean(batch.note.by), batch.note.action, clean(batch.note.detail))
-            yield self._sql("timetable_note", [batch.subject], *noted, self.now)
+            yield self._note(self.now, batch.note, batch.subject)
         named = columns(((work, shard, batch.consumers.get(work)) for work, shard in batch.shards), 3)
         rows = yield self._sql("fanout_candidates", topic, *named, SEEN_EVERY, self.now)
         chosen = choose([self._candidate(row) for row in rows])

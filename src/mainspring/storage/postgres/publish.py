@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from mainspring.model.join import Join, as_members, continuation
-from mainspring.model.message import Conflict, Draft, Published, repeated
+from mainspring.model.join import Join, as_members
+from mainspring.model.message import Draft, Published, repeated
 from mainspring.storage.operation import Now
-from mainspring.storage.portable.joins import read_join, written_draft
+from mainspring.storage.portable.timetable import written_draft
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.script import Script
@@ -33,14 +32,6 @@ def _digest(draft: Draft) -> bytes:
     return hashlib.sha256(draft.payload).digest()
 
 
-class Fired(NamedTuple):
-    """The joins that were complete: how many, what they have published, and what they could not."""
-
-    joined: int = 0
-    continuations: tuple[Draft, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-
-
 def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
     """Store the members, and with them what is to follow."""
     drafts = as_members(join, members)
@@ -53,14 +44,3 @@ def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> S
         following = written_draft(join.then), written_draft(join.failed)
         yield names("joint_open", join.id, len(stored), *following, now)
     return Published(frozenset(stored), (yield from conflicts(names, drafts, stored)))
-
-
-def fire(names: Names, publish: Callable[[Sequence[Draft]], Script[Published]], limit: int) -> Script[Fired]:
-    """Count what has ended, and let joins that are complete by that go on: one transaction, so exactly once."""
-    rows = yield names.opening("joint_count", limit)
-    following = [
-        continuation(read_join(id, on_done, on_failed), done, failed) for id, on_done, on_failed, done, failed in rows
-    ]
-    drafts = tuple(draft for draft in following if draft is not None)
-    published = yield from publish(drafts)
-    return Fired(len(rows), drafts, published.conflicting(drafts))

@@ -12,12 +12,10 @@ from mainspring.model.message import Published
 from mainspring.model.schedule import Note
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import SqliteOperations
 from mainspring.storage.sqlite.publish import publish
-from mainspring.storage.sqlite.values import after, before, instant, mapping, micros, pairs, storable
-
-_MICROSECOND = timedelta(microseconds=1)
+from mainspring.storage.sqlite.values import after, before, instant, mapping, micros, storable
 
 
 class SqliteInbox(SqlInbox, SqliteOperations):
@@ -46,8 +44,7 @@ class SqliteInbox(SqlInbox, SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("inbox_release", *key, at)):
             return False
-        detail = f"{key.source} in {key.group}"
-        yield self._sql("audit_note", at, storable(by), "inbox release", key.message_id, detail)
+        yield self._note(at, Note(by, "inbox release", f"{key.source} in {key.group}"), key.message_id)
         return True
 
 
@@ -100,7 +97,7 @@ class SqliteLeases(SqlLeases, SqliteOperations):
         epoch, holder, _ = held[0]
         yield sql("lease_release", name, epoch, holder, at)
         detail = f"held by {holder}" + (f": {reason}" if reason else "")
-        yield sql("audit_note", at, storable(by), "lease release", name, storable(detail))
+        yield self._note(at, Note(by, "lease release", detail), name)
         return True
 
 
@@ -115,10 +112,9 @@ class SqliteFanouts(SqlFanouts, SqliteOperations):
         if not held or held[0][:2] != batch.hold[1:]:
             return None
         if batch.note is not None:
-            yield self._note(batch.subject, batch.note, at)
-        rows = yield sql(
-            "fanout_candidates", topic, pairs(batch.shards), before(at, SEEN_EVERY), mapping(batch.consumers)
-        )
+            yield self._note(at, batch.note, batch.subject)
+        shards = self._values.rows(batch.shards, 2)
+        rows = yield sql("fanout_candidates", topic, *shards, before(at, SEEN_EVERY), mapping(batch.consumers))
         chosen = choose([self._candidate(row) for row in rows])
         published = Published(frozenset())
         if chosen:
@@ -132,15 +128,15 @@ class SqliteFanouts(SqlFanouts, SqliteOperations):
         due = {(each.work, each.shard) for each in chosen}
         seen = [(row[0], row[1]) for row in rows if row[8] and (row[0], row[1]) not in due]
         if seen:
-            yield sql("fanout_seen", topic, pairs(seen), at)
+            yield sql("fanout_seen", topic, *self._values.rows(seen, 2), at)
         return published
 
     @operation("write")
     def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> Script[FanoutPolicy]:
         at = yield from self._sql.turn_clock()
-        wanted = (policy.enabled, _span(policy.every), _span(policy.jitter))
+        wanted = (policy.enabled, self._values.span(policy.every), self._values.span(policy.jitter))
         rows = yield self._sql("fanout_edit", topic, work, shard, *wanted, at, storable(note.by))
-        yield self._note(subject(topic, work, shard), note, at)
+        yield self._note(at, note, subject(topic, work, shard))
         return self._policy(rows[0])
 
     @operation("write")
@@ -148,12 +144,5 @@ class SqliteFanouts(SqlFanouts, SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("fanout_reset", topic, work, shard)):
             return False
-        yield self._note(subject(topic, work, shard), note, at)
+        yield self._note(at, note, subject(topic, work, shard))
         return True
-
-    def _note(self, about: str, note: Note, at: int) -> Statement:
-        return self._sql("audit_note", at, storable(note.by), note.action, storable(about), storable(note.detail))
-
-
-def _span(length: timedelta | None) -> int | None:
-    return None if length is None else length // _MICROSECOND

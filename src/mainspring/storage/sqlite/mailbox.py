@@ -11,7 +11,6 @@ from uuid import UUID
 from mainspring.model.join import Join
 from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import (
-    LEAST,
     REPLACED,
     Cancelled,
     Claim,
@@ -131,15 +130,6 @@ def publish_unique(sql: Dialect, draft: Draft, key: UniqueKey) -> Script[Receipt
         parked = yield sql("cancel_parked_id", earlier)
         replaced = (yield from cancel_deliveries(sql, free, parked, REPLACED, at)).cancelled
     return Receipt(draft.id, "replaced" if replaced else "stored")
-
-
-def prune_unique_keys(sql: Dialect, at: int, limit: int) -> Script[int]:
-    """Forget what no message is held against any more."""
-    yield sql("prune_unique", at, limit)
-    ((removed,),) = yield sql("changes")
-    if removed < limit:
-        yield sql("prune_unique_later", at, limit - removed, after(at, LEAST))
-    return int(removed)
 
 
 def _counts(key: UniqueKey, at: int, published: int, parked: int, left: int, begun: int, copies: Any) -> bool:
