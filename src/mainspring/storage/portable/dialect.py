@@ -1,7 +1,8 @@
-"""What operations that dialects share need of a dialect: its statements, its clock and its values."""
+"""What a dialect has for the operations that dialects share: statements, a clock and values; and its storage."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -11,6 +12,19 @@ from uuid import UUID
 import msgspec
 
 from mainspring.model.schedule import Note
+from mainspring.storage.contract import (
+    Controls,
+    Fanouts,
+    Inbox,
+    Leases,
+    Ledger,
+    Mailbox,
+    Measures,
+    OperationSet,
+    Schema,
+    Timetable,
+    Upkeep,
+)
 from mainspring.storage.operation import Operations
 from mainspring.storage.script import Row, Script, Statement
 
@@ -123,3 +137,26 @@ class SqlOperations(Operations, ABC):
     def _view(self, kind: type[T], row: Row) -> T:
         """Read a row whose columns are the fields of a dataclass."""
         return kind(*self._values.fields(kind, row))
+
+
+class SqlStorage:
+    """The part of ``Storage`` that is the same for every SQL database."""
+
+    def __init__(self, operations: OperationSet) -> None:
+        self.mailbox: Mailbox = operations.mailbox
+        self.ledger: Ledger = operations.ledger
+        self.controls: Controls = operations.controls
+        self.upkeep: Upkeep = operations.upkeep
+        self.timetable: Timetable = operations.timetable
+        self.inbox: Inbox = operations.inbox
+        self.leases: Leases = operations.leases
+        self.fanouts: Fanouts = operations.fanouts
+        self.measures: Measures = operations.measures
+        self.schema: Schema = operations.schema
+        self._ping = operations.ping
+
+    async def ping(self) -> timedelta:
+        """See ``Storage.ping``."""
+        start = time.perf_counter()
+        await self._ping()
+        return timedelta(seconds=time.perf_counter() - start)

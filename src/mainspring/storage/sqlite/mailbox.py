@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import (
     REPLACED,
     Cancelled,
@@ -35,8 +35,7 @@ from mainspring.storage.portable.limits import (
     Candidate,
     Found,
     Spent,
-    claim_limited,
-    reap_limited,
+    SqlLimits,
 )
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
@@ -241,7 +240,7 @@ class SqliteLimits:
         yield self._sql("prune_spent", self._at, _FORGOTTEN)
 
 
-class SqliteMailbox(SqliteOperations):
+class SqliteMailbox(SqlLimits, SqliteOperations):
     """``Mailbox`` on SQLite. Each script runs under the one write lock: what it reads, it may rely on.
 
     ``publish``, ``publish_unique``, ``join``, ``settle``, ``cancel`` and ``pending`` may be part of a caller's
@@ -287,27 +286,8 @@ class SqliteMailbox(SqliteOperations):
                 room -= len(rows)
         return claimed
 
-    @operation("limited")
-    def claim_limited(
-        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
-    ) -> Script[LimitedClaim]:
-        return claim_limited(SqliteLimits(self._sql, want.group, limits, owner, hold), want, limits, after)
-
-    @operation("limited")
-    def reap_limited(
-        self,
-        group: str,
-        limits: Limits,
-        owner: str,
-        hold: timedelta,
-        *,
-        accused: bool = True,
-        aside: Collection[Claim] = (),
-    ) -> Script[Delivery | None]:
-        if not limits.is_rated:
-            return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        limiting = SqliteLimits(self._sql, group, limits, owner, hold)
-        return reap_limited(limiting, limits, accused=accused, aside=aside)
+    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> SqliteLimits:
+        return SqliteLimits(self._sql, group, limits, owner, hold)
 
     @operation("claim")
     def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> Script[timedelta | None]:

@@ -13,6 +13,9 @@ json_each({list}) AS {row}
 -- part: CELL(row, place)
 json_extract({row}.value, '$[{place}]')
 
+-- part: LOCK_KEY()
+
+
 -- part: NEVER()
 253402214400000000
 
