@@ -158,9 +158,9 @@ JOINS = [
     ),
     Mutant(
         "what follows a join is published again by every look",
-        file="storage/sqlite/publish.py",
-        was='        yield sql("joint_delete", raw)\n',
-        becomes="",
+        file="storage/sqlite/timetable.py",
+        was='            yield self._sql("joint_delete", raw)\n',
+        becomes="            yield from ()\n",
         caught_by="tests/contract/test_joins.py::test_it_is_published_once",
     ),
 ]
@@ -191,9 +191,9 @@ FANOUTS = [
     ),
     Mutant(
         "a coordinator plans on under an earlier epoch of its lease",
-        file="storage/sqlite/coordination.py",
-        was="if not held or held[0][:2] != batch.hold[1:]:",
-        becomes="if not held:",
+        file="storage/portable/coordination.py",
+        was='if not (yield self._sql.opening("lease_confirm", *batch.hold, at)):',
+        becomes='if (yield self._sql.opening("lease_confirm", *batch.hold, at)) is None:',
         caught_by="tests/contract/test_fanouts.py::test_who_has_lost_the_lease_plans_nothing",
     ),
     Mutant(

@@ -96,9 +96,9 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a lease is confirmed to one who does not hold it",
-        file="storage/sqlite/coordination.py",
-        was="held[0][:2] == (epoch, holder)",
-        becomes="held[0][0] == epoch",
+        file="storage/portable/sql/leases.sql#lease_confirm",
+        was="AND holder = $3",
+        becomes="AND $3::text IS NOT NULL",
         caught_by=f"{_HOLDERS}::test_nobody_but_its_holder_renews_confirms_or_releases_a_lease",
     ),
     Mutant(
@@ -110,15 +110,15 @@ LEASES: list[Mutant] = [
     ),
     Mutant(
         "a fan-out is planned under the lease of another",
-        file="storage/sqlite/coordination.py",
-        was="held[0][:2] != batch.hold[1:]",
-        becomes="held[0][0] != batch.hold.epoch",
+        file="storage/portable/coordination.py",
+        was='self._sql.opening("lease_confirm", *batch.hold, at)',
+        becomes='self._sql.opening("lease_find", batch.hold.name, at)',
         caught_by=f"{_HOLDERS}::test_nothing_is_planned_under_the_lease_of_another",
     ),
     Mutant(
         "a confirmed lease goes to the next holder before the commit",
-        file="storage/postgres/sql/leases.sql#lease_confirm",
-        was="FOR KEY SHARE",
+        file="storage/portable/sql/leases.sql#lease_confirm",
+        was="LOCK_KEY()",
         becomes="-- without a lock",
         caught_by="tests/integration/postgres/test_leases.py"
         "::test_while_a_transaction_has_confirmed_it_nobody_else_acquires_it",

@@ -66,7 +66,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "of two schedulers, both let one occurrence go on",
         file="storage/sqlite/sql/timetable.sql#timetable_move",
-        was=" AND next_at = ?2",
+        was=" AND s.next_at = CELL(v, 1)",
         becomes="",
         caught_by="tests/integration/sqlite/test_timetable.py",
     ),
@@ -87,7 +87,7 @@ MUTANTS: list[Mutant] = [
     # --- what people and releases do to it -------------------------------------------------------------------
     Mutant(
         "a frozen schedule fires",
-        file="storage/sqlite/timetable.py",
+        file="storage/portable/timetable.py",
         was=" and not glance.frozen",
         becomes="",
         caught_by="tests/contract/test_tick.py::test_what_is_frozen_stands_still_until_it_is_thawed",

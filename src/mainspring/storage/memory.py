@@ -16,7 +16,7 @@ from mainspring.model.errors import BadOption
 from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.storage.contract import BellMode, Doorbell, Schema
 from mainspring.storage.operation import Lane
-from mainspring.storage.portable.storage import SqlStorage
+from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import Script, Statement, run
 from mainspring.storage.sqlite import SqliteOperationSet, refuse_old_sqlite
 from mainspring.storage.sqlite.connection import GATE, OwnConnection, open_memory, translated

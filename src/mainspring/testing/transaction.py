@@ -21,7 +21,7 @@ from mainspring.model.verdict import Release, Settlement
 from mainspring.model.views import DeliveryView
 from mainspring.storage.contract import BellMode, Doorbell, Ledger, Lender, Mailbox, Storage
 from mainspring.storage.operation import Gateway, Lane
-from mainspring.storage.portable.storage import SqlStorage
+from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import AsyncConnection, Script, Statement, SyncConnection, run, run_async
 from mainspring.testing.calls import loopless
 from mainspring.testing.records import ALL, Records, Stores, in_order

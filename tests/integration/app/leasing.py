@@ -69,7 +69,8 @@ class Unreliable:
     @staticmethod
     async def under(app: Mainspring) -> "Unreliable":
         storage = (await app._connection.opening("a test")).storage
-        storage.leases = unreliable = Unreliable(storage.leases)
+        unreliable = Unreliable(storage.leases)
+        storage.leases = unreliable  # type: ignore[misc]
         return unreliable
 
     async def acquire(self, name: str, holder: str, ttl: timedelta) -> Granted | None:

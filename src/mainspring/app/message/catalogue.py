@@ -47,7 +47,7 @@ class MessageType:
         except Exception as error:
             raise Unencodable(
                 f"codec {self.versions.media!r} cannot encode {type(value).__qualname__} for topic {self.topic!r}: "
-                f"{error if isinstance(error, Unencodable) else codec.told(error)}"
+                f"{error if isinstance(error, Unencodable) else codec.located(error)}"
             ) from error
         if isinstance(body, _RAW):
             return bytes(body), self.versions.content_type

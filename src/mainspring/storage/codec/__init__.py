@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from mainspring.storage.codec.contract import BYTES, JSON, Codec, Decode, check_content_type, with_version_of
-from mainspring.storage.codec.decoder import Codecs, decoder
-from mainspring.storage.codec.errors import DEPTH, told
-from mainspring.storage.codec.json_codec import JsonCodec, encode, json_reader
-from mainspring.storage.codec.msgpack_codec import MsgpackCodec
-from mainspring.storage.codec.types import spelled
-from mainspring.storage.codec.versions import Step, Upcaster, Versions
+from mainspring.storage.codec.decoder import Codecs, Step, Upcaster, Versions, decoder
+from mainspring.storage.codec.formats import JsonCodec, MsgpackCodec, encode, json_reader
+from mainspring.storage.codec.types import DEPTH, located, spelled
 
 __all__ = [
     "BYTES",
@@ -26,7 +23,7 @@ __all__ = [
     "decoder",
     "encode",
     "json_reader",
+    "located",
     "spelled",
-    "told",
     "with_version_of",
 ]

@@ -1,18 +1,25 @@
-"""Types of payloads: how they are read strictly, pydantic models included."""
+"""Types of payloads: how they are read strictly, pydantic models included, and errors about what does not fit."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, get_args
 
+import msgspec
 from msgspec import inspect as shapes
 
-from mainspring.model.errors import BadSignature
+from mainspring.model.errors import BadSignature, Unencodable
 from mainspring.storage.codec.contract import Read
 
-PAYLOADS: Final = "a dataclass, msgspec.Struct, pydantic model, TypedDict, dict, list or scalar"
+DEPTH: Final = 64
+"""How deeply a payload may nest: readers recurse, so the publisher checks."""
+UNFIT = (TypeError, ValueError, RecursionError, OverflowError)
+"""What an encoder raises for a value that it cannot write."""
+_PAYLOADS: Final = "a dataclass, msgspec.Struct, pydantic model, TypedDict, dict, list or scalar"
 
 
 def _has_its_marks(kind: Any) -> bool:
@@ -61,23 +68,6 @@ def into_model(kind: Any, value: Any) -> Any:
     raise NotImplementedError  # tells msgspec to report itself what does not fit
 
 
-def said(error: Exception) -> str:
-    """Describe the error on one line, with its path: pydantic's own message has many lines and a link."""
-    errors = getattr(error, "errors", None)
-    if errors is None or not type(error).__module__.startswith("pydantic"):
-        return str(error)
-    return "; ".join(
-        f"{each['msg']} - at `{''.join(_steps(each['loc']))}`"
-        for each in errors(include_url=False, include_input=False, include_context=False)
-    )
-
-
-def _steps(path: tuple[int | str, ...]) -> Iterator[str]:
-    yield "$"
-    for step in path:
-        yield f"[{step}]" if isinstance(step, int) else f".{step}"
-
-
 def spelled(annotation: Any) -> str:
     """The annotation as it is written in code."""
     return annotation.__qualname__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
@@ -95,7 +85,7 @@ def strict_reader(build: Callable[..., Any], annotation: Any) -> Read:
         raise BadSignature(f"{spelled(annotation)} cannot be a payload: {error}") from error
     if unknown is not None:
         where = "" if unknown is annotation else f" because it holds {spelled(unknown)}"
-        raise BadSignature(f"{spelled(annotation)} cannot be a payload{where}: use {PAYLOADS}")
+        raise BadSignature(f"{spelled(annotation)} cannot be a payload{where}: use {_PAYLOADS}")
     return read
 
 
@@ -113,3 +103,72 @@ def _custom(shape: object, seen: set[int] | None = None) -> Iterator[type]:
     elif isinstance(shape, tuple):
         for each in shape:
             yield from _custom(each, seen)
+
+
+def too_deep() -> Unencodable:
+    """Reject a payload that nests too deeply."""
+    return Unencodable(f"the payload nests deeper than {DEPTH} levels: send a flatter one, or a reference to it")
+
+
+def unencodable(value: object, error: Exception, encode: Callable[[object], bytes], form: str) -> Unencodable:
+    """Reject what ``encode`` cannot write; the error names the part and its path."""
+    path, culprit = _blame(value, "$", 0, encode)
+    kind = type(culprit).__qualname__
+    where = "" if path == "$" else f" at `{path}`"
+    reason = f"it has no {form} form" if isinstance(error, TypeError) else str(error)
+    if isinstance(culprit, Mapping):
+        reason = "its keys are not text or numbers"
+    return Unencodable(f"a payload cannot hold {kind}{where}: {reason}; use {_PAYLOADS}")
+
+
+def summary(error: Exception) -> str:
+    """Describe the error on one line, with its path: pydantic's own message has many lines and a link."""
+    errors = getattr(error, "errors", None)
+    if errors is None or not type(error).__module__.startswith("pydantic"):
+        return str(error)
+    return "; ".join(
+        f"{each['msg']} - at `{''.join(_steps(each['loc']))}`"
+        for each in errors(include_url=False, include_input=False, include_context=False)
+    )
+
+
+def _steps(path: tuple[int | str, ...]) -> Iterator[str]:
+    yield "$"
+    for step in path:
+        yield f"[{step}]" if isinstance(step, int) else f".{step}"
+
+
+def located(error: Exception) -> str:
+    """An error of the user's own codec or upcaster on one line: its type, its words, and where it was raised.
+
+    The first frame is the call from here, so that what was raised with no other was raised by no code of theirs.
+    """
+    words = summary(error)
+    words = f"{type(error).__qualname__}: {words}" if words else type(error).__qualname__
+    if error.__traceback__ is None or (trace := error.__traceback__.tb_next) is None:
+        return words
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{words} ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
+
+
+def _blame(value: object, path: str, depth: int, encode: Callable[[object], bytes]) -> tuple[str, object]:
+    if depth > DEPTH:
+        return path, value
+    for step, child in _children(value):
+        try:
+            encode(child)
+        except UNFIT:
+            return _blame(child, path + step, depth + 1, encode)
+    return path, value
+
+
+def _children(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        yield from ((f".{key}" if isinstance(key, str) else f"[{key!r}]", each) for key, each in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{index}]", each) for index, each in enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from ((f".{field.name}", getattr(value, field.name, None)) for field in dataclasses.fields(value))
+    elif isinstance(value, msgspec.Struct):
+        yield from ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)

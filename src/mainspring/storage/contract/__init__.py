@@ -6,7 +6,16 @@ The storage's clock decides every due time, claim and expiry (invariant 7); ``St
 
 from mainspring.storage.contract.coordination import Fanouts, Inbox, Leases, Timetable
 from mainspring.storage.contract.messages import Controls, Keyed, Ledger, Mailbox
-from mainspring.storage.contract.storage import BellMode, Doorbell, Lender, Measures, Schema, Storage, Upkeep
+from mainspring.storage.contract.storage import (
+    BellMode,
+    Doorbell,
+    Lender,
+    Measures,
+    OperationSet,
+    Schema,
+    Storage,
+    Upkeep,
+)
 
 __all__ = [
     "BellMode",
@@ -20,6 +29,7 @@ __all__ = [
     "Lender",
     "Mailbox",
     "Measures",
+    "OperationSet",
     "Schema",
     "Storage",
     "Timetable",

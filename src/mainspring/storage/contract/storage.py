@@ -200,24 +200,43 @@ class Schema(Protocol):
         ...
 
 
-class Storage(Protocol):
+class OperationSet(Protocol):
+    """All operations on one database."""
+
+    @property
+    def mailbox(self) -> Mailbox: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def controls(self) -> Controls: ...
+    @property
+    def upkeep(self) -> Upkeep: ...
+    @property
+    def timetable(self) -> Timetable: ...
+    @property
+    def inbox(self) -> Inbox: ...
+    @property
+    def leases(self) -> Leases: ...
+    @property
+    def fanouts(self) -> Fanouts: ...
+    @property
+    def measures(self) -> Measures: ...
+    @property
+    def schema(self) -> Schema: ...
+
+    async def ping(self) -> object:
+        """Make one empty round trip. Raises StorageUnavailable."""
+        ...
+
+
+class Storage(OperationSet, Protocol):
     """One database with all of its operations."""
 
     now: datetime | None
     """A hand-set clock for tests. None in production: the database owns the clock."""
     migrates_itself: bool
     """Whether opening may create the tables by itself (embedded databases)."""
-    mailbox: Mailbox
-    ledger: Ledger
-    controls: Controls
-    upkeep: Upkeep
-    timetable: Timetable
-    inbox: Inbox
-    leases: Leases
-    fanouts: Fanouts
-    measures: Measures
     doorbell: Doorbell
-    schema: Schema
 
     async def open(self) -> None:
         """Open on the running loop. Does not fail because a server is away: operations raise then."""

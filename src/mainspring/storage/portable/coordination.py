@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 
-from mainspring.model.fanout import Candidate, CursorKey, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView
+from mainspring.model.fanout import (
+    SEEN_EVERY,
+    Batch,
+    Candidate,
+    Choose,
+    CursorKey,
+    CursorTally,
+    CursorView,
+    FanoutPolicy,
+    FanoutPolicyView,
+)
 from mainspring.model.inbox import Fate, InboxFilter, InboxKey, InboxView
 from mainspring.model.lease import LeaseView
+from mainspring.model.message import Draft, Published
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.script import Row, Script
@@ -41,6 +55,11 @@ class SqlLeases(SqlOperations):
     """The operations of ``Leases`` on which dialects agree."""
 
     @operation("write")
+    def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
+        at = yield from self._turn_clock()
+        return bool((yield self._sql("lease_confirm", name, epoch, holder, at)))
+
+    @operation("write")
     def release(self, name: str, epoch: int, holder: str) -> Script[bool]:
         at = yield from self._turn_clock()
         return bool((yield self._sql("lease_release", name, epoch, holder, at)))
@@ -59,6 +78,49 @@ class SqlLeases(SqlOperations):
 
 class SqlFanouts(SqlOperations):
     """The operations of ``Fanouts`` on which dialects agree."""
+
+    @operation("write")
+    def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
+        topic, rows = batch.topic, self._values.rows
+        at = yield from self._turn_clock()
+        # No other process acquires the lease from here until the commit.
+        if not (yield self._sql.opening("lease_confirm", *batch.hold, at)):
+            return None
+        if batch.note is not None:
+            yield self._note(at, batch.note, batch.subject)
+        shards = rows([(work, shard, batch.consumers.get(work)) for work, shard in batch.shards], 3)
+        found = yield self._sql("fanout_candidates", topic, *shards, self._values.span(SEEN_EVERY), at)
+        chosen = choose([self._candidate(row) for row in found])
+        due = {(each.work, each.shard) for each in chosen}
+        # Also where its slice is on its way, since that may take longer than cursors are kept.
+        seen = {(row[0], row[1]) for row in found if row[8]} - due
+        # Sorted, here and below, because rows are locked in this order by every writer of several.
+        if touched := sorted(due | seen):
+            # What another session has locked is left to the next plan, and keeps no other shard waiting (invariant 28).
+            busy = yield from self._busy(topic, touched)
+            chosen = [each for each in chosen if (each.work, each.shard) not in busy]
+            seen -= busy
+        published = yield from self._store([each.draft for each in chosen])
+        planned = sorted((each.work, each.shard, each.draft.id) for each in chosen)
+        if planned:
+            yield from self._record_planned(topic, planned, batch.window, at)
+        if seen:
+            yield self._sql("fanout_seen", topic, *rows(sorted(seen), 2), at)
+        return published
+
+    @abstractmethod
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        """Publish the drafts."""
+
+    @abstractmethod
+    def _busy(self, topic: str, shards: Sequence[tuple[str, str]]) -> Script[set[tuple[str, str]]]:
+        """Lock the cursors of these, as (work, shard), and return those that another session has locked."""
+
+    @abstractmethod
+    def _record_planned(
+        self, topic: str, slices: Sequence[tuple[str, str, UUID]], window: datetime, at: Any
+    ) -> Script[None]:
+        """Record slices as planned, as (work, shard, message)."""
 
     @operation("write")
     def advance(self, key: CursorKey, window: datetime) -> Script[bool]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple
+
+import msgspec
 
 from mainspring.model.errors import Conflict
 from mainspring.model.views import Declaration
-from mainspring.model.worker import Declarer, Standing, Subscription
+from mainspring.model.worker import SEEN_EVERY, SILENT_AFTER, Declarer, Standing, Subscription
+from mainspring.storage.operation import operation
+from mainspring.storage.patterns import expression, is_wild
+from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.script import Script
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
-@dataclass(frozen=True, slots=True)
-class Known:
+
+class StoredGroup(NamedTuple):
     """A group as it is stored."""
 
     app: str
@@ -24,8 +30,8 @@ class Known:
     patterns: Collection[str]
 
 
-class Wishes:
-    """The declarations of one call, without I/O: storages read, lock and write."""
+class Declared:
+    """The declarations of one call, compared with the stored groups, without I/O."""
 
     def __init__(self, declarations: Sequence[Declaration], declarer: Declarer | None) -> None:
         self.by_group: dict[str, Declaration] = {each.group: each for each in declarations}
@@ -39,7 +45,7 @@ class Wishes:
         self.start_id: str = "" if declarer is None else declarer.start_id
         """Empty: declared by hand, and kept until the next such declaration, or until it is pruned as old."""
 
-    def refuse_strangers(self, known: Mapping[str, Known]) -> None:
+    def refuse_groups_of_others(self, known: Mapping[str, StoredGroup]) -> None:
         """Raise Conflict when a group belongs to another app."""
         for name, group in known.items():
             if self.by_group[name].app != group.app:
@@ -48,100 +54,104 @@ class Wishes:
                     f"or run `mainspring groups retire {name}`"
                 )
 
-    def describes(self, group: str, known: Known | None, described: tuple[str, str]) -> bool:
+    def describes(self, group: str, known: StoredGroup | None, described: tuple[str, str]) -> bool:
         """Whether handler, options and version of a group must be written."""
         if self.again or known is None:
             return not self.again
         version = self.by_group[group].version
         return version > known.version or (version == known.version and described != known.described)
 
-    def missing(self, known: Mapping[str, Known]) -> list[Subscription]:
+    def missing(self, known: Mapping[str, StoredGroup]) -> list[Subscription]:
         """Return the subscriptions to add, except for groups that were retired."""
-        there = {(name, pattern) for name, group in known.items() for pattern in group.patterns}
+        stored = {(name, pattern) for name, group in known.items() for pattern in group.patterns}
         wanted = (each for each in self.subscriptions if each[0] in known or not self.again)
-        return [each for each in wanted if each not in there]
+        return [each for each in wanted if each not in stored]
 
-    def surplus(self, known: Mapping[str, Known]) -> list[Subscription]:
+    def surplus(self, known: Mapping[str, StoredGroup]) -> list[Subscription]:
         """Return stored subscriptions that are not declared here, of groups that no newer version has declared."""
         ours = set(self.subscriptions)
         groups = ((name, group) for name, group in known.items() if self.by_group[name].version >= group.version)
-        there = sorted((name, pattern) for name, group in groups for pattern in group.patterns)
-        return [each for each in there if each not in ours]
+        stored = sorted((name, pattern) for name, group in groups for pattern in group.patterns)
+        return [each for each in stored if each not in ours]
 
-    def standing(
-        self, known: Mapping[str, Known], added: Sequence[Subscription] = (), removed: Sequence[Subscription] = ()
+    def result(
+        self, known: Mapping[str, StoredGroup], added: Sequence[Subscription] = (), removed: Sequence[Subscription] = ()
     ) -> Standing:
         """Return the result."""
         retired = tuple(group for group in self.groups if group not in known) if self.again else ()
         return Standing(tuple(added), tuple(removed), retired)
 
 
-Read = tuple[bool, dict[str, Known]]
-"""Whether this declaration was recorded recently, and the known groups."""
+class SqlDeclarations(SqlOperations):
+    """``Upkeep.declare``, for every SQL database."""
 
+    @abstractmethod
+    def _lock_groups(self, groups: Sequence[str]) -> Script[None]:
+        """Lock the groups against concurrent declarations to the end of the transaction."""
 
-class Registry(Protocol):
-    """The statements about declarations in one dialect."""
+    @operation("write")
+    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
+        """Only reads where nothing differs, which is nearly always."""
+        declared = Declared(declarations, declarer)
+        if not declared.groups:
+            return Standing()
+        at = yield from self._read_clock()
+        seen, known = yield from self._read_groups(declared, at)
+        declared.refuse_groups_of_others(known)
+        described = [
+            (each.group, each.app, *text, each.version)
+            for each in declared.ordered
+            if declared.describes(each.group, known.get(each.group), text := self._described(each))
+        ]
+        if not described and not declared.missing(known) and not (yield from self._unwanted(declared, known, at)):
+            if seen:
+                return declared.result(known)
+            if declared.again:
+                yield self._sql("declare_seen", *self._seen(declared, at))
+                return declared.result(known)
+        # Recorded before the subscriptions are read, and read under the lock: another process either finds this
+        # declaration, or has removed the subscriptions before the read (invariant 26).
+        yield self._sql.opening("declare_seen", *self._seen(declared, at))
+        if described:
+            yield self._sql("declare_groups", *self._values.rows(described, 5), at)
+        yield from self._lock_groups(declared.groups)
+        _, known = yield from self._read_groups(declared, at)
+        declared.refuse_groups_of_others(known)
+        added = declared.missing(known)
+        removed = yield from self._unwanted(declared, known, at)
+        if added:
+            rows = [(pattern, group, is_wild(pattern), expression(pattern)) for group, pattern in added]
+            yield self._sql("declare_subscribe", *self._values.rows(rows, 4))
+        if removed:
+            yield self._sql("declare_unsubscribe", *self._values.rows(removed, 2))
+        return declared.result(known, added, removed)
 
-    def described(self, declaration: Declaration) -> tuple[str, str]:
+    def _read_groups(self, declared: Declared, at: Any) -> Script[tuple[bool, dict[str, StoredGroup]]]:
+        """Return whether this declaration was recorded recently, and the known groups."""
+        values = self._values
+        subscriptions = values.rows(declared.subscriptions, 2)
+        args = (values.texts(declared.groups), declared.worker, declared.start_id, *subscriptions)
+        rows = yield self._sql("declared", *args, values.span(SEEN_EVERY), at)
+        known = {
+            name: StoredGroup(app, (handler, options), version, values.read_texts(patterns))
+            for name, app, handler, options, version, patterns, _ in rows
+        }
+        return any(row[-1] for row in rows), known
+
+    def _unwanted(self, declared: Declared, known: dict[str, StoredGroup], at: Any) -> Script[list[Subscription]]:
+        """Return the surplus that no other live process has declared."""
+        surplus = declared.surplus(known)
+        if not surplus:
+            return []
+        args = (self._values.texts(declared.groups), declared.worker, declared.start_id)
+        rows = yield self._sql("declare_kept", *args, self._values.span(SILENT_AFTER), at)
+        kept = {(group, pattern) for group, pattern in rows}
+        return [each for each in surplus if each not in kept]
+
+    def _seen(self, declared: Declared, at: Any) -> tuple[Any, ...]:
+        subscriptions = self._values.rows(declared.subscriptions, 2)
+        return declared.worker, declared.start_id, *subscriptions, self._values.span(SILENT_AFTER / 5), at
+
+    def _described(self, declaration: Declaration) -> tuple[str, str]:
         """Handler and options, as they are stored."""
-        ...
-
-    def read(self, wishes: Wishes) -> Script[Read]:
-        """Read the groups, without a lock."""
-        ...
-
-    def kept(self, wishes: Wishes) -> Script[set[Subscription]]:
-        """Read what other live processes have declared for these groups."""
-        ...
-
-    def see(self, wishes: Wishes) -> Script[None]:
-        """Record that this process declares this."""
-        ...
-
-    def enter(self, wishes: Wishes, described: Sequence[Declaration]) -> Script[None]:
-        """The same, with groups to create or describe; then lock the groups against concurrent declarations."""
-        ...
-
-    def subscribe(self, missing: Sequence[Subscription]) -> Script[None]:
-        """Add subscriptions."""
-        ...
-
-    def unsubscribe(self, surplus: Sequence[Subscription]) -> Script[None]:
-        """Remove subscriptions."""
-        ...
-
-
-def declare(registry: Registry, wishes: Wishes) -> Script[Standing]:
-    """See ``Upkeep.declare``. Only reads where nothing differs, which is nearly always."""
-    if not wishes.groups:
-        return Standing()
-    seen, known = yield from registry.read(wishes)
-    wishes.refuse_strangers(known)
-    described = [
-        each for each in wishes.ordered if wishes.describes(each.group, known.get(each.group), registry.described(each))
-    ]
-    if not described and not wishes.missing(known) and not (yield from _unwanted(registry, wishes, known)):
-        if seen:
-            return wishes.standing(known)
-        if wishes.again:
-            yield from registry.see(wishes)
-            return wishes.standing(known)
-    # Recorded before the subscriptions are read, and read under the lock: another process either finds this
-    # declaration, or has removed the subscriptions before the read (invariant 26).
-    yield from registry.enter(wishes, described)
-    _, known = yield from registry.read(wishes)
-    wishes.refuse_strangers(known)
-    added = wishes.missing(known)
-    removed = yield from _unwanted(registry, wishes, known)
-    yield from registry.subscribe(added)
-    yield from registry.unsubscribe(removed)
-    return wishes.standing(known, added, removed)
-
-
-def _unwanted(registry: Registry, wishes: Wishes, known: dict[str, Known]) -> Script[list[Subscription]]:
-    surplus = wishes.surplus(known)
-    if not surplus:
-        return []
-    kept = yield from registry.kept(wishes)
-    return [each for each in surplus if each not in kept]
+        return self._values.text(declaration.handler), _encode(dict(declaration.options)).decode()

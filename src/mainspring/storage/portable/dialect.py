@@ -1,15 +1,30 @@
-"""What operations that dialects share need of a dialect: its statements, its clock and its values."""
+"""What a dialect has for the operations that dialects share: statements, a clock and values; and its storage."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from mainspring.model.schedule import Note
+from mainspring.storage.contract import (
+    Controls,
+    Fanouts,
+    Inbox,
+    Leases,
+    Ledger,
+    Mailbox,
+    Measures,
+    OperationSet,
+    Schema,
+    Timetable,
+    Upkeep,
+)
 from mainspring.storage.operation import Operations
 from mainspring.storage.script import Row, Script, Statement
 
@@ -24,6 +39,10 @@ class Statements(Protocol):
 
     def __call__(self, name: str, *args: Any) -> Statement:
         """Make the statement of this name."""
+        ...
+
+    def opening(self, name: str, *args: Any) -> Statement:
+        """Make the same as the first of several statements that are written together."""
         ...
 
 
@@ -62,8 +81,24 @@ class Values(Protocol):
         """Read seqs from one column."""
         ...
 
-    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
-        """Write rows of two texts as parameters."""
+    def texts(self, texts: Iterable[str]) -> Any:
+        """Write texts as one parameter."""
+        ...
+
+    def read_texts(self, column: Any) -> Sequence[str]:
+        """Read texts from one column."""
+        ...
+
+    def rows(self, rows: Iterable[Sequence[Any]], width: int) -> tuple[Any, ...]:
+        """Write rows of ``width`` names, numbers and booleans as parameters."""
+        ...
+
+    def read_instant(self, column: Any) -> datetime:
+        """Read an instant."""
+        ...
+
+    def read_span(self, column: Any) -> timedelta:
+        """Read a length of time."""
         ...
 
     def fields(self, kind: type, row: Row) -> Sequence[Any]:
@@ -85,6 +120,43 @@ class SqlOperations(Operations, ABC):
     def _turn_clock(self) -> Script[Any]:
         """Return the same at the beginning of a script that will write."""
 
+    @abstractmethod
+    def _mark_clock(self, at: Any) -> Script[None]:
+        """Store ``at``, which ``_read_clock`` returned, because something is written after all."""
+
+    @abstractmethod
+    def _ring(self) -> Statement:
+        """Wake all listeners after the commit."""
+
+    def _note(self, at: Any, note: Note, *subjects: str) -> Statement:
+        """Add a line to the audit for each subject, and return their ids."""
+        values = self._values
+        texts = values.texts(map(values.text, subjects))
+        return self._sql("audit_note", at, values.text(note.by), note.action, texts, values.text(note.detail))
+
     def _view(self, kind: type[T], row: Row) -> T:
         """Read a row whose columns are the fields of a dataclass."""
         return kind(*self._values.fields(kind, row))
+
+
+class SqlStorage:
+    """The part of ``Storage`` that is the same for every SQL database."""
+
+    def __init__(self, operations: OperationSet) -> None:
+        self.mailbox: Mailbox = operations.mailbox
+        self.ledger: Ledger = operations.ledger
+        self.controls: Controls = operations.controls
+        self.upkeep: Upkeep = operations.upkeep
+        self.timetable: Timetable = operations.timetable
+        self.inbox: Inbox = operations.inbox
+        self.leases: Leases = operations.leases
+        self.fanouts: Fanouts = operations.fanouts
+        self.measures: Measures = operations.measures
+        self.schema: Schema = operations.schema
+        self._ping = operations.ping
+
+    async def ping(self) -> timedelta:
+        """See ``Storage.ping``."""
+        start = time.perf_counter()
+        await self._ping()
+        return timedelta(seconds=time.perf_counter() - start)

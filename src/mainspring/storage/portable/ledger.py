@@ -1,21 +1,26 @@
-"""The ledger: reading, which changes nothing."""
+"""The ledger and the measures: reading, which changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Follower, JoinView
+from mainspring.model.measures import SPANS, Sums, What
 from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
-from mainspring.model.views import AuditView, DeliveryView, MessageView, RunView, WorkerView
+from mainspring.model.views import AuditView, DeliveryView, GroupView, MessageView, Roster, RunView, WorkerView
 from mainspring.model.worker import shown
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations, read_mapping
-from mainspring.storage.portable.joins import LAST_ID, id_after
 from mainspring.storage.portable.search import Search, browse, causes, source_of
 from mainspring.storage.script import Row, Script
+
+_LAST_ID = UUID(int=2**128 - 1)
+"""No id is greater."""
 
 
 class SqlLedger(SqlOperations):
@@ -76,7 +81,7 @@ class SqlLedger(SqlOperations):
 
     @operation("read")
     def joins(self, after: UUID | None, limit: int) -> Script[list[JoinView]]:
-        return self._joins(id_after(after), LAST_ID, limit)
+        return self._joins(id_after(after), _LAST_ID, limit)
 
     @operation("read")
     def find_join(self, id: UUID) -> Script[JoinView | None]:
@@ -95,6 +100,15 @@ class SqlLedger(SqlOperations):
         return [self._delivery(row) for row in rows]
 
     @operation("read")
+    def roster(self) -> Script[Roster]:
+        at = yield from self._read_clock()
+        groups = yield self._sql("roster_groups", at)
+        workers = yield self._sql("roster_workers")
+        now = self._values.read_instant(groups[0][0])
+        named = tuple(self._group(row[1:]) for row in groups if row[1] is not None)
+        return Roster(now, named, tuple(self._worker(row) for row in workers))
+
+    @operation("read")
     def audit(self, before: int | None, limit: int) -> Script[list[AuditView]]:
         rows = yield self._sql("audit", before, limit)
         return [self._view(AuditView, row) for row in rows]
@@ -111,11 +125,46 @@ class SqlLedger(SqlOperations):
         oldest = None if row[11] is None else self._delivery(row[11:])
         return JoinView(id, opened_at, members, ended, failed, then, otherwise, key, correlation_id, oldest)
 
+    def _group(self, row: Row) -> GroupView:
+        name, app, patterns, handler, options, *times = self._values.fields(GroupView, row)
+        return GroupView(name, app, tuple(patterns), handler, read_mapping(options), *times)
+
     def _worker(self, row: Row) -> WorkerView:
         name, app, host, pid, groups, in_hand, bell, started, beat, tripped, *drained = self._values.fields(
             WorkerView, row
         )
         return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped), *drained)
+
+
+class SqlMeasures(SqlOperations):
+    """``Measures``, for every SQL database."""
+
+    @operation("read")
+    def read(self, span: int, back: timedelta, group: str) -> Script[Sums[datetime]]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("measure_read", span, self._values.span(back), group, at)
+        return Sums(self._values.read_instant(rows[0][0]), _counts(rows, self._values.read_instant))
+
+    @operation("read")
+    def paces(self, back: timedelta) -> Script[Sums[str]]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("measure_paces", min(SPANS), self._values.span(back), at)
+        return Sums(self._values.read_instant(rows[0][0]), _counts(rows, str))
+
+
+def _counts(rows: Sequence[Row], read: Callable[[Any], Any]) -> tuple[tuple[Any, What, int, int], ...]:
+    # Added up, since PostgreSQL may not have moved some of a count out of its slots yet. Sorted here: the order of
+    # names in a database depends on its locale.
+    sums: Counter[tuple[Any, What, int]] = Counter()
+    for _, of, what, bin, count in rows:
+        if of is not None:
+            sums[read(of), what, bin] += count
+    return tuple((*key, count) for key, count in sorted(sums.items()))
+
+
+def id_after(after: UUID | None) -> UUID:
+    """Return the first id after this one; None: the first id there is."""
+    return UUID(int=0 if after is None else min(after.int + 1, _LAST_ID.int))
 
 
 def by_schedule(runs: Iterable[RunView]) -> dict[str, tuple[RunView, ...]]:

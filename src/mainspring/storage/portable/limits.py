@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import Claim, ClaimRequest, Delivery, Scan
+from mainspring.storage.operation import Operation, operation
+from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.script import Script
 
 WHOLE_GROUP = ""
@@ -197,6 +200,37 @@ class LimitDialect(Protocol):
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
         """Claim these, in this order, and count them where there is a rate; leave out what is gone or locked."""
         ...
+
+
+class SqlLimits(SqlOperations):
+    """``Mailbox.claim_limited`` and ``Mailbox.reap_limited``, for every SQL database."""
+
+    reap: Operation[..., Delivery | None]
+
+    @abstractmethod
+    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> LimitDialect:
+        """Return the statements of one call."""
+
+    @operation("limited")
+    def claim_limited(
+        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
+    ) -> Script[LimitedClaim]:
+        return claim_limited(self._limited(want.group, limits, owner, hold), want, limits, after)
+
+    @operation("limited")
+    def reap_limited(
+        self,
+        group: str,
+        limits: Limits,
+        owner: str,
+        hold: timedelta,
+        *,
+        accused: bool = True,
+        aside: Collection[Claim] = (),
+    ) -> Script[Delivery | None]:
+        if not limits.is_rated:
+            return self.reap.script([group], owner, hold, accused=accused, aside=aside)
+        return reap_limited(self._limited(group, limits, owner, hold), limits, accused=accused, aside=aside)
 
 
 def claim_limited(step: LimitDialect, want: ClaimRequest, limits: Limits, after: str | None) -> Script[LimitedClaim]:

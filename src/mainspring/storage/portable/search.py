@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, assert_never
 
 from mainspring.model.search import Causes, CauseView, Filter, Matches
 from mainspring.model.views import DeliveryView
-from mainspring.storage.portable.dialect import Statements, Values
+from mainspring.storage.portable.dialect import Values
 from mainspring.storage.script import Row, Script, Statement
 
 MOST_SORTED = 20_000
@@ -147,7 +147,7 @@ class _Reading:
 class Search:
     """What a search needs of a dialect, and the time that it shows."""
 
-    statement: Statements
+    statement: Callable[..., Statement]
     values: Values
     view: Callable[[Row], DeliveryView]
     now: Any
@@ -303,7 +303,9 @@ class _Parked(_Source):
         return wanted.topic, wanted.key, *self._published
 
 
-def causes(sql: Statements, values: Values, group: str | None, cap: int, limit: int, scan: int) -> Script[Causes]:
+def causes(
+    sql: Callable[..., Statement], values: Values, group: str | None, cap: int, limit: int, scan: int
+) -> Script[Causes]:
     """See ``Ledger.causes``.
 
     Half of the rows are spent on counting all causes equally far, the rest on those that have more. So a cause that was
@@ -315,17 +317,17 @@ def causes(sql: Statements, values: Values, group: str | None, cap: int, limit: 
     if not known:
         return Causes(more=len(met) >= steps)
     most = min(cap, max(scan // (2 * len(known)), 1))
-    counted = dict(_placed(known, (yield sql("causes_count", *values.pairs(known), most))))
+    counted = dict(_placed(known, (yield sql("causes_count", *values.rows(known, 2), most))))
     unended = [cause for cause, (many, *_) in counted.items() if many >= most]
     left = scan - sum(many for many, *_ in counted.values())
     if unended and (further := min(cap, left // len(unended))) > most:
         most = further
-        counted |= _placed(unended, (yield sql("causes_count", *values.pairs(unended), most)))
+        counted |= _placed(unended, (yield sql("causes_count", *values.rows(unended, 2), most)))
     # A cause with a count of zero has just been revived or discarded.
     ranked = sorted((each for each in counted.items() if each[1][0]), key=lambda each: each[0])
     ranked.sort(key=lambda each: (each[1][0], each[1][2]), reverse=True)
     shown = dict(ranked[:limit])
-    texts = _placed(list(shown), (yield sql("causes_latest", *values.pairs(list(shown)))))
+    texts = _placed(list(shown), (yield sql("causes_latest", *values.rows(shown, 2))))
     rows: list[CauseView] = []
     for cause, text in texts.items():
         counts = shown[cause]

@@ -1,21 +1,291 @@
-"""The rows of schedules, which dialects write and read alike."""
+"""The timetable: a tick over the due schedules, rewrites of schedules, and the joins that complete with a tick."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
-from mainspring.model.schedule import Layer, Schedule
+from mainspring.model.join import Join, continuation
+from mainspring.model.message import Conflict, Draft, Published
+from mainspring.model.schedule import (
+    DELETED,
+    NEVER,
+    PAUSED,
+    REPLACED,
+    UNSERVED_AFTER,
+    Decide,
+    Due,
+    Freeze,
+    Layer,
+    Note,
+    Occurrence,
+    Rewrite,
+    Schedule,
+    ScheduleAdvance,
+    ScheduleTick,
+    Timesheet,
+)
+from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations
-from mainspring.storage.script import Row
+from mainspring.storage.script import Row, Script
 
+WIDTH = 19
+"""How many columns a schedule has."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_draft = msgspec.json.Decoder(Draft).decode
+
+
+class Glance(NamedTuple):
+    """Whether there is anything to do for an app."""
+
+    next_in: timedelta | None
+    waiting: bool
+    frozen: bool
+    ended: bool
+    """Whether some join may be complete."""
+
+
+class Fired(NamedTuple):
+    """The joins that were complete: how many, what they have published, and what they could not."""
+
+    joined: int = 0
+    continuations: tuple[Draft, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
 
 
 class SqlTimetable(SqlOperations):
-    """The part of ``Timetable`` on which dialects agree: the columns of a schedule are its fields."""
+    """``Timetable``, for every SQL database. The columns of a schedule are its fields."""
+
+    @operation("write")
+    def tick(self, app: str, decide: Decide, limit: int, leave: Collection[str] = ()) -> Script[ScheduleTick]:
+        """Only reads where there is nothing to do: then it wakes no process."""
+        at = yield from self._read_clock()
+        left = set(leave)
+        glance = yield from self._glance(app, left, at)
+        is_due = glance.next_in is not None and glance.next_in <= timedelta() and not glance.frozen
+        found, fired = ScheduleTick(), Fired()
+        if is_due:
+            found = yield from self._advance(app, decide, limit, left, at, waiting=glance.waiting)
+        elif glance.waiting:
+            found = ScheduleTick(released=(yield from self._release(at, app=app)))
+        if glance.ended:
+            fired = yield from self._fire(limit, at)
+        if is_due or found.released or glance.ended:
+            glance = yield from self._glance(app, left, at)
+        return replace(
+            found,
+            next_in=glance.next_in,
+            waiting=glance.waiting,
+            frozen=glance.frozen,
+            left=frozenset(left.difference(leave)),
+            joined=fired.joined,
+            continuations=fired.continuations,
+            conflicts=(*found.conflicts, *fired.conflicts),
+            more=glance.ended,
+        )
+
+    def _glance(self, app: str, leave: Collection[str], at: Any) -> Script[Glance]:
+        rows = yield self._sql("timetable_peek", app, self._values.texts(sorted(leave)), at)
+        return self._view(Glance, rows[0])
+
+    def _advance(
+        self, app: str, decide: Decide, limit: int, left: set[str], at: Any, *, waiting: bool
+    ) -> Script[ScheduleTick]:
+        """Advance the due schedules, and release deliveries that need not wait any more."""
+        args = (app, self._values.texts(sorted(left)), limit, self._values.span(UNSERVED_AFTER), at)
+        moves: list[tuple[Schedule, ScheduleAdvance]] = []
+        for row in (yield self._sql.opening("timetable_due", *args)):
+            *counts, now = row[WIDTH:]
+            due = Due(self._schedule(row[:WIDTH]), *counts)
+            move = decide(due, self._values.read_instant(now))
+            if move is None:
+                left.add(due.schedule.name)
+            else:
+                moves.append((due.schedule, move))
+        found = yield from self._move(moves, at)
+        waits = any(each.due_at == NEVER for _, move in moves for each in move.occurrences)
+        if not waiting and not (found.fired and waits):
+            return found
+        free = [schedule.name for schedule, move in moves if move.release_waiting]
+        return replace(found, released=(yield from self._release(at, app=app, free=free)))
+
+    def _move(self, moves: Sequence[tuple[Schedule, ScheduleAdvance]], at: Any) -> Script[ScheduleTick]:
+        """Write the moves. Returns what was published and moved, and how many runs were asked to stop.
+
+        A schedule whose earlier run cannot be asked to stop, since its row is locked, stays where it is.
+        """
+        asked = 0
+        if moves:
+            yield from self._mark_clock(at)
+        if stopped := [schedule.name for schedule, move in moves if move.stop_running]:
+            asked, busy = yield from self._cancel(stopped, REPLACED, at)
+            moves = [(schedule, move) for schedule, move in moves if schedule.name not in busy]
+        if not moves:
+            return ScheduleTick(asked=asked)
+        instant = self._values.instant
+        rows = [
+            (
+                schedule.name,
+                instant(schedule.next_at),
+                schedule.revision,
+                instant(move.next_at),
+                instant(move.base_at),
+                len(move.occurrences),
+                move.missed,
+                move.skipped,
+            )
+            for schedule, move in moves
+        ]
+        moved = {name for (name,) in (yield self._sql("timetable_move", *self._values.rows(rows, 8)))}
+        occurrences = [each for schedule, move in moves if schedule.name in moved for each in move.occurrences]
+        published = yield from self._publish(occurrences)
+        conflicts = published.conflicting([each.draft for each in occurrences])
+        return ScheduleTick(fired=len(published.stored), moved=len(moved), asked=asked, conflicts=conflicts)
+
+    def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
+        published = yield from self._store([each.draft for each in occurrences])
+        # A message that existed before may be held: its due time must not be changed.
+        fresh = [each for each in occurrences if each.draft.id in published.stored]
+        later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
+        if later:
+            yield from self._delay(later)
+        return published
+
+    def _fire(self, limit: int, at: Any) -> Script[Fired]:
+        """Publish what follows complete joins: one transaction, so exactly once."""
+        joins = yield from self._complete_joins(limit, at)
+        following = [continuation(join, done, failed) for join, done, failed in joins]
+        drafts = tuple(draft for draft in following if draft is not None)
+        published = yield from self._store(drafts)
+        return Fired(len(joins), drafts, published.conflicting(drafts))
+
+    @operation("write")
+    def rewrite(
+        self, names: Sequence[str], how: Rewrite, note: Note | None = None, *, waits: bool = True
+    ) -> Script[list[Schedule | None]]:
+        at = yield from self._turn_clock()
+        known: dict[str, Schedule] = {}
+        wanted: dict[str, Schedule | None] = {}
+        added: set[str] = set()
+        busy: set[str] = set()
+        # Where another was faster to add a row, it is found in the next round; the rows that were added stay.
+        while open_names := sorted(set(names) - added - busy):
+            moment, locked, rows = yield from self._lock(open_names, at, waits=waits)
+            busy |= set(locked)
+            open_names = [name for name in open_names if name not in busy]
+            known = {row[0]: self._schedule(row) for row in rows}
+            # All is decided before anything is written: in a caller's transaction nothing would roll it back.
+            wanted |= {name: how(name, known.get(name), moment) for name in open_names}
+            # In the order of names, so that concurrent calls do not deadlock.
+            fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
+            if fresh:
+                added |= set((yield from self._insert([self._columns(row) for row in fresh])))
+            if added.issuperset(row.name for row in fresh):
+                break
+        changed = [name for name, row in wanted.items() if row is not known.get(name)]
+        old = [row for name in changed if (row := wanted[name]) is not None and name in known]
+        written = {row.name: _revised(row, known[row.name]) for row in old}
+        if written:
+            yield from self._update([self._columns(row) for row in written.values()])
+        gone = [name for name in changed if wanted[name] is None]
+        if gone:
+            yield self._sql("timetable_delete", self._values.texts(gone))
+            yield from self._cancel(gone, DELETED, at)
+        paused = [row.name for row in old if row.paused_at and known[row.name].paused_at is None]
+        if paused:
+            yield from self._cancel(paused, PAUSED, at)
+        if changed:
+            if note is not None:
+                yield self._note(at, note, *changed)
+            yield self._ring()
+        return [written.get(name, wanted.get(name)) for name in names]
+
+    @operation("read")
+    def read(self, names: Collection[str] | None = None, app: str | None = None) -> Script[Timesheet]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("timetable_read", None if names is None else self._values.texts(sorted(names)), app, at)
+        freezes = yield self._sql("timetable_freezes")
+        schedules = tuple(self._schedule(row[1:]) for row in rows if row[1] is not None)
+        return Timesheet(
+            self._values.read_instant(rows[0][0]), schedules, tuple(self._view(Freeze, row) for row in freezes)
+        )
+
+    @operation("write")
+    def declared(self, app: str, names: Collection[str], every: timedelta) -> Script[None]:
+        at = yield from self._read_clock()
+        args = (app, self._values.texts(sorted(names)), self._values.span(every), at)
+        if (yield self._sql("timetable_declared", *args)):
+            yield from self._mark_clock(at)
+
+    @operation("write")
+    def retire(self, app: str, silent: timedelta) -> Script[list[str]]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("timetable_retire", app, self._values.span(silent), at)
+        if rows:
+            yield from self._mark_clock(at)
+        return sorted(name for (name,) in rows)
+
+    @operation("write")
+    def freeze(self, app: str, by: str, reason: str) -> Script[None]:
+        at = yield from self._turn_clock()
+        text = self._values.text
+        yield self._sql.opening("timetable_freeze", app, text(by), text(reason), at)
+        yield self._note(at, Note(by, "freeze", reason), app or "*")
+
+    @operation("write")
+    def thaw(self, app: str, by: str) -> Script[bool]:
+        at = yield from self._turn_clock()
+        if not (yield self._sql.opening("timetable_thaw", app)):
+            return False
+        yield self._note(at, Note(by, "thaw"), app or "*")
+        yield self._ring()
+        return True
+
+    @abstractmethod
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        """Publish the drafts."""
+
+    @abstractmethod
+    def _delay(self, later: Sequence[tuple[UUID, datetime]]) -> Script[None]:
+        """Let the deliveries of these messages start later: by a jitter, or when an earlier run has ended."""
+
+    @abstractmethod
+    def _release(
+        self, at: Any, *, app: str | None = None, entered: Sequence[str] = (), free: Sequence[str] = ()
+    ) -> Script[int]:
+        """Release what waits of an app or of some schedules, and whatever waits of those that are free to overlap."""
+
+    @abstractmethod
+    def _cancel(self, schedules: Sequence[str], reason: str, at: Any) -> Script[tuple[int, Collection[str]]]:
+        """Cancel what these have published. Returns how many runs were asked to stop, and what was left alone as busy.
+
+        Replaced, that is all of the rhythm, and what is locked is left alone. Paused, it is what has not begun of
+        it; deleted, also what was asked for by hand.
+        """
+
+    @abstractmethod
+    def _complete_joins(self, limit: int, at: Any) -> Script[list[tuple[Join, int, int]]]:
+        """Remove up to ``limit`` complete joins. Returns each with the members that were done and that failed."""
+
+    @abstractmethod
+    def _lock(
+        self, names: Sequence[str], at: Any, *, waits: bool
+    ) -> Script[tuple[datetime, Collection[str], Sequence[Row]]]:
+        """Lock these rows. Returns the time, the names that others have locked, and the rows."""
+
+    @abstractmethod
+    def _insert(self, rows: Sequence[tuple[Any, ...]]) -> Script[Collection[str]]:
+        """Add rows. Returns the names of those that were not there."""
+
+    @abstractmethod
+    def _update(self, rows: Sequence[tuple[Any, ...]]) -> Script[None]:
+        """Write rows that are locked."""
 
     def _schedule(self, row: Row) -> Schedule:
         fields = self._values.fields(Schedule, row)
@@ -48,8 +318,18 @@ class SqlTimetable(SqlOperations):
         )
 
 
-def revised(row: Schedule, known: Schedule) -> Schedule:
-    """The row as it is written over the one that was there."""
+def written_draft(draft: Draft | None) -> str | None:
+    """Write a follow-up as JSON. Fields that a later release adds are missing here, and get their defaults there."""
+    return None if draft is None else msgspec.json.encode(draft).decode()
+
+
+def read_join(id: UUID, then: str | None, failed: str | None) -> Join:
+    """Read a stored join."""
+    return Join(id, None if then is None else _decode_draft(then), None if failed is None else _decode_draft(failed))
+
+
+def _revised(row: Schedule, known: Schedule) -> Schedule:
+    """Return the row as it is written over the stored one."""
     return replace(row, created_at=known.created_at, revision=known.revision + 1)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Doorbell, Schema
 from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
-from mainspring.storage.portable.storage import SqlStorage
+from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.postgres.controls import PostgresControls
 from mainspring.storage.postgres.coordination import PostgresFanouts, PostgresInbox, PostgresLeases
 from mainspring.storage.postgres.dialect import Names, PostgresOperations

@@ -95,9 +95,25 @@ class PostgresValues:
         """See ``Values.read_seqs``: an array."""
         return column
 
-    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[list[str], ...]:
-        """See ``Values.pairs``: two arrays."""
-        return columns(rows, 2)
+    def texts(self, texts: Iterable[str]) -> list[str]:
+        """See ``Values.texts``: an array."""
+        return list(texts)
+
+    def read_texts(self, column: list[str]) -> list[str]:
+        """See ``Values.read_texts``: an array."""
+        return column
+
+    def rows(self, rows: Iterable[Sequence[Any]], width: int) -> tuple[list[Any], ...]:
+        """See ``Values.rows``: an array per column."""
+        return columns(rows, width)
+
+    def read_instant(self, column: datetime) -> datetime:
+        """See ``Values.read_instant``."""
+        return column
+
+    def read_span(self, column: timedelta) -> timedelta:
+        """See ``Values.read_span``."""
+        return column
 
     def fields(self, kind: type, row: Row) -> Row:  # noqa: ARG002 - one for every dialect
         """See ``Values.fields``."""

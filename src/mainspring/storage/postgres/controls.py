@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.message import Cancelled, Draft
+from mainspring.model.schedule import Note
 from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres import columns
@@ -80,8 +81,7 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
-        noted = (clean(by), action, clean(detail))
-        rows = yield self._sql("timetable_note", [clean(subject)], *noted, self.now)
+        rows = yield self._note(self.now, Note(by, action, detail), subject)
         line: int = rows[0][0]
         return line
 

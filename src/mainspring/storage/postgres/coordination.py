@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
-from mainspring.model.fanout import SEEN_EVERY, Batch, Choose, FanoutPolicy, subject
+from mainspring.model.fanout import FanoutPolicy, subject
 from mainspring.model.inbox import Admission, Entering, InboxKey
 from mainspring.model.lease import Granted, Hold, Renewal, Renewed
-from mainspring.model.message import Published
+from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
-from mainspring.storage.operation import Clocked, Gateway, operation
+from mainspring.storage.operation import Clocked, Gateway, Now, operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
 from mainspring.storage.postgres.columns import EPOCH, clean, columns
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
@@ -57,10 +58,6 @@ class PostgresLeases(SqlLeases, PostgresOperations):
         return Renewed(lost, busy)
 
     @operation("write")
-    def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
-        return bool((yield self._sql("lease_confirm", name, epoch, holder, self.now)))
-
-    @operation("write")
     def revoke(self, name: str, by: str, reason: str) -> Script[bool]:
         return bool((yield self._sql("lease_revoke", name, clean(by), clean(reason), self.now)))
 
@@ -72,35 +69,16 @@ class PostgresFanouts(SqlFanouts, PostgresOperations):
         super().__init__(names, gateway, clock)
         self._mailbox = PostgresMailbox(names, gateway, clock)
 
-    @operation("write")
-    def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
-        topic = batch.topic
-        # No other process acquires the lease from here until the commit.
-        if not (yield self._sql.opening("lease_confirm", *batch.hold, self.now)):
-            return None
-        if batch.note is not None:
-            noted = (clean(batch.note.by), batch.note.action, clean(batch.note.detail))
-            yield self._sql("timetable_note", [batch.subject], *noted, self.now)
-        named = columns(((work, shard, batch.consumers.get(work)) for work, shard in batch.shards), 3)
-        rows = yield self._sql("fanout_candidates", topic, *named, SEEN_EVERY, self.now)
-        chosen = choose([self._candidate(row) for row in rows])
-        due = {(each.work, each.shard) for each in chosen}
-        # Also where its slice is on its way, since that may take longer than cursors are kept.
-        seen = {(row[0], row[1]) for row in rows if row[8]} - due
-        # Sorted, here and below, because rows are locked in this order by every writer of several.
-        if touched := sorted(due | seen):
-            # What another session has locked is left to the next plan, and keeps no other shard waiting (invariant 28).
-            locked = yield self._sql("fanout_busy", topic, *columns(touched, 2))
-            busy = {(work, shard) for work, shard in locked}
-            chosen = [each for each in chosen if (each.work, each.shard) not in busy]
-            seen -= busy
-        published = yield from self._mailbox.publish.script([each.draft for each in chosen])
-        planned = sorted((each.work, each.shard, each.draft.id) for each in chosen)
-        if planned:
-            yield self._sql("fanout_planned", topic, *columns(planned, 3), batch.window, self.now)
-        if seen:
-            yield self._sql("fanout_seen", topic, *columns(sorted(seen), 2), self.now)
-        return published
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        return self._mailbox.publish.script(drafts)
+
+    def _busy(self, topic: str, shards: Sequence[tuple[str, str]]) -> Script[set[tuple[str, str]]]:
+        return {(work, shard) for work, shard in (yield self._sql("fanout_busy", topic, *columns(shards, 2)))}
+
+    def _record_planned(
+        self, topic: str, slices: Sequence[tuple[str, str, UUID]], window: datetime, at: Now
+    ) -> Script[None]:
+        yield self._sql("fanout_planned", topic, *columns(slices, 3), window, at)
 
     @operation("write")
     def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> Script[FanoutPolicy]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from mainspring.model.views import Counts, GroupView, Roster, RunView, Tally
+from mainspring.model.views import Counts, RunView, Tally
 from mainspring.storage.operation import operation
-from mainspring.storage.portable.dialect import read_mapping
 from mainspring.storage.portable.ledger import SqlLedger, by_schedule
 from mainspring.storage.postgres.dialect import PostgresOperations
-from mainspring.storage.script import Row, Script
+from mainspring.storage.script import Script
 
 
 class PostgresLedger(SqlLedger, PostgresOperations):
@@ -42,18 +41,3 @@ class PostgresLedger(SqlLedger, PostgresOperations):
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
         rows = yield self._sql("pending", list(limits), list(limits.values()))
         return {group: count for group, count in rows}  # noqa: C416 - a row is no pair to a type checker
-
-    @operation("read")
-    def roster(self) -> Script[Roster]:
-        groups = yield self._sql("roster_groups", self.now)
-        workers = yield self._sql("roster_workers")
-        return Roster(
-            groups[0][0],
-            tuple(_group(row) for row in groups if row[1] is not None),
-            tuple(self._worker(row) for row in workers),
-        )
-
-
-def _group(row: Row) -> GroupView:
-    _now, name, app, patterns, handler, options, *rest = row
-    return GroupView(name, app, tuple(patterns), handler, read_mapping(options), *rest)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.join import Join
-from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.join import Join, as_members
+from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import (
     REPLACED,
     Cancelled,
@@ -22,26 +23,57 @@ from mainspring.model.message import (
     Scan,
     Settled,
     UniqueKey,
+    repeated,
 )
 from mainspring.model.verdict import Done, Settlement
 from mainspring.model.worker import shown
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import Now, operation
-from mainspring.storage.portable.limits import DEPTH, KEYS, Candidate, Found, Spent, claim_limited, reap_limited
+from mainspring.storage.portable.limits import DEPTH, KEYS, Candidate, Found, Spent, SqlLimits
+from mainspring.storage.portable.timetable import written_draft
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import plain_id
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
-from mainspring.storage.postgres.publish import conflicts, open_join
 from mainspring.storage.script import Row, Script
 
 Publish = Callable[[Sequence[Draft]], Script[Published]]
 
 
+_BATCH = 1000
 _LAPSED = 32
 _MICROSECOND = timedelta(microseconds=1)
 _PATIENCE = "5000"
 """Milliseconds that a handler's transaction waits for a row which another session has locked."""
 _HEADERS = Delivery._fields.index("headers")
+
+
+def conflicts(names: Names, drafts: Sequence[Draft], stored: Collection[UUID]) -> Script[dict[int, str]]:
+    """See ``Published.conflicts``. Asks nothing where all were stored."""
+    known = repeated(drafts, stored)
+    found: dict[int, str] = {}
+    for start in range(0, len(known), _BATCH):
+        rows = [(place, each.id, each.topic, _digest(each)) for place, each in known[start : start + _BATCH]]
+        differing = yield names("publish_known", *columns.columns(rows, 4))
+        found |= {place: topic for place, topic in differing}  # noqa: C416 - a row is no pair to a type checker
+    return found
+
+
+def _digest(draft: Draft) -> bytes:
+    return hashlib.sha256(draft.payload).digest()
+
+
+def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> Script[Published]:
+    """Store the members, and with them what is to follow."""
+    drafts = as_members(join, members)
+    stored: set[UUID] = set()
+    for start in range(0, len(drafts), _BATCH):
+        batch = columns.of_drafts(drafts[start : start + _BATCH])
+        stored.update(columns.plain_id(row[0]) for row in (yield names.opening("publish", *batch, names.bell, now)))
+    if stored:
+        # Members that were there already belong to another call, perhaps an earlier copy of this one.
+        following = written_draft(join.then), written_draft(join.failed)
+        yield names("joint_open", join.id, len(stored), *following, now)
+    return Published(frozenset(stored), (yield from conflicts(names, drafts, stored)))
 
 
 def publish_unique(names: Names, publish: Publish, draft: Draft, key: UniqueKey, now: Now) -> Script[Receipt]:
@@ -144,7 +176,7 @@ def _micros(rate: Rate | None) -> tuple[int | None, int | None]:
     return (None, None) if rate is None else (rate.per // _MICROSECOND, rate.slot // _MICROSECOND)
 
 
-class PostgresMailbox(PostgresOperations):
+class PostgresMailbox(SqlLimits, PostgresOperations):
     """``Mailbox`` on PostgreSQL. Scripts are free of drivers: they run on any connection that takes ``$1``.
 
     In a transaction of the caller's, ``settle`` ``waits`` for a row that is locked as its session does, so that none is
@@ -179,28 +211,8 @@ class PostgresMailbox(PostgresOperations):
             for row in rows
         ]
 
-    @operation("limited")
-    def claim_limited(
-        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
-    ) -> Script[LimitedClaim]:
-        limiting = PostgresLimits(self._sql, want.group, limits, owner, hold, self.now)
-        return claim_limited(limiting, want, limits, after)
-
-    @operation("limited")
-    def reap_limited(
-        self,
-        group: str,
-        limits: Limits,
-        owner: str,
-        hold: timedelta,
-        *,
-        accused: bool = True,
-        aside: Collection[Claim] = (),
-    ) -> Script[Delivery | None]:
-        if not limits.is_rated:
-            return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        limiting = PostgresLimits(self._sql, group, limits, owner, hold, self.now)
-        return reap_limited(limiting, limits, accused=accused, aside=aside)
+    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> PostgresLimits:
+        return PostgresLimits(self._sql, group, limits, owner, hold, self.now)
 
     @operation("claim")
     def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Script[Delivery | None]:

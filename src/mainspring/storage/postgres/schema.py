@@ -226,10 +226,10 @@ def _blocker(
     return f"{who}, {state or 'state unknown'}{ages}: SELECT pg_terminate_backend({pid})"
 
 
-class PostgresSchema:
-    """``Schema`` for PostgreSQL. Each migration is applied whole or not at all."""
+class EnlistedSchema:
+    """``Schema`` within a caller's transaction. It creates no tables: the transaction may be rolled back."""
 
-    def __init__(self, gateway: PostgresGateway, names: Names) -> None:
+    def __init__(self, gateway: Gateway, names: Names) -> None:
         self._gateway = gateway
         self._names = names
 
@@ -242,8 +242,9 @@ class PostgresSchema:
         steps.check(migrations(PACKAGE), await self._applied(), self._names.schema)
 
     async def migrate(self) -> list[str]:
-        """See ``Schema.migrate``. The schema itself is created too, where it is missing and the role may."""
-        return await migrate(self._gateway, self._names)
+        """See ``Schema.migrate``. Only raises what is missing."""
+        await self.check()
+        return []
 
     async def lacking(self) -> list[str]:
         """See ``Schema.lacking``."""
@@ -252,6 +253,23 @@ class PostgresSchema:
     async def ahead(self) -> timedelta:
         """See ``Schema.ahead``. The server's clock is its own."""
         return timedelta()
+
+    async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
+        """See ``Schema.examine``."""
+        return await self._gateway.run(examine(self._names, await self.version(), tolerances, host), "read")
+
+    async def _applied(self) -> list[Applied]:
+        return await self._gateway.run(_applied(self._names), "read")
+
+
+class PostgresSchema(EnlistedSchema):
+    """``Schema`` for PostgreSQL. Each migration is applied whole or not at all."""
+
+    _gateway: PostgresGateway
+
+    async def migrate(self) -> list[str]:
+        """See ``Schema.migrate``. The schema itself is created too, where it is missing and the role may."""
+        return await migrate(self._gateway, self._names)
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
         """See ``Schema.examine``. On a connection of its own, to detect a pooler."""
@@ -270,7 +288,7 @@ class PostgresSchema:
 
     async def _applied(self) -> list[Applied]:
         try:
-            return await self._gateway.run(_applied(self._names), "read")
+            return await super()._applied()
         except SchemaMissing:
             return []
 
@@ -284,39 +302,6 @@ class _Asked:
     async def execute(self, statement: Statement) -> Sequence[Row]:
         rows: Sequence[Row] = await self._connection.fetch(statement.sql, *statement.args)
         return rows
-
-
-class EnlistedSchema:
-    """``Schema`` within a caller's transaction. It creates no tables: the transaction may be rolled back."""
-
-    def __init__(self, gateway: Gateway, names: Names) -> None:
-        self._gateway = gateway
-        self._names = names
-
-    async def version(self) -> int:
-        """See ``Schema.version``."""
-        return max(each.number for each in await self._gateway.run(_applied(self._names), "read"))
-
-    async def check(self) -> None:
-        """See ``Schema.check``."""
-        steps.check(migrations(PACKAGE), await self._gateway.run(_applied(self._names), "read"), self._names.schema)
-
-    async def migrate(self) -> list[str]:
-        """See ``Schema.migrate``. Only raises what is missing."""
-        await self.check()
-        return []
-
-    async def ahead(self) -> timedelta:
-        """See ``Schema.ahead``. The server's clock is its own."""
-        return timedelta()
-
-    async def lacking(self) -> list[str]:
-        """See ``Schema.lacking``."""
-        return await self._gateway.run(lacking(self._names), "read")
-
-    async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
-        """See ``Schema.examine``."""
-        return await self._gateway.run(examine(self._names, await self.version(), tolerances, host), "read")
 
 
 def _applied(names: Names) -> Script[list[Applied]]:

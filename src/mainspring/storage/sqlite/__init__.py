@@ -10,7 +10,7 @@ from datetime import datetime
 from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Doorbell
 from mainspring.storage.operation import Clocked, Gateway, Nowhere, operation
-from mainspring.storage.portable.storage import SqlStorage
+from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.controls import SqliteControls
 from mainspring.storage.sqlite.coordination import SqliteFanouts, SqliteInbox, SqliteLeases

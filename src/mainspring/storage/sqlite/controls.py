@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from mainspring.model.message import Cancelled, Draft
+from mainspring.model.schedule import Note
 from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
@@ -23,7 +24,7 @@ class SqliteControls(SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("pause", group, at, by, storable(reason))):
             return False
-        yield self._note(at, by, "pause", group, reason)
+        yield self._note(at, Note(by, "pause", reason), group)
         return True
 
     @operation("write")
@@ -31,8 +32,8 @@ class SqliteControls(SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("pause", group, None, None, None)):
             return False
-        yield self._note(at, by, "resume", group, "")
-        yield self._sql("bell_ring")
+        yield self._note(at, Note(by, "resume"), group)
+        yield self._ring()
         return True
 
     @operation("write")
@@ -45,7 +46,7 @@ class SqliteControls(SqliteOperations):
             yield self._sql("dead_delete", seqs)
             yield self._batch(at, by, "revive", which.described, len(chosen), f"{len(chosen)} revived")
             # A revived delivery has its old seq, so no new one rings for it.
-            yield self._sql("bell_ring")
+            yield self._ring()
         return len(chosen)
 
     @operation("write")
@@ -54,8 +55,8 @@ class SqliteControls(SqliteOperations):
         if not (yield self._sql("dead_take", message_id.bytes, group)):
             return False
         yield from publish(self._sql, [draft])
-        yield self._sql("ended_enlist", at, 0, message_id.bytes)
-        yield self._note(at, by, "replace", str(message_id), f"replaced in {group} by {draft.id}")
+        yield self._sql("ended_add", at, 0, message_id.bytes)
+        yield self._note(at, Note(by, "replace", f"replaced in {group} by {draft.id}"), str(message_id))
         return True
 
     @operation("write")
@@ -64,7 +65,7 @@ class SqliteControls(SqliteOperations):
         chosen = yield from self._chosen(which, limit)
         if chosen:
             yield self._sql("dead_delete", numbers(seq for seq, _ in chosen))
-            yield self._sql("ended_enlist", at, 0, b"".join(raw for _, raw in chosen))
+            yield self._sql("ended_add", at, 0, b"".join(raw for _, raw in chosen))
             yield self._batch(at, by, "discard", which.described, len(chosen), f"{len(chosen)} discarded")
         return len(chosen)
 
@@ -75,7 +76,7 @@ class SqliteControls(SqliteOperations):
         if due:
             yield self._batch(at, by, "run_now", spelled(picked), due, f"{due} due now")
             # It has its old seq, so no new one rings for it.
-            yield self._sql("bell_ring")
+            yield self._ring()
         return due
 
     @operation("write")
@@ -104,12 +105,12 @@ class SqliteControls(SqliteOperations):
             yield sql("group_retired", seqs, at, "group retired")
             yield sql("delivery_delete", seqs)
             yield from count_dropped(sql, (join_id for _, _, join_id in dropped))
-            yield sql("ended_enlist", at, 0, b"".join(raw for _, raw, _ in dropped))
+            yield sql("ended_add", at, 0, b"".join(raw for _, raw, _ in dropped))
         else:
             yield sql("group_delete", group)
             yield sql("group_tally_delete", group)
             yield sql("limited_retire", group)
-        yield self._note(at, by, "retire", group, f"{len(dropped)} dropped")
+        yield self._note(at, Note(by, "retire", f"{len(dropped)} dropped"), group)
         return len(dropped)
 
     @operation("write")
@@ -117,7 +118,7 @@ class SqliteControls(SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("drain", worker, at, storable(by))):
             return False
-        yield self._note(at, by, "drain", worker, reason)
+        yield self._note(at, Note(by, "drain", reason), worker)
         return True
 
     @operation("write")
@@ -125,13 +126,13 @@ class SqliteControls(SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("drain", worker, None, None)):
             return False
-        yield self._note(at, by, "worker resume", worker, "")
+        yield self._note(at, Note(by, "worker resume"), worker)
         return True
 
     @operation("write")
     def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
         at = yield from self._sql.turn_clock()
-        ((line,),) = yield self._note(at, by, action, subject, detail)
+        ((line,),) = yield self._note(at, Note(by, action, detail), subject)
         return int(line)
 
     @operation("write")
@@ -155,11 +156,8 @@ class SqliteControls(SqliteOperations):
     def _batch(self, at: int, by: By, action: str, subject: str, count: int, detail: str) -> Statement:
         """A line of its own, or one that is there brought up to date."""
         if isinstance(by, str):
-            return self._note(at, by, action, subject, detail)
+            return self._note(at, Note(by, action, detail), subject)
         return self._sql("audit_amend", by.id, by.after(count).told, GOES_ON, GOES_ON)
-
-    def _note(self, at: int, by: str, action: str, subject: str, detail: str) -> Statement:
-        return self._sql("audit_note", at, storable(by), action, storable(subject), storable(detail))
 
 
 def _apart(picked: Picked) -> tuple[bytes, str]:

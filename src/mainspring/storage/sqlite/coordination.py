@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from uuid import UUID
 
-from mainspring.model.fanout import SEEN_EVERY, Batch, Choose, FanoutPolicy, subject
+from mainspring.model.fanout import FanoutPolicy, subject
 from mainspring.model.inbox import Admission, Entering, InboxKey, InboxView, differs, entered, may_enter, refused
 from mainspring.model.lease import Granted, Renewal, Renewed
-from mainspring.model.message import Published
+from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
-from mainspring.storage.script import Script, Statement
+from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import SqliteOperations
 from mainspring.storage.sqlite.publish import publish
-from mainspring.storage.sqlite.values import after, before, instant, mapping, micros, pairs, storable
-
-_MICROSECOND = timedelta(microseconds=1)
+from mainspring.storage.sqlite.values import after, instant, micros, storable
 
 
 class SqliteInbox(SqlInbox, SqliteOperations):
@@ -46,8 +45,7 @@ class SqliteInbox(SqlInbox, SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("inbox_release", *key, at)):
             return False
-        detail = f"{key.source} in {key.group}"
-        yield self._sql("audit_note", at, storable(by), "inbox release", key.message_id, detail)
+        yield self._note(at, Note(by, "inbox release", f"{key.source} in {key.group}"), key.message_id)
         return True
 
 
@@ -84,13 +82,6 @@ class SqliteLeases(SqlLeases, SqliteOperations):
         return Renewed(lost=frozenset(lost))
 
     @operation("write")
-    def confirm(self, name: str, epoch: int, holder: str) -> Script[bool]:
-        """The clock's statement takes the write lock, which the transaction keeps."""
-        at = yield from self._sql.turn_clock()
-        held = yield self._sql("lease_held", name, at)
-        return bool(held) and held[0][:2] == (epoch, holder)
-
-    @operation("write")
     def revoke(self, name: str, by: str, reason: str) -> Script[bool]:
         sql = self._sql
         at = yield from sql.turn_clock()
@@ -100,47 +91,36 @@ class SqliteLeases(SqlLeases, SqliteOperations):
         epoch, holder, _ = held[0]
         yield sql("lease_release", name, epoch, holder, at)
         detail = f"held by {holder}" + (f": {reason}" if reason else "")
-        yield sql("audit_note", at, storable(by), "lease release", name, storable(detail))
+        yield self._note(at, Note(by, "lease release", detail), name)
         return True
 
 
 class SqliteFanouts(SqlFanouts, SqliteOperations):
     """``Fanouts`` on SQLite: under the one write lock nothing changes while it is planned."""
 
-    @operation("write")
-    def plan(self, batch: Batch, choose: Choose) -> Script[Published | None]:
-        sql, topic = self._sql, batch.topic
-        at = yield from sql.turn_clock()
-        held = yield sql("lease_held", batch.hold.name, at)
-        if not held or held[0][:2] != batch.hold[1:]:
-            return None
-        if batch.note is not None:
-            yield self._note(batch.subject, batch.note, at)
-        rows = yield sql(
-            "fanout_candidates", topic, pairs(batch.shards), before(at, SEEN_EVERY), mapping(batch.consumers)
-        )
-        chosen = choose([self._candidate(row) for row in rows])
-        published = Published(frozenset())
-        if chosen:
-            published = yield from publish(sql, [each.draft for each in chosen])
-            window = micros(batch.window)
-            yield from sql.many(
-                "fanout_planned",
-                [(topic, each.work, each.shard, window, at, at, each.draft.id.bytes) for each in chosen],
-            )
-        # Also where its slice is on its way, since that may take longer than cursors are kept.
-        due = {(each.work, each.shard) for each in chosen}
-        seen = [(row[0], row[1]) for row in rows if row[8] and (row[0], row[1]) not in due]
-        if seen:
-            yield sql("fanout_seen", topic, pairs(seen), at)
-        return published
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        return publish(self._sql, drafts)
+
+    def _busy(
+        self,
+        topic: str,  # noqa: ARG002 - a writer has the whole file, so no row is ever locked
+        shards: Sequence[tuple[str, str]],  # noqa: ARG002
+    ) -> Script[set[tuple[str, str]]]:
+        yield from ()
+        return set()
+
+    def _record_planned(
+        self, topic: str, slices: Sequence[tuple[str, str, UUID]], window: datetime, at: int
+    ) -> Script[None]:
+        rows = [(topic, work, shard, micros(window), at, at, id.bytes) for work, shard, id in slices]
+        yield from self._sql.many("fanout_planned", rows)
 
     @operation("write")
     def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> Script[FanoutPolicy]:
         at = yield from self._sql.turn_clock()
-        wanted = (policy.enabled, _span(policy.every), _span(policy.jitter))
+        wanted = (policy.enabled, self._values.span(policy.every), self._values.span(policy.jitter))
         rows = yield self._sql("fanout_edit", topic, work, shard, *wanted, at, storable(note.by))
-        yield self._note(subject(topic, work, shard), note, at)
+        yield self._note(at, note, subject(topic, work, shard))
         return self._policy(rows[0])
 
     @operation("write")
@@ -148,12 +128,5 @@ class SqliteFanouts(SqlFanouts, SqliteOperations):
         at = yield from self._sql.turn_clock()
         if not (yield self._sql("fanout_reset", topic, work, shard)):
             return False
-        yield self._note(subject(topic, work, shard), note, at)
+        yield self._note(at, note, subject(topic, work, shard))
         return True
-
-    def _note(self, about: str, note: Note, at: int) -> Statement:
-        return self._sql("audit_note", at, storable(note.by), note.action, storable(about), storable(note.detail))
-
-
-def _span(length: timedelta | None) -> int | None:
-    return None if length is None else length // _MICROSECOND

@@ -138,6 +138,9 @@ class Dialect:
         """The statement of this name with these parameters."""
         return Statement(load(PACKAGE, name, self.prefix), args)
 
+    opening = __call__
+    """A script is a transaction in any case."""
+
     def many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> Script[list[Row]]:
         """Run a one-row INSERT for many rows, hundreds at a time, and return what they return.
 
@@ -207,3 +210,9 @@ class SqliteOperations(SqlOperations):
 
     def _turn_clock(self) -> Script[int]:
         return self._sql.turn_clock()
+
+    def _mark_clock(self, at: int) -> Script[None]:
+        return self._sql.mark_clock(at)
+
+    def _ring(self) -> Statement:
+        return self._sql("bell_ring")

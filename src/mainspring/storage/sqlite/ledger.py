@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 from uuid import UUID
 
-from mainspring.model.views import Counts, GroupView, Roster, RunView, Tally
+from mainspring.model.views import Counts, RunView, Tally
 from mainspring.storage.operation import operation
-from mainspring.storage.portable.dialect import read_mapping
 from mainspring.storage.portable.ledger import SqlLedger, by_schedule
-from mainspring.storage.script import Row, Script
+from mainspring.storage.script import Script
 from mainspring.storage.sqlite.dialect import SqliteOperations
 from mainspring.storage.sqlite.publish import pending
-from mainspring.storage.sqlite.values import instant, instant_or_none
+from mainspring.storage.sqlite.values import instant
 
 
 class SqliteLedger(SqlLedger, SqliteOperations):
@@ -54,20 +53,3 @@ class SqliteLedger(SqlLedger, SqliteOperations):
     @operation("read")
     def pending(self, limits: Mapping[str, int]) -> Script[dict[str, int]]:
         return pending(self._sql, limits)
-
-    @operation("read")
-    def roster(self) -> Script[Roster]:
-        sql = self._sql
-        at = yield from sql.read_clock()
-        patterns: dict[str, list[str]] = {}
-        for group, pattern in (yield sql("roster_patterns")):
-            patterns.setdefault(group, []).append(pattern)
-        groups = [_group(row, patterns.get(row[0], [])) for row in (yield sql("roster_groups"))]
-        workers = [self._worker(row) for row in (yield sql("roster_workers"))]
-        return Roster(instant(at), tuple(groups), tuple(workers))
-
-
-def _group(row: Row, patterns: list[str]) -> GroupView:
-    name, app, handler, options, declared, served, paused, *why = row
-    times = (instant(declared), instant_or_none(served), instant_or_none(paused))
-    return GroupView(name, app, tuple(patterns), handler, read_mapping(options), *times, *why)

@@ -9,9 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.limits import LimitedClaim, Limits, Rate
+from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import (
-    LEAST,
     REPLACED,
     Cancelled,
     Claim,
@@ -36,8 +35,7 @@ from mainspring.storage.portable.limits import (
     Candidate,
     Found,
     Spent,
-    claim_limited,
-    reap_limited,
+    SqlLimits,
 )
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
@@ -131,15 +129,6 @@ def publish_unique(sql: Dialect, draft: Draft, key: UniqueKey) -> Script[Receipt
         parked = yield sql("cancel_parked_id", earlier)
         replaced = (yield from cancel_deliveries(sql, free, parked, REPLACED, at)).cancelled
     return Receipt(draft.id, "replaced" if replaced else "stored")
-
-
-def prune_unique_keys(sql: Dialect, at: int, limit: int) -> Script[int]:
-    """Forget what no message is held against any more."""
-    yield sql("prune_unique", at, limit)
-    ((removed,),) = yield sql("changes")
-    if removed < limit:
-        yield sql("prune_unique_later", at, limit - removed, after(at, LEAST))
-    return int(removed)
 
 
 def _counts(key: UniqueKey, at: int, published: int, parked: int, left: int, begun: int, copies: Any) -> bool:
@@ -251,7 +240,7 @@ class SqliteLimits:
         yield self._sql("prune_spent", self._at, _FORGOTTEN)
 
 
-class SqliteMailbox(SqliteOperations):
+class SqliteMailbox(SqlLimits, SqliteOperations):
     """``Mailbox`` on SQLite. Each script runs under the one write lock: what it reads, it may rely on.
 
     ``publish``, ``publish_unique``, ``join``, ``settle``, ``cancel`` and ``pending`` may be part of a caller's
@@ -297,27 +286,8 @@ class SqliteMailbox(SqliteOperations):
                 room -= len(rows)
         return claimed
 
-    @operation("limited")
-    def claim_limited(
-        self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
-    ) -> Script[LimitedClaim]:
-        return claim_limited(SqliteLimits(self._sql, want.group, limits, owner, hold), want, limits, after)
-
-    @operation("limited")
-    def reap_limited(
-        self,
-        group: str,
-        limits: Limits,
-        owner: str,
-        hold: timedelta,
-        *,
-        accused: bool = True,
-        aside: Collection[Claim] = (),
-    ) -> Script[Delivery | None]:
-        if not limits.is_rated:
-            return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        limiting = SqliteLimits(self._sql, group, limits, owner, hold)
-        return reap_limited(limiting, limits, accused=accused, aside=aside)
+    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> SqliteLimits:
+        return SqliteLimits(self._sql, group, limits, owner, hold)
 
     @operation("claim")
     def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> Script[timedelta | None]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
-from mainspring.model.join import Join, Recount, as_members, continuation
-from mainspring.model.message import Conflict, Draft, Published, repeated
+from mainspring.model.join import Join, Recount, as_members
+from mainspring.model.message import Draft, Published, repeated
 from mainspring.storage.patterns import matches
-from mainspring.storage.portable.joins import id_after, read_join, written_draft
+from mainspring.storage.portable.ledger import id_after
+from mainspring.storage.portable.timetable import written_draft
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.values import after, mapping, micros, names, read_pairs
@@ -164,14 +165,6 @@ def _expiry(draft: Draft, at: int) -> tuple[int | None, int | None]:
     return None, None if draft.expires_in is None else after(at, draft.expires_in) - at
 
 
-class Fired(NamedTuple):
-    """The joins that were complete: how many, what they have published, and what they could not."""
-
-    joined: int = 0
-    continuations: tuple[Draft, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-
-
 def open_join(sql: Dialect, join: Join, members: Sequence[Draft]) -> Script[Published]:
     """Store the members, and with them what is to follow."""
     at = yield from sql.turn_clock()
@@ -214,21 +207,6 @@ def count_dropped(sql: Dialect, join_ids: Iterable[bytes | None]) -> Script[None
     if ends:
         # No worker has ended them, so none would look by itself before its next poll.
         yield sql("bell_ring")
-
-
-def fire(sql: Dialect, limit: int, at: int) -> Script[Fired]:
-    """Let up to ``limit`` complete joins go on, in the order of their ids."""
-    yield from sql.mark_clock(at)
-    rows = yield sql("joint_complete", limit)
-    drafts: list[Draft] = []
-    for raw, on_done, on_failed, done, failed in rows:
-        # The row is removed in the transaction that publishes: the next look finds no join.
-        yield sql("joint_delete", raw)
-        draft = continuation(read_join(UUID(bytes=raw), on_done, on_failed), done, failed)
-        if draft is not None:
-            drafts.append(draft)
-    published = yield from publish(sql, drafts)
-    return Fired(len(rows), tuple(drafts), published.conflicting(drafts))
 
 
 def recount(sql: Dialect, after: UUID | None, limit: int) -> Script[Recount]:

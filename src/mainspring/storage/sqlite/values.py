@@ -78,11 +78,6 @@ def names(values: Iterable[str]) -> str:
     return _encode(list(values)).decode()
 
 
-def pairs(values: Iterable[tuple[str, str]]) -> str:
-    """Rows of two texts for ``json_each``."""
-    return _encode(list(values)).decode()
-
-
 def progress_rows(texts: Mapping[Claim, str]) -> str:
     """Progress under claims as rows for ``json_each``, which has no NUL."""
     rows = ((*claim[:2], claim.message_id.hex.upper(), str(storable(text))) for claim, text in texts.items())
@@ -144,9 +139,25 @@ class SqliteValues:
         """See ``Values.read_seqs``: a list that was gathered by ``json_group_array``."""
         return _decode_numbers(column)
 
-    def pairs(self, rows: Sequence[tuple[str, str]]) -> tuple[str]:
-        """See ``Values.pairs``: a list for ``json_each``."""
-        return (pairs(rows),)
+    def texts(self, texts: Iterable[str]) -> str:
+        """See ``Values.texts``: a list for ``json_each``, which has no NUL."""
+        return names(text.replace("\x00", "\\x00") for text in texts)
+
+    def read_texts(self, column: str) -> tuple[str, ...]:
+        """See ``Values.read_texts``: a list that was gathered by ``json_group_array``."""
+        return read_names(column)
+
+    def rows(self, rows: Iterable[Sequence[Any]], width: int) -> tuple[str]:  # noqa: ARG002 - one for every dialect
+        """See ``Values.rows``: a list of lists for ``json_each``."""
+        return (_encode(list(rows)).decode(),)
+
+    def read_instant(self, column: int) -> datetime:
+        """See ``Values.read_instant``."""
+        return instant(column)
+
+    def read_span(self, column: int) -> timedelta:
+        """See ``Values.read_span``."""
+        return timedelta(microseconds=column)
 
     def fields(self, kind: type, row: Row) -> list[Any]:
         """See ``Values.fields``: a value is read by the type of its field."""

@@ -38,7 +38,7 @@ def cancel_deliveries(
         yield sql("parked_cancelled", seqs, at, why)
         yield sql("parked_delete", seqs)
     if free or parked:
-        yield sql("ended_enlist", at, 0, b"".join(raw for _, raw in (*free, *parked)))
+        yield sql("ended_add", at, 0, b"".join(raw for _, raw in (*free, *parked)))
     return Cancelled(cancelled=len(free) + len(parked), asked=len(held))
 
 
@@ -126,7 +126,7 @@ class _Batch:
         if self._removed:
             yield self._sql("delivery_delete", numbers(self._removed))
         if self._ended:
-            yield self._sql("ended_enlist", self._at, 0, b"".join(dict.fromkeys(self._ended)))
+            yield self._sql("ended_add", self._at, 0, b"".join(dict.fromkeys(self._ended)))
         yield from self._members.count(self._sql)
         if self._due:
             yield self._sql("bell_ring")

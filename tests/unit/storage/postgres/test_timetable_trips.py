@@ -12,7 +12,7 @@ from mainspring.model.join import follower_id
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.storage.operation import HandSet, Nowhere
-from mainspring.storage.portable.joins import written_draft
+from mainspring.storage.portable.timetable import written_draft
 from mainspring.storage.postgres.dialect import Names, Opening
 from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.script import Row, Script, Statement, run
@@ -41,10 +41,11 @@ class Recorder:
 def bill(script: Script[Any], *answers: Sequence[Row]) -> tuple[Any, list[str]]:
     """The answer, and the statements by name; the one that opens a transaction is marked."""
     names = [
-        "peek", "due", "move", "later", "release", "cancel", "lock", "insert", "update", "delete", "note", "ring",
-        "read", "freezes", "freeze", "thaw", "declared", "retire",
+        "peek", "due", "move", "later", "release", "cancel", "lock", "insert", "update", "delete", "read", "freezes",
+        "freeze", "thaw", "declared", "retire",
     ]  # fmt: skip
     texts = {NAMES.sql(f"timetable_{name}"): name for name in names} | {NAMES.sql("joint_count"): "count"}
+    texts |= {NAMES.sql("audit_note"): "note", NAMES.sql("ring"): "ring"}
     texts |= {NAMES.sql(name): name for name in ("publish", "publish_one")}
     recorder = Recorder(*answers)
     answer = run(recorder, script)
@@ -102,11 +103,11 @@ def test_however_many_runs_are_asked_to_stop_it_is_one_trip() -> None:
 
     found, trips = bill(
         TIMETABLE.tick.script("shop", lambda _due, now: ScheduleAdvance(now, None, stop_running=True), 10, ()),
-        DUE, [row], [(1000, False, [])], [("nightly",)], [(0,)], NOTHING,
+        DUE, [row], [(1000, False, [])], [("nightly",)], NOTHING,
     )  # fmt: skip
 
     assert found == ScheduleTick(moved=1, asked=1000)
-    assert trips == ["peek", "due opens", "cancel", "move", "release", "peek"]
+    assert trips == ["peek", "due opens", "cancel", "move", "peek"]
 
 
 @pytest.mark.parametrize("ending", ["paused", "deleted"])
@@ -161,10 +162,10 @@ def test_members_that_have_ended_are_counted_in_two_trips_more_and_what_follows_
 
 
 def test_who_lost_the_row_publishes_nothing() -> None:
-    found, trips = bill(TIMETABLE.tick.script("shop", firing, 10, ()), DUE, [(*ROW, 0, 0, NOON)], [], [(0,)], NOTHING)
+    found, trips = bill(TIMETABLE.tick.script("shop", firing, 10, ()), DUE, [(*ROW, 0, 0, NOON)], [], NOTHING)
 
     assert found == ScheduleTick()
-    assert trips == ["peek", "due opens", "move", "release", "peek"]
+    assert trips == ["peek", "due opens", "move", "peek"]
 
 
 def test_rows_that_stay_as_they_are_cost_one_trip() -> None:
@@ -183,6 +184,6 @@ def test_rows_are_added_in_the_order_of_their_names_however_they_are_named() -> 
     run(recorder, TIMETABLE.rewrite.script(["b", "a"], lambda name, _known, _now: rows[name], Note("ann", "edit")))
 
     assert [each.sql for each in recorder.statements] == [
-        NAMES.sql(f"timetable_{name}") for name in ("lock", "insert", "note", "ring")
+        NAMES.sql(name) for name in ("timetable_lock", "timetable_insert", "audit_note", "ring")
     ]
     assert recorder.statements[1].args[0] == ["a", "b"]

@@ -15,7 +15,7 @@ HOST = 1_900_000_000_000_000
 SQL = Dialect("mainspring", host=lambda: HOST)
 LEASES = SqliteLeases(SQL, Nowhere())
 NAMES = (
-    *("lease_held", "lease_count", "lease_take", "lease_renew", "lease_release", "lease_browse"),
+    *("lease_held", "lease_confirm", "lease_count", "lease_take", "lease_renew", "lease_release", "lease_browse"),
     *("clock_read", "clock_mark", "audit_note"),
 )
 
@@ -65,7 +65,7 @@ def test_renewing_is_a_statement_per_hold_in_one_transaction() -> None:
 
 def test_confirming_takes_the_write_lock_first() -> None:
     # A read before it could not be raised to a write when somebody else has written since.
-    assert bill(LEASES.confirm.script("reports", 7, "one")) == ["clock_mark", "clock_read", "lease_held"]
+    assert bill(LEASES.confirm.script("reports", 7, "one")) == ["clock_mark", "clock_read", "lease_confirm"]
 
 
 def test_releasing_is_one_statement_and_revoking_writes_it_down() -> None:

@@ -163,7 +163,7 @@ def test_plain_successes_settle_in_three_statements_however_many(mailbox: Sqlite
         **CLOCK,
         "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(count)],
         "delivery_delete": (),
-        "ended_enlist": (),
+        "ended_add": (),
     }
     connection = Counting(answers)
 
@@ -173,14 +173,14 @@ def test_plain_successes_settle_in_three_statements_however_many(mailbox: Sqlite
 
     assert not settled.lost
     assert not settled.gone
-    assert connection.asked == ["clock_mark", "clock_read", "settle_read", "delivery_delete", "ended_enlist"]
+    assert connection.asked == ["clock_mark", "clock_read", "settle_read", "delivery_delete", "ended_add"]
 
 
 def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
         "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, bytes([seq % 2] * 16)) for seq in range(10)],
-        **dict.fromkeys(("delivery_delete", "ended_enlist", "joint_count"), ()),
+        **dict.fromkeys(("delivery_delete", "ended_add", "joint_count"), ()),
     }
     connection = Counting(answers)
 
@@ -189,7 +189,7 @@ def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> Non
         mailbox.settle.script([Settlement(Claim(seq, 1, MESSAGE), DONE, member=True) for seq in range(10)], "worker"),
     )
 
-    assert connection.asked[3:] == ["delivery_delete", "ended_enlist", "joint_count", "joint_count"]
+    assert connection.asked[3:] == ["delivery_delete", "ended_add", "joint_count", "joint_count"]
 
 
 def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox) -> None:
@@ -198,7 +198,7 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
         "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(4)],
-        **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_enlist"), ()),
+        **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_add"), ()),
     }
     connection = Counting(answers)
     settlements = [Settlement(Claim(seq, 1, MESSAGE), verdict, "all") for seq, verdict in enumerate(verdicts)]
@@ -211,7 +211,7 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
         "settle_back",
         "settle_run",
         "delivery_delete",
-        "ended_enlist",
+        "ended_add",
     ]
 
 

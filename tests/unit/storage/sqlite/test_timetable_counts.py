@@ -18,7 +18,7 @@ SQL = Dialect("mainspring", lambda: NOON)
 TIMETABLE = SqliteTimetable(SQL, Nowhere())
 ID = UUID(int=7)
 CLOCK = {"clock_read": [(NOON,)], "clock_mark": ()}
-ROW = ("nightly", "shop", "code", "{}", NOON, NOON, NOON, NOON, "{}", "{}", 0, 0, None, None, None, None, 0, 0, 0, 0, 0)
+ROW = ("nightly", "shop", "code", "{}", NOON, NOON, NOON, NOON, "{}", "{}", 0, 0, None, None, None, None, 0, 0, 0)
 
 
 def firing(_due: Due, now: datetime) -> ScheduleAdvance:
@@ -33,7 +33,9 @@ def test_an_idle_look_is_two_reads() -> None:
 
 
 def test_what_has_changed_meanwhile_publishes_nothing() -> None:
-    connection = Counting({**CLOCK, "timetable_peek": [(NOON, 0, 0, 0)], "timetable_due": [ROW], "timetable_move": ()})
+    connection = Counting(
+        {**CLOCK, "timetable_peek": [(0, 0, 0, 0)], "timetable_due": [(*ROW, 0, 0, NOON)], "timetable_move": ()}
+    )
 
     found = drive(connection, TIMETABLE.tick.script("shop", firing, 10, ()))
 
@@ -61,12 +63,12 @@ def test_however_much_has_not_begun_a_pause_and_a_deletion_are_as_many_statement
     def how(_name: str, known: Schedule | None, now: datetime) -> Schedule | None:
         return replace(known, paused_at=now) if known is not None and ending == "timetable_update" else None
 
-    statements = ("delivery_cancelled", "delivery_delete", "parked_cancelled", "parked_delete", "ended_enlist")
+    statements = ("delivery_cancelled", "delivery_delete", "parked_cancelled", "parked_delete", "ended_add")
     connection = Counting(
         {
             **CLOCK,
             **dict.fromkeys((ending, *statements, "bell_ring"), ()),
-            "timetable_read": [ROW[:-2]],
+            "timetable_read": [(NOON, *ROW)],
             "timetable_unfinished": [(seq, ID.bytes, False, None) for seq in range(count)],
             "timetable_parked": [(seq, ID.bytes) for seq in range(count)],
         }

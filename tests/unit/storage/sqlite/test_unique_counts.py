@@ -26,7 +26,7 @@ def bill(likeness: UniqueKey, looked: Row, **answers: Sequence[Row]) -> tuple[Dr
         "unique_look": [looked],
         **dict.fromkeys(("clock_mark", "publish_delivery", "unique_extend", "unique_enter"), ()),
         **dict.fromkeys(("unique_free", "cancel_parked_id", "delivery_cancelled"), ()),
-        **dict.fromkeys(("delivery_delete", "ended_enlist"), ()),
+        **dict.fromkeys(("delivery_delete", "ended_add"), ()),
     }
     connection = Counting({**asked, **answers})
     receipt = drive(connection, MAILBOX.publish_unique.script(draft, likeness))
@@ -62,5 +62,5 @@ def test_what_is_replaced_is_cancelled_like_anything_else() -> None:
     assert receipt == Receipt(draft.id, "replaced")
     assert asked == [
         *(*LOOKED, *STORED, "unique_free", "cancel_parked_id"),
-        *("delivery_cancelled", "delivery_delete", "ended_enlist"),
+        *("delivery_cancelled", "delivery_delete", "ended_add"),
     ]

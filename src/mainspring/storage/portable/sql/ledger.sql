@@ -64,6 +64,13 @@ LIMIT $2
 -- $1 id, $2 detail: null leaves it; $3 what in it becomes $4.
 UPDATE mainspring.audit SET detail = replace(coalesce($2::text, detail), $3, $4) WHERE id = $1
 
+-- name: audit_note
+-- $1 now, $2 by whom, $3 action, $4 subjects, $5 detail. A line for each subject; returns their ids.
+INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
+SELECT NOW($1), $2, $3, s.value, $5
+FROM EACH($4::text[], s)
+RETURNING id
+
 -- name: find_deliveries
 -- $1 message id, $2 now. Columns in the order of model.views.DeliveryView.
 SELECT DELIVERY_COLUMNS(NOW($2))

@@ -24,6 +24,10 @@ INSERT INTO mainspring.joint (id, opened_at, pending, on_done, on_failed) VALUES
            OR (SELECT m.copies FROM mainspring.message AS m WHERE m.id = e.message_id)
               = (SELECT count(*) FROM mainspring.delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
 
+-- name: timetable_delete
+-- $1 names.
+DELETE FROM mainspring.schedule WHERE name IN (SELECT s.value FROM EACH($1::text[], s))
+
 -- name: timetable_freeze
 -- $1 app, $2 by whom, $3 reason, $4 now.
 INSERT INTO mainspring.freeze (app, at, by_whom, reason)

@@ -45,18 +45,6 @@ UNION ALL
 SELECT made.epoch, made.acquired_at, made.expires_at
 FROM made
 
--- name: lease_confirm
--- $1 name, $2 epoch, $3 holder, $4 now. Answers one row when it is held by this holder under this epoch.
--- Until the transaction ends no other can acquire it (invariant 16). The holder's own renewals go on: they change no
--- key, and a transaction of REPEATABLE READ that has begun before one of them does not fail for it.
-SELECT epoch
-FROM mainspring.lease
-WHERE name = $1
-  AND epoch = $2
-  AND holder = $3
-  AND expires_at > NOW($4)
-FOR KEY SHARE
-
 -- name: lease_renew
 -- $1 names in rising order, $2 epochs, $3 holders, $4 ttls, $5 now.
 -- Answers (name, epoch, holder, what) for every hold that was not renewed: 'busy' or 'lost'.

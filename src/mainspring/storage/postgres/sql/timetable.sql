@@ -73,10 +73,6 @@ WHERE name = ANY (
     )
 )
 
--- name: timetable_delete
--- $1 names.
-DELETE FROM mainspring.schedule WHERE name = ANY ($1::text[])
-
 -- name: timetable_due
 -- $1 app, $2 names to leave, $3 limit, $4 for how long an unserved group is waited for, $5 now. The columns of a
 -- schedule, its deliveries that are unfinished and that wait, and what time it is. Locked until they have gone on, and
@@ -187,13 +183,6 @@ FROM unnest(
 WHERE s.name = v.name AND s.next_at = v.old_next_at AND s.revision = v.revision
 RETURNING s.name
 
--- name: timetable_note
--- $1 names, $2 by whom, $3 action, $4 detail, $5 now. Tells the ids of the lines.
-INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
-SELECT NOW($5), $2, $3, s.name, $4
-FROM unnest($1::text[]) AS s (name)
-RETURNING id
-
 -- name: timetable_peek
 -- $1 app, $2 names to leave, $3 now. One row: how long until the next occurrence, whether anything of this app waits, whether
 -- it is frozen, whether there are uncounted ends of members of joins.
@@ -302,7 +291,7 @@ WHERE name = ANY (
 )
 RETURNING name
 
--- name: timetable_ring
+-- name: ring
 -- $1 channel. To all listeners, once this is committed: the next occurrence may be another.
 SELECT mainspring.ring($1, '')
 

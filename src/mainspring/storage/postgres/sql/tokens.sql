@@ -3,6 +3,12 @@
 -- part: NOW(at)
 coalesce({at}::timestamptz, statement_timestamp())
 
+-- part: EACH(list, row)
+unnest({list}) AS {row} (value)
+
+-- part: LOCK_KEY()
+FOR KEY SHARE
+
 -- part: NEVER()
 '9999-12-31 00:00:00+00'
 

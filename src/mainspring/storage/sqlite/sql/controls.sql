@@ -9,10 +9,6 @@
 json_each(?2) AS p
 CROSS JOIN mainspring_{table} AS d ON d.message_id = substr(?1, 16 * p.key + 1, 16) AND d.group_name = p.value
 
--- name: audit_note
-INSERT INTO mainspring_audit (at, by_whom, action, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)
-RETURNING id
-
 -- name: cancel_ask
 UPDATE mainspring_delivery SET cancel_asked = 1 WHERE seq IN (SELECT value FROM json_each(?1))
 

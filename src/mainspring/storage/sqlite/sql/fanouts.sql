@@ -1,9 +1,9 @@
 -- Fan-out.
 
 -- name: fanout_candidates
--- ?1 topic, ?2 [work, shard] pairs, ?3 when a shard was last noted as there, to be noted again, ?4 {work: group that
--- does it}, where it is known. Columns in the order of model.fanout.Candidate, its policy in three; and whether it is to be
--- noted as there. A slice is unfinished while that group has a copy of it to be handled, or no group subscribes to it yet.
+-- ?1 topic, ?2 rows of work, shard and the group that does it, where it is known; ?3 how often a shard is noted as there, ?4 now.
+-- Columns in the order of model.fanout.Candidate, its policy in three; and whether it is to be noted as there. A slice
+-- is unfinished while that group has a copy of it to be handled, or no group subscribes to it yet.
 SELECT
     s.work,
     s.shard,
@@ -15,14 +15,13 @@ SELECT
     EXISTS (
         SELECT 1
         FROM mainspring_delivery AS d
-        WHERE d.message_id = c.slice_id AND (g.value IS NULL OR d.group_name = g.value)
+        WHERE d.message_id = c.slice_id AND (s.consumer IS NULL OR d.group_name = s.consumer)
     )
     OR EXISTS (SELECT 1 FROM mainspring_parked AS a WHERE a.message_id = c.slice_id),
-    coalesce(c.seen_at < ?3, 0)
+    coalesce(c.seen_at < ?4 - ?3, 0)
 FROM (
-    SELECT json_extract(value, '$[0]') AS work, json_extract(value, '$[1]') AS shard FROM json_each(?2)
+    SELECT CELL(e, 0) AS work, CELL(e, 1) AS shard, CELL(e, 2) AS consumer FROM json_each(?2) AS e
 ) AS s
-LEFT JOIN json_each(?4) AS g ON g.key = s.work
 LEFT JOIN mainspring_fanout_cursor AS c ON c.topic = ?1 AND c.work = s.work AND c.shard = s.shard
 LEFT JOIN mainspring_fanout_policy AS p ON p.topic = ?1 AND p.work = s.work AND p.shard = s.shard
 LEFT JOIN mainspring_fanout_policy AS w ON w.topic = ?1 AND w.work = s.work AND w.shard = ''
@@ -61,4 +60,4 @@ DELETE FROM mainspring_fanout_policy WHERE topic = ?1 AND work = ?2 AND shard = 
 UPDATE mainspring_fanout_cursor
 SET seen_at = ?3
 WHERE topic = ?1
-  AND (work, shard) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2))
+  AND (work, shard) IN (SELECT CELL(s, 0), CELL(s, 1) FROM json_each(?2) AS s)

@@ -44,12 +44,17 @@ UNION
 SELECT message_id FROM mainspring_dead
 
 -- name: roster_groups
-SELECT name, app, handler, options, declared_at, served_at, paused_at, paused_by, pause_reason
-FROM mainspring_groups
-ORDER BY name
-
--- name: roster_patterns
-SELECT group_name, pattern FROM mainspring_subscription ORDER BY group_name, pattern
+-- ?1 now. A row per group (name null when there is none): now, then columns in the order of model.views.GroupView.
+SELECT
+    clock.now, g.name, g.app,
+    (
+        SELECT json_group_array(s.pattern)
+        FROM (SELECT pattern FROM mainspring_subscription WHERE group_name = g.name ORDER BY pattern) AS s
+    ),
+    g.handler, g.options, g.declared_at, g.served_at, g.paused_at, g.paused_by, g.pause_reason
+FROM (SELECT ?1 AS now) AS clock
+LEFT JOIN mainspring_groups AS g ON true
+ORDER BY g.name
 
 -- name: tally_done
 SELECT group_name, sum(handled), sum(failed) FROM mainspring_tally GROUP BY group_name

@@ -10,13 +10,14 @@ known(topic, place) AS (
 )
 
 -- name: prune_audit
+-- ?1 how long they are kept, ?2 limit, ?3 now; here and below, where nothing else is written.
 DELETE FROM mainspring_audit
-WHERE id IN (SELECT id FROM mainspring_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)
+WHERE id IN (SELECT id FROM mainspring_audit WHERE at < ?3 - ?1 ORDER BY at, id LIMIT ?2)
 
 -- name: prune_cursors
 DELETE FROM mainspring_fanout_cursor
 WHERE (topic, work, shard) IN (
-    SELECT topic, work, shard FROM mainspring_fanout_cursor WHERE seen_at < ?1 ORDER BY seen_at LIMIT ?2
+    SELECT topic, work, shard FROM mainspring_fanout_cursor WHERE seen_at < ?3 - ?1 ORDER BY seen_at LIMIT ?2
 )
 
 -- name: prune_dead_of
@@ -36,14 +37,14 @@ DELETE FROM mainspring_inbox
 WHERE rowid IN (
     SELECT rowid
     FROM mainspring_inbox
-    WHERE status <> 'processing' AND changed_at < ?1
+    WHERE status <> 'processing' AND changed_at < ?3 - ?1
     ORDER BY changed_at
     LIMIT ?2
 )
 
 -- name: prune_leases
 DELETE FROM mainspring_lease
-WHERE name IN (SELECT name FROM mainspring_lease WHERE expires_at < ?1 ORDER BY expires_at, name LIMIT ?2)
+WHERE name IN (SELECT name FROM mainspring_lease WHERE expires_at < ?3 - ?1 ORDER BY expires_at, name LIMIT ?2)
 
 -- name: prune_messages
 -- Whatever copies says when ?2 is set: it was passed over once already. ?1 is ids end to end, ?3 when they ended:
@@ -138,31 +139,32 @@ DELETE FROM mainspring_schedule
 WHERE name IN (
     SELECT s.name
     FROM mainspring_schedule AS s
-    WHERE s.origin = 'api' AND s.next_at IS NULL AND s.paused_at IS NULL AND s.base_at < ?1
+    WHERE s.origin = 'api' AND s.next_at IS NULL AND s.paused_at IS NULL AND s.base_at < ?3 - ?1
     ORDER BY s.name
     LIMIT ?2
 )
 
 -- name: topics_dead
--- ?1 after which topic, ?2 how many. From one topic to the next by the index, here and below.
-WITH RECURSIVE TOPICS(dead, ?1, ?2)
-SELECT topic, (SELECT min(r.buried_at) FROM mainspring_dead AS r WHERE r.topic = known.topic)
+-- ?1 now, ?2 after which topic, ?3 how many. The topics, and the age of the oldest of each: from one topic to the next by the
+-- index, here and below.
+WITH RECURSIVE TOPICS(dead, ?2, ?3)
+SELECT topic, ?1 - (SELECT min(r.buried_at) FROM mainspring_dead AS r WHERE r.topic = known.topic)
 FROM known
 WHERE topic IS NOT NULL
 
 -- name: topics_parked
--- ?1 after which topic, ?2 how many.
-WITH RECURSIVE TOPICS(parked, ?1, ?2)
-SELECT topic, (SELECT min(r.parked_at) FROM mainspring_parked AS r WHERE r.topic = known.topic)
+-- ?1 now, ?2 after which topic, ?3 how many.
+WITH RECURSIVE TOPICS(parked, ?2, ?3)
+SELECT topic, ?1 - (SELECT min(r.parked_at) FROM mainspring_parked AS r WHERE r.topic = known.topic)
 FROM known
 WHERE topic IS NOT NULL
 
 -- name: topics_ran
--- ?1 statuses, ?2 after which topic, ?3 how many.
-WITH RECURSIVE TOPICS(run, ?2, ?3)
+-- ?1 statuses, ?2 now, ?3 after which topic, ?4 how many.
+WITH RECURSIVE TOPICS(run, ?3, ?4)
 SELECT
     known.topic,
-    min((SELECT min(r.finished_at) FROM mainspring_run AS r WHERE r.topic = known.topic AND r.status = s.value))
+    ?2 - min((SELECT min(r.finished_at) FROM mainspring_run AS r WHERE r.topic = known.topic AND r.status = s.value))
 FROM known, json_each(?1) AS s
 WHERE known.topic IS NOT NULL
 GROUP BY known.topic

@@ -1,18 +1,15 @@
 -- Schedules.
 
 -- name: timetable_declared
--- ?1 app, ?2 names, ?3 since when it has to be said again, ?4 now. Answers a row for each that had to be.
+-- ?1 app, ?2 names, ?3 how often it needs to be said, ?4 now. Answers a row for each that had to be.
 UPDATE mainspring_schedule
 SET declared_at = ?4
-WHERE app = ?1 AND name IN (SELECT value FROM json_each(?2)) AND declared_at <= ?3
+WHERE app = ?1 AND name IN (SELECT value FROM json_each(?2)) AND declared_at <= ?4 - ?3
 RETURNING 1
 
--- name: timetable_delete
-DELETE FROM mainspring_schedule WHERE name = ?1
-
 -- name: timetable_due
--- ?1 app, ?2 names to leave, ?3 now, ?4 limit, ?5 since when a group must have been served. The columns of a schedule, and
--- its deliveries that are unfinished and that wait, the newest of them: that there are any is of interest, and whether there
+-- ?1 app, ?2 names to leave, ?3 limit, ?4 for how long an unserved group is waited for, ?5 now. The columns of a schedule, its
+-- deliveries that are unfinished and that wait, the newest of them, and now: that there are any is of interest, and whether there
 -- are too many. Where these are all left behind by an unserved group, an older one that counts is not seen; it
 -- would have kept them from starting, unless overlaps were allowed then or they were asked for by hand.
 SELECT
@@ -20,7 +17,7 @@ SELECT
     s.version, s.revision, s.paused_at, s.paused_by, s.pause_reason, s.retired_at, s.fired, s.missed, s.skipped,
     (
         SELECT count(*)
-        UNFINISHED(s.name, ?5)
+        UNFINISHED(s.name, ?5 - ?4)
     ),
     (
         SELECT count(*)
@@ -30,13 +27,14 @@ SELECT
             WHERE d.schedule = s.name AND d.due_at = NEVER()
             LIMIT 1000
         )
-    )
+    ),
+    ?5
 FROM mainspring_schedule AS s INDEXED BY mainspring_schedule_due
 WHERE s.app = ?1
-  AND s.next_at <= ?3 AND s.paused_at IS NULL AND s.retired_at IS NULL
+  AND s.next_at <= ?5 AND s.paused_at IS NULL AND s.retired_at IS NULL
   AND s.name NOT IN (SELECT value FROM json_each(?2))
 ORDER BY s.next_at, s.name
-LIMIT ?4
+LIMIT ?3
 
 -- name: timetable_insert
 INSERT INTO mainspring_schedule (
@@ -54,12 +52,17 @@ UPDATE mainspring_delivery SET due_at = max(due_at, ?2) WHERE message_id = ?1
 UPDATE mainspring_parked SET due_at = max(due_at, ?2) WHERE message_id = ?1 AND ?2 < NEVER()
 
 -- name: timetable_move
--- ?1 name, ?2 its next time so far, ?3 revision, ?4 next time, ?5 base, ?6 fired, ?7 missed, ?8 skipped.
+-- ?1 rows of name, its next time so far, revision, next time, base, fired, missed, skipped. Answers the names.
 -- Guarded by the old time and the revision, though the write lock is ours: a row that has changed is not moved (invariant 5).
-UPDATE mainspring_schedule
-SET next_at = ?4, base_at = ?5, fired = fired + ?6, missed = missed + ?7, skipped = skipped + ?8
-WHERE name = ?1 AND next_at = ?2 AND revision = ?3
-RETURNING 1
+UPDATE mainspring_schedule AS s
+SET next_at = CELL(v, 3),
+    base_at = CELL(v, 4),
+    fired = s.fired + CELL(v, 5),
+    missed = s.missed + CELL(v, 6),
+    skipped = s.skipped + CELL(v, 7)
+FROM json_each(?1) AS v
+WHERE s.name = CELL(v, 0) AND s.next_at = CELL(v, 1) AND s.revision = CELL(v, 2)
+RETURNING name
 
 -- name: timetable_parked
 -- ?1 schedules, ?2 whether manual ones too. Read from end to end: parked messages are few, and
@@ -70,11 +73,11 @@ WHERE schedule IN (SELECT value FROM json_each(?1)) AND (?2 OR NOT manual)
 ORDER BY seq
 
 -- name: timetable_peek
--- ?1 app, ?2 names to leave. One row: when the next occurrence is, whether anything of this app waits, whether it is
+-- ?1 app, ?2 names to leave, ?3 now. One row: how long until the next occurrence, whether anything of this app waits, whether it is
 -- frozen, whether some join is complete.
 SELECT
     (
-        SELECT next_at
+        SELECT next_at - ?3
         FROM mainspring_schedule INDEXED BY mainspring_schedule_due
         WHERE app = ?1
           AND next_at IS NOT NULL AND paused_at IS NULL AND retired_at IS NULL
@@ -93,23 +96,25 @@ SELECT
     EXISTS (SELECT 1 FROM mainspring_joint INDEXED BY mainspring_joint_complete WHERE pending <= 0)
 
 -- name: timetable_read
--- ?1 names, ?2 app: each may be null. The columns of a schedule, by name.
+-- ?1 names, ?2 app: each may be null; ?3 now. Now and the columns of a schedule, by name; one row of nulls where there is none.
 SELECT
-    name, app, origin, definition, created_at, declared_at, base_at, next_at, overrides, edits, version, revision,
-    paused_at, paused_by, pause_reason, retired_at, fired, missed, skipped
-FROM mainspring_schedule
-WHERE (?1 IS NULL OR name IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR app = ?2)
-ORDER BY name
+    clock.now,
+    s.name, s.app, s.origin, s.definition, s.created_at, s.declared_at, s.base_at, s.next_at, s.overrides, s.edits,
+    s.version, s.revision, s.paused_at, s.paused_by, s.pause_reason, s.retired_at, s.fired, s.missed, s.skipped
+FROM (SELECT ?3 AS now) AS clock
+LEFT JOIN mainspring_schedule AS s
+    ON (?1 IS NULL OR s.name IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR s.app = ?2)
+ORDER BY s.name
 
 -- name: timetable_release
 UPDATE mainspring_delivery SET due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))
 
 -- name: timetable_retire
--- ?1 app, ?2 since when it was not declared, ?3 now. Answers the names.
+-- ?1 app, ?2 for how long it was not declared, ?3 now. Answers the names.
 -- What an API call has made is not the code's to take away (invariant 13).
 UPDATE mainspring_schedule
 SET retired_at = ?3, revision = revision + 1
-WHERE app = ?1 AND origin = 'code' AND retired_at IS NULL AND declared_at <= ?2
+WHERE app = ?1 AND origin = 'code' AND retired_at IS NULL AND declared_at <= ?3 - ?2
 RETURNING name
 
 -- name: timetable_unfinished

@@ -1,11 +1,20 @@
 -- How shared statements are written for SQLite.
 
 -- spell: \$(\d+) => ?\1
--- spell: ::\w+ =>
+-- spell: ::\w+(?:\[\])? =>
 -- spell: \bmainspring\. => mainspring_
 
 -- part: NOW(at)
 {at}
+
+-- part: EACH(list, row)
+json_each({list}) AS {row}
+
+-- part: CELL(row, place)
+json_extract({row}.value, '$[{place}]')
+
+-- part: LOCK_KEY()
+
 
 -- part: NEVER()
 253402214400000000

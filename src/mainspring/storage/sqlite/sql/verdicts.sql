@@ -3,7 +3,7 @@
 -- name: delivery_delete
 DELETE FROM mainspring_delivery WHERE seq IN (SELECT value FROM json_each(?1))
 
--- name: ended_enlist
+-- name: ended_add
 INSERT INTO mainspring_ended (at, second, message_ids) VALUES (?1, ?2, ?3)
 
 -- name: settle_back

@@ -55,50 +55,57 @@ SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'mainspring_delivery'),
 -- name: bell_ring
 UPDATE mainspring_counter SET value = value + 1 WHERE name = 'bell'
 
--- name: declare_group
--- ?1 group, ?2 app, ?3 handler, ?4 options, ?5 version, ?6 now. What an operator set, as a pause, is not touched (invariant 13).
-INSERT INTO mainspring_groups AS g (name, app, handler, options, version, declared_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-ON CONFLICT (name) DO UPDATE SET handler = ?3, options = ?4, version = ?5
+-- name: declare_groups
+-- ?1 rows of group, app, handler, options and version, ?2 now. What an operator set, as a pause, is not touched (invariant 13).
+INSERT INTO mainspring_groups (name, app, handler, options, version, declared_at)
+SELECT CELL(d, 0), CELL(d, 1), CELL(d, 2), CELL(d, 3), CELL(d, 4), ?2 FROM json_each(?1) AS d WHERE true
+ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, options = excluded.options, version = excluded.version
 
 -- name: declare_kept
--- ?1 groups; ?2 worker, ?3 its start; ?4 a process last seen before counts no more. Rows of (group, pattern): what others have declared.
--- Only a process that was there all the time can tell that another was silent: after an outage all were.
-SELECT DISTINCT json_extract(declared.value, '$[0]'), json_extract(declared.value, '$[1]')
+-- ?1 groups; ?2 worker, ?3 its start; ?4 after how long a silent one counts no more, ?5 now. Rows of (group, pattern): what others
+-- have declared. Only a process that was there all the time can tell that another was silent: after an outage all were.
+SELECT DISTINCT CELL(declared, 0), CELL(declared, 1)
 FROM mainspring_declaration AS d, json_each(d.declared) AS declared
-WHERE json_extract(declared.value, '$[0]') IN (SELECT value FROM json_each(?1))
+WHERE CELL(declared, 0) IN (SELECT value FROM json_each(?1))
   AND (d.worker <> ?2 OR d.start_id <> ?3)
   AND (
         d.start_id = ''
-        OR d.seen_at >= ?4
+        OR d.seen_at >= ?5 - ?4
         OR NOT EXISTS (
             SELECT 1 FROM mainspring_declaration AS judge
-            WHERE judge.worker = ?2 AND judge.start_id = ?3 AND ?3 <> '' AND judge.since <= ?4
+            WHERE judge.worker = ?2 AND judge.start_id = ?3 AND ?3 <> '' AND judge.since <= ?5 - ?4
         )
     )
 
--- name: declare_lately
--- ?1 worker, ?2 its start, ?3 what it declares, ?4 since when. A row if that was written down lately.
-SELECT 1 FROM mainspring_declaration WHERE worker = ?1 AND start_id = ?2 AND declared = ?3 AND seen_at > ?4
-
--- name: declare_patterns
-SELECT group_name, pattern FROM mainspring_subscription WHERE group_name IN (SELECT value FROM json_each(?1))
-
 -- name: declare_seen
--- ?1 worker, ?2 its start, ?3 what it declares, ?4 a process last seen before was away in between, ?5 now.
+-- ?1 worker, ?2 its start, ?3 what it declares, ?4 after how long it was away in between, ?5 now.
 INSERT INTO mainspring_declaration AS d (worker, start_id, declared, since, seen_at)
 VALUES (?1, ?2, ?3, ?5, ?5)
 ON CONFLICT (worker, start_id) DO UPDATE
-SET since = CASE WHEN d.seen_at < ?4 THEN ?5 ELSE d.since END, seen_at = ?5, declared = ?3
+SET since = CASE WHEN d.seen_at < ?5 - ?4 THEN ?5 ELSE d.since END, seen_at = ?5, declared = ?3
 
 -- name: declare_subscribe
-INSERT INTO mainspring_subscription (pattern, group_name, wild, matcher) VALUES (?1, ?2, ?3, ?4)
+-- ?1 rows of pattern, group, whether it is wild, and matcher.
+INSERT INTO mainspring_subscription (pattern, group_name, wild, matcher)
+SELECT CELL(w, 0), CELL(w, 1), CELL(w, 2), CELL(w, 3) FROM json_each(?1) AS w
 
 -- name: declare_unsubscribe
-DELETE FROM mainspring_subscription WHERE pattern = ?1 AND group_name = ?2
+-- ?1 rows of group and pattern.
+DELETE FROM mainspring_subscription
+WHERE (group_name, pattern) IN (SELECT CELL(w, 0), CELL(w, 1) FROM json_each(?1) AS w)
 
 -- name: declared
-SELECT name, app, handler, options, version FROM mainspring_groups WHERE name IN (SELECT value FROM json_each(?1))
+-- ?1 groups; ?2 worker, ?3 its start, ?4 what it declares, ?5 how often that is written down, ?6 now. Rows of (name, app, handler,
+-- options, version, patterns, whether it was written down lately) of the groups that are known.
+SELECT
+    g.name, g.app, g.handler, g.options, g.version,
+    (SELECT json_group_array(s.pattern) FROM mainspring_subscription AS s WHERE s.group_name = g.name),
+    EXISTS (
+        SELECT 1 FROM mainspring_declaration AS d
+        WHERE d.worker = ?2 AND d.start_id = ?3 AND d.declared = ?4 AND d.seen_at > ?6 - ?5
+    )
+FROM mainspring_groups AS g
+WHERE g.name IN (SELECT value FROM json_each(?1))
 
 -- name: farewell_declared
 DELETE FROM mainspring_declaration WHERE worker = ?1 AND start_id = ?2 AND start_id <> ''
@@ -151,11 +158,13 @@ SELECT app, handler, options FROM mainspring_groups WHERE name = ?1
 DELETE FROM mainspring_subscription WHERE group_name = ?1
 
 -- name: prune_declarations
+-- ?1 how long what a silent process has declared is kept, ?2 limit, ?3 now.
 DELETE FROM mainspring_declaration
-WHERE (worker, start_id) IN (SELECT worker, start_id FROM mainspring_declaration WHERE seen_at < ?1 LIMIT ?2)
+WHERE (worker, start_id) IN (SELECT worker, start_id FROM mainspring_declaration WHERE seen_at < ?3 - ?1 LIMIT ?2)
 
--- name: prune_workers_read
-SELECT name FROM mainspring_worker WHERE beat_at < ?1 ORDER BY beat_at, name LIMIT ?2
+-- name: prune_workers
+-- ?1 how long a silent worker is kept, ?2 limit, ?3 now. Returns their names.
+SELECT name FROM mainspring_worker WHERE beat_at < ?3 - ?1 ORDER BY beat_at, name LIMIT ?2
 
 -- name: record
 INSERT INTO mainspring_run (
