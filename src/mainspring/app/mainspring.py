@@ -23,9 +23,9 @@ from mainspring.app.config import AppOptions, Options
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumer import Registrar
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
+from mainspring.app.consume.injection import Resolver, read_resolver
 from mainspring.app.consume.middleware import CursorAdvance, Middleware, PublishChain, check_middleware
 from mainspring.app.consume.registration import Registration
-from mainspring.app.consume.resolvers import Resolver, read_resolver
 from mainspring.app.environment import configure
 from mainspring.app.maintenance import Operations
 from mainspring.app.message.catalogue import Catalogue, read_codecs

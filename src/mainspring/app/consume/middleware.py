@@ -16,7 +16,7 @@ from uuid import UUID
 
 from mainspring.app.connection import Connection
 from mainspring.app.consume.context import BatchContext, Context, Publishing
-from mainspring.app.consume.resolvers import NonSuppressing
+from mainspring.app.consume.injection import NonSuppressing
 from mainspring.app.names import check_headers
 from mainspring.app.options import length
 from mainspring.app.transaction.enlistment import Transactions
