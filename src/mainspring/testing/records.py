@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.storages import OperationSet
 from mainspring.model.errors import Unreadable

@@ -22,7 +22,7 @@ from mainspring.storage.codec import Decode
 from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
-    from mainspring.app.consume.registration import Registration
+    from mainspring.app.consume.consumer import Registration
 
 BATCH_CONCURRENCY: Final = 10
 """How many batches run at once in one process, by default."""

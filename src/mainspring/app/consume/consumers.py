@@ -8,13 +8,14 @@ from typing import Any, TypedDict, cast
 
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consume import signature
+from mainspring.app.consume.backpressure import Backlogs, WhenFull, read_pending_limit
 from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.cpu import check_place, check_program, cores
 from mainspring.app.consume.injection import Resolver
-from mainspring.app.consume.limits import Backlogs, WhenFull, read_limits, read_pending_limit
+from mainspring.app.consume.limits import read_limits
 from mainspring.app.consume.middleware import CursorAdvance, Middleware, check_middleware
 from mainspring.app.consume.queue_registry import QueueRegistry
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import OrderedGroups
 from mainspring.app.names import check_group, check_pattern, handler_name, is_reloaded

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import ConsumerOptions
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.envelope import Envelope
 from mainspring.app.names import check_schedule, check_topic, is_reloaded
 from mainspring.app.options import Setting, choice, closest, flag, nearest, refuse_unknown
