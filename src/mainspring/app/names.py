@@ -92,20 +92,20 @@ def check_headers(headers: object) -> dict[str, str]:
     return dict(headers)
 
 
-def check_namespace(namespace: object) -> str:
+def check_namespace(value: object, option: str = "namespace") -> str:
     """Check and return a part of a schema's name."""
-    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+    if not isinstance(value, str) or not _NAMESPACE.fullmatch(value):
         raise BadOption(
-            f"namespace={namespace!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
+            f"{option}={value!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
         )
-    return namespace
+    return value
 
 
-def check_schema(schema: object) -> str:
+def check_schema(value: object, option: str = "schema") -> str:
     """Check and return a schema's name or the prefix of tables."""
-    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
-        raise BadOption(f"schema={schema!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
-    return schema
+    if not isinstance(value, str) or not _SCHEMA.fullmatch(value):
+        raise BadOption(f"{option}={value!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
+    return value
 
 
 def tables(schema: str, namespace: str | None) -> str:
