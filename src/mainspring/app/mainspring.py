@@ -233,14 +233,14 @@ class Mainspring:
 
     async def __aenter__(self) -> Self:
         """Open for publishing."""
-        await self._connection.enter()
+        await self._connection.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close behind the last one inside."""
-        await self._connection.leave()
+        await self._connection.close()
 
     @contextlib.asynccontextmanager
     async def worker(self, *, groups: Collection[str] | None = None, name: str | None = None) -> AsyncIterator[Worker]:

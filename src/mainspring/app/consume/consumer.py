@@ -18,7 +18,7 @@ from mainspring.app.consume.limits import shown_limits
 from mainspring.app.consume.middleware import CursorAdvance, Middleware, around, inside
 from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.envelope import SendOptions
-from mainspring.app.transaction.consumers import LentConnections, within
+from mainspring.app.transaction.consumers import LentConnections
 from mainspring.app.transaction.sources import Source
 from mainspring.model.limits import Limits
 from mainspring.model.message import Keep, Receipt
@@ -78,10 +78,9 @@ class Registration:
         call = bare = self._call(app)
         if self.transactional is not None and lending is not None:
             succeeding = next((each.script for each in self.middleware if isinstance(each, CursorAdvance)), None)
-            around_it = lending.around(
-                self.transactional, self.group, self.concurrency, threaded=self.threaded, succeeding=succeeding
+            call = lending.around(
+                bare, self.transactional, self.group, self.concurrency, succeeding, threaded=self.threaded
             )
-            call = within(bare, around_it, threaded=self.threaded)
         return Handler(
             group=self.group,
             call=call,
