@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from mainspring.app.consume.consumer import Consumed, Registrar, SyncConsumed
     from mainspring.app.consume.consumers import ConsumerOptions
     from mainspring.app.consume.context import BatchContext, Context, SyncContext
+    from mainspring.app.consume.injection import Depends, Resolver
     from mainspring.app.consume.middleware import LogContext, Middleware, Outgoing, ReportErrors, SlowHandlers
-    from mainspring.app.consume.parameters import Depends
-    from mainspring.app.consume.resolvers import Resolver
     from mainspring.app.consume.signature import Consumer
     from mainspring.app.fanout.coordinator import PlannedWindow
     from mainspring.app.fanout.declaration import Fanout, FanoutOptions, FanoutRegistrar
@@ -182,7 +181,7 @@ _HOMES = {
     "mainspring.app.consume.consumer": ("Consumed", "Registrar", "SyncConsumed"),
     "mainspring.app.consume.consumers": ("ConsumerOptions",),
     "mainspring.app.consume.context": ("BatchContext", "Context", "SyncContext"),
-    "mainspring.app.consume.parameters": ("Depends",),
+    "mainspring.app.consume.injection": ("Depends", "Resolver"),
     "mainspring.app.fanout.declaration": ("Fanout", "FanoutOptions", "FanoutRegistrar"),
     "mainspring.app.fanout.fanouts": ("FanoutView",),
     "mainspring.app.message.envelope": ("JoinOptions", "PublishOptions", "SendOptions"),
@@ -193,7 +192,6 @@ _HOMES = {
     "mainspring.app.queue.item": ("ExtendedItems", "Item", "SettledItems"),
     "mainspring.app.queue.queue": ("Queue", "SyncQueue"),
     "mainspring.app.schedule.recurring": ("RecurringOptions",),
-    "mainspring.app.consume.resolvers": ("Resolver",),
     "mainspring.app.schedule.view": ("ScheduleView",),
     "mainspring.app.lease.leases": ("SyncLease",),
     "mainspring.testing.kit": ("Testing",),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import uuid4
 
-from mainspring.app.consume import registration
+from mainspring.app.consume import consumer
 from mainspring.model.message import Claim, Settled
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import Settlement
@@ -76,8 +76,8 @@ def leave_ends_uncounted() -> None:
 
 def advance_no_cursor() -> None:
     """Settle slices as if they were messages like others."""
-    assert "CursorAdvance" in vars(registration), "it is asked elsewhere: the bug is not seeded"
-    vars(registration)["CursorAdvance"] = type(None)
+    assert "CursorAdvance" in vars(consumer), "it is asked elsewhere: the bug is not seeded"
+    vars(consumer)["CursorAdvance"] = type(None)
 
 
 def leave_schedules_to_the_leader() -> None:

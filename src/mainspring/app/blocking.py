@@ -41,7 +41,7 @@ class Background:
         self._calls = 0
         self._closing = False
         self._over = False
-        self._entering: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._thread: _LoopThread | None = None
         self._unheld: weakref.finalize[[], Background] | None = None
         _backgrounds.add(self)
@@ -82,7 +82,7 @@ class Background:
                 thread = self._released()
             if thread is not None:
                 try:
-                    asyncio.run_coroutine_threadsafe(self._connection.shut(), thread.loop).result()
+                    asyncio.run_coroutine_threadsafe(self._connection.close_now(), thread.loop).result()
                 finally:
                     thread.stop()
                 thread.join()
@@ -111,13 +111,13 @@ class Background:
         return not self._closing and not (self._over and threading.current_thread().daemon)
 
     async def _inside(self, work: Work[T]) -> T | _Left:
-        entering = self._entering
-        if entering is None or (entering.done() and not self._connection.is_open):
+        opening = self._opening
+        if opening is None or (opening.done() and not self._connection.is_open):
             # A task of no caller: when one is interrupted, the others still await it.
-            entering = self._entering = asyncio.create_task(self._connection.enter(), name="mainspring-enter")
-            entering.add_done_callback(_retrieve)
-        if not entering.done():
-            await asyncio.shield(entering)
+            opening = self._opening = asyncio.create_task(self._connection.open(), name="mainspring-open")
+            opening.add_done_callback(_retrieve)
+        if not opening.done():
+            await asyncio.shield(opening)
         try:
             return await work()
         except (KeyboardInterrupt, SystemExit) as error:
@@ -133,7 +133,7 @@ class Background:
 
     def _released(self) -> _LoopThread | None:
         """Detach and return the thread."""
-        thread, self._thread, self._entering = self._thread, None, None
+        thread, self._thread, self._opening = self._thread, None, None
         if self._unheld is not None:
             self._unheld.detach()
             self._unheld = None
@@ -164,7 +164,7 @@ class _LoopThread(threading.Thread):
             self.loop.run_forever()
         finally:
             try:
-                self.loop.run_until_complete(self._connection.shut())
+                self.loop.run_until_complete(self._connection.close_now())
                 with contextlib.suppress(RuntimeError):
                     self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             finally:
@@ -236,7 +236,6 @@ S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
 P = ParamSpec("P")
 R = TypeVar("R")
-Awaits = Callable[[], Awaitable[R]]
 
 _blocking: ContextVar[bool] = ContextVar("mainspring_blocking", default=False)
 
@@ -276,7 +275,7 @@ class Face(Renamed, Generic[S_co]):
         """Return the transaction that a call with these options is part of, or None."""
         return options.get("tx")
 
-    def _wait_for(self, work: Awaits[R], call: str) -> R:
+    def _wait_for(self, work: Work[R], call: str) -> R:
         return self._background.run(work, f"{self._here}.{call}", f"`await {self._there}.{call}`")
 
 
@@ -291,7 +290,7 @@ def blocking(
     @functools.wraps(method)
     def twin(self: Face[S], /, *args: P.args, **options: P.kwargs) -> R:
         given = (_listed(args[0]), *args[1:]) if listed and args else args
-        work: Awaits[R] = functools.partial(getattr(self._target, method.__name__), *given, **options)
+        work: Work[R] = functools.partial(getattr(self._target, method.__name__), *given, **options)
         if self._tx(options) is not None:
             return enlisted(work)
         return self._wait_for(work, f"{method.__name__}({'…' if args or options else ''})")
@@ -299,7 +298,7 @@ def blocking(
     return twin
 
 
-def enlisted(work: Awaits[R]) -> R:
+def enlisted(work: Work[R]) -> R:
     """Run work in a caller's blocking transaction: it never waits, so it needs no loop."""
     token = _blocking.set(True)
     try:

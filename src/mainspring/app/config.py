@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, TypedDict, cast, get_args
 
 from mainspring.app.names import check_group, check_namespace, check_pattern, check_schema, tables
@@ -168,27 +169,42 @@ class AppOptions(TypedDict, total=False):
     """Whether publishing and processing make spans [if OpenTelemetry is configured in the process]."""
 
 
+def _by(read: Callable[..., object], **bounds: object) -> dict[str, Any]:
+    """Return the metadata of a field of ``Options``: the reader of its values, whose errors begin with its name."""
+    return {"read": read, "bounds": bounds}
+
+
+def _app_name(value: object, option: str) -> str:
+    try:
+        return check_group(value)
+    except BadOption as error:
+        raise BadOption(str(error).replace("group", option, 1)) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Every option of an app, with its default."""
+    """Every option of an app, with its default. Arguments, variables and files are read by this table."""
 
-    name: str = "app"
-    namespace: str | None = None
-    schema: str = "mainspring"
-    auto_migrate: bool = False
-    payload_limit: int = 256 * 1024
-    claim_time: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=25)
-    idle_poll: timedelta = timedelta(seconds=5)
-    timeout: timedelta = timedelta(minutes=30)
-    keep: Keep = "failures"
-    preset: Preset = "production"
+    name: str = field(default="app", metadata=_by(_app_name))
+    namespace: str | None = field(default=None, metadata=_by(check_namespace))
+    schema: str = field(default="mainspring", metadata=_by(check_schema))
+    auto_migrate: bool = field(default=False, metadata=_by(flag))
+    payload_limit: int = field(default=256 * 1024, metadata=_by(whole, least=1, most=1 << 30))
+    # Below a few seconds an ordinary pause of the database would lose claims of live workers.
+    claim_time: timedelta = field(default=30 * _SECOND, metadata=_by(length, least=2 * _SECOND, most=_DAY))
+    grace: timedelta = field(default=25 * _SECOND, metadata=_by(length, most=_DAY))
+    idle_poll: timedelta = field(
+        default=5 * _SECOND, metadata=_by(length, least=_SECOND / 100, most=timedelta(minutes=5))
+    )
+    timeout: timedelta = field(default=timedelta(minutes=30), metadata=_by(length, least=_SECOND / 1000))
+    keep: Keep = field(default="failures", metadata=_by(choice, allowed=KEEPS))
+    preset: Preset = field(default="production", metadata=_by(choice, allowed=get_args(Preset)))
     retention: Retention = field(default_factory=Retention)
-    pool_size: int = 4
-    handler_pool: int = 10
-    version: int = 0
-    durable: bool = False
-    tracing: bool | None = None
+    pool_size: int = field(default=4, metadata=_by(whole, least=1, most=1000))
+    handler_pool: int = field(default=10, metadata=_by(whole, least=1, most=1000))
+    version: int = field(default=0, metadata=_by(whole, least=0, most=2**62))
+    durable: bool = field(default=False, metadata=_by(flag))
+    tracing: bool | None = field(default=None, metadata=_by(flag))
     schedules: Mapping[str, Setting] = field(default_factory=dict, compare=False, repr=False)
     """The configuration of schedules, by name; read when they are declared."""
 
@@ -232,35 +248,14 @@ def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:
     return {name: Setting(value, "argument") for name, value in values.items()}
 
 
-def _app_name(value: object) -> str:
-    try:
-        return check_group(value)
-    except BadOption as error:
-        raise BadOption(str(error).replace("group", "name", 1)) from None
-
-
 SCHEDULES = "schedules."
 """Prefix of the names of schedules among settings."""
 RETENTION = (*AGES, "topics")
 
+_FIELDS = {each.name: each.metadata for each in fields(Options) if each.metadata}
+
 READERS: dict[str, Callable[[object], object]] = {
-    "name": _app_name,
-    "namespace": check_namespace,
-    "schema": check_schema,
-    "auto_migrate": lambda value: flag(value, "auto_migrate"),
-    "payload_limit": lambda value: whole(value, "payload_limit", least=1, most=1 << 30),
-    # Below a few seconds an ordinary pause of the database would lose claims of live workers.
-    "claim_time": lambda value: length(value, "claim_time", least=2 * _SECOND, most=_DAY),
-    "grace": lambda value: length(value, "grace", most=_DAY),
-    "idle_poll": lambda value: length(value, "idle_poll", least=_SECOND / 100, most=timedelta(minutes=5)),
-    "timeout": lambda value: length(value, "timeout", least=_SECOND / 1000),
-    "keep": lambda value: choice(value, KEEPS, "keep"),
-    "preset": lambda value: choice(value, _PRESETS, "preset"),
-    "pool_size": lambda value: whole(value, "pool_size", least=1, most=1000),
-    "handler_pool": lambda value: whole(value, "handler_pool", least=1, most=1000),
-    "version": lambda value: whole(value, "version", least=0, most=2**62),
-    "durable": lambda value: flag(value, "durable"),
-    "tracing": lambda value: flag(value, "tracing"),
+    **{name: partial(each["read"], option=name, **each["bounds"]) for name, each in _FIELDS.items()},
     "retention": read_retention,
     **{KEPT + name: kept_for(name) for name in AGES},
     TOPICS: read_topics,
@@ -270,14 +265,9 @@ READERS: dict[str, Callable[[object], object]] = {
 NAMES = tuple(name for name in READERS if name != "retention")
 """Every option with its own source: the retention has one for each of its fields."""
 
+_CONVERTERS: dict[object, Callable[[str], object]] = {flag: flag_in, whole: whole_in}
 FROM_TEXT: dict[str, Callable[[str], object]] = {
-    "auto_migrate": flag_in,
-    "payload_limit": whole_in,
-    "pool_size": whole_in,
-    "handler_pool": whole_in,
-    "version": whole_in,
-    "durable": flag_in,
-    "tracing": flag_in,
+    **{name: _CONVERTERS[each["read"]] for name, each in _FIELDS.items() if each["read"] in _CONVERTERS},
     TOPICS: topics_in,
 }
 """Converters from a variable's text to an argument's value; the other options take text."""

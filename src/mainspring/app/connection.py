@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from mainspring.app.batcher import Count, PublishBatcher, uncounted
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
@@ -103,9 +103,9 @@ class Connection:
         self._stand_in: StandIn | None = None
         self.published: Count = uncounted
         """Counts what is published from here."""
-        self.greetings: list[Callable[[], None]] = []
+        self.before_open: list[Callable[[], None]] = []
         """Called before the database is opened."""
-        self.farewells: list[Callable[[Storage], Awaitable[None]]] = []
+        self.before_close: list[Callable[[Storage], Awaitable[None]]] = []
         """Awaited before the database is closed. They do not raise if it is unavailable."""
 
     @property
@@ -145,7 +145,7 @@ class Connection:
             opening.loop.call_soon_threadsafe(self._rouse_later, opening)
         return True
 
-    async def enter(self) -> None:
+    async def open(self) -> None:
         """Open, or add one more user."""
         if self._stand_in is not None:
             return
@@ -154,12 +154,12 @@ class Connection:
             self._check_loop(self._opening, "async with app")
         self._inside += 1
         try:
-            await self._open()
+            await self._opened()
         except BaseException:
-            await self.leave()
+            await self.close()
             raise
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Close after the last user."""
         if self._stand_in is not None:
             return
@@ -177,16 +177,25 @@ class Connection:
                 await asyncio.wait([task])
         try:
             await opening.batcher.close()
-            for farewell in self.farewells:
-                await farewell(opening.storage)
+            for hook in self.before_close:
+                await hook(opening.storage)
         finally:
             await opening.storage.close()
 
-    async def shut(self) -> None:
+    async def __aenter__(self) -> Self:
+        """Open, or add one more user."""
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close after the last user."""
+        await self.close()
+
+    async def close_now(self) -> None:
         """Close, even if in use."""
         if self._opening is not None and not self._notice_fork():
             self._inside = 1
-            await self.leave()
+            await self.close()
 
     async def opening(self, call: str) -> Opened:
         """Return the open database; raise NotOpen naming ``call``. A forked child opens its own."""
@@ -198,7 +207,7 @@ class Connection:
         if opening.pid != os.getpid():
             self._notice_fork()
             self._inside = 1
-            return await self._open()
+            return await self._opened()
         self._check_loop(opening, call)
         if not opening.ready.done():
             await asyncio.shield(opening.ready)
@@ -208,11 +217,11 @@ class Connection:
         """Return the open storage; raise NotOpen naming ``call``."""
         return (await self.opening(call)).storage
 
-    async def _open(self) -> Opening:
+    async def _opened(self) -> Opening:
         opening = self._opening
         if opening is None:
-            for greeting in self.greetings:
-                greeting()
+            for hook in self.before_open:
+                hook()
             storage = self._build()
             opening = self._opening = Opening(
                 storage,
@@ -299,7 +308,7 @@ class ReturnOnCancel:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._under_way: set[asyncio.Task[None]] = set()
-        connection.farewells.append(self._finish)
+        connection.before_close.append(self._finish)
 
     async def run(self, work: Coroutine[Any, Any, T], give_back: Callable[[T], Awaitable[object]]) -> T:
         """Return the result of ``work``. It survives the caller's cancellation; its result is then given back."""

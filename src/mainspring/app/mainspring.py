@@ -21,11 +21,10 @@ from mainspring.app.admin.workers import Workers
 from mainspring.app.blocking import Background
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.connection import Connection
-from mainspring.app.consume.consumer import Registrar
+from mainspring.app.consume.consumer import Registrar, Registration
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
+from mainspring.app.consume.injection import Resolver, read_resolver
 from mainspring.app.consume.middleware import CursorAdvance, Middleware, PublishChain, check_middleware
-from mainspring.app.consume.registration import Registration
-from mainspring.app.consume.resolvers import Resolver, read_resolver
 from mainspring.app.environment import configure
 from mainspring.app.maintenance import Operations
 from mainspring.app.message.catalogue import Catalogue, read_codecs
@@ -34,8 +33,7 @@ from mainspring.app.observe.health import Health, HealthLimits
 from mainspring.app.observe.numbers import Numbers, leases_held
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
-from mainspring.app.publish.fan_in import FanIn
-from mainspring.app.publish.publisher import REASON, BlockingPublisher, Publisher
+from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
 from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe
 from mainspring.app.storages import UrlFunction, open_storage, opener, resolve_url
 from mainspring.app.transaction.enlistment import Transactions
@@ -121,9 +119,8 @@ class Mainspring:
 
     def _work_on(self, connection: Connection, blocking: BlockingPublisher | None = None) -> None:
         self._connection = connection
-        fan_in, backlogs = FanIn(self._consumers, self._envelope), self._consumers.backlogs
         where = (connection, self._envelope, self._catalogue, self._transactions, self._clock)
-        self._publisher = Publisher(*where, fan_in, backlogs, blocking, self._chain)
+        self._publisher = Publisher(*where, self._consumers, self._chain, blocking)
         self._operations = Operations(
             connection, self._consumers, self._options, self._address, self._workers, self._registry.scheduled
         )
@@ -236,14 +233,14 @@ class Mainspring:
 
     async def __aenter__(self) -> Self:
         """Open for publishing."""
-        await self._connection.enter()
+        await self._connection.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close behind the last one inside."""
-        await self._connection.leave()
+        await self._connection.close()
 
     @contextlib.asynccontextmanager
     async def worker(self, *, groups: Collection[str] | None = None, name: str | None = None) -> AsyncIterator[Worker]:

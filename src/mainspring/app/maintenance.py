@@ -52,27 +52,21 @@ class Operations:
 
     async def migrate(self) -> list[str]:
         """See ``Mainspring.migrate``."""
-        await self._connection.enter()
-        try:
+        async with self._connection:
             opening = await self._connection.opening("app.migrate()")
             applied, opening.applied = opening.applied, []
             return applied + await opening.storage.schema.migrate()
-        finally:
-            await self._connection.leave()
 
     async def declare(self) -> list[Declaration]:
         """See ``Mainspring.declare``."""
         name, version = self._options.name, self._options.version
         declarations = [each.declaration(name, version) for each in self._consumers]
         declarations += self._consumers.queues.declarations
-        await self._connection.enter()
-        try:
+        async with self._connection:
             storage = await self._connection.storage("app.declare()")
             await storage.upkeep.declare(declarations)
             if schedules := self._scheduled():
                 await self._reconcile(storage, schedules)
-        finally:
-            await self._connection.leave()
         return declarations
 
     async def _reconcile(self, storage: Storage, schedules: Mapping[str, Declared]) -> None:
@@ -87,14 +81,14 @@ class Operations:
             # Opening would create it, and an empty new database is always healthy.
             return unopened(StorageError(f"there is no file {self._address.target}"))
         try:
-            await self._connection.enter()
+            await self._connection.open()
         except StorageError as error:
             return unopened(error)
         try:
             storage = await self._connection.storage("app.health()")
             return await examine(storage, self._workers, limits or HealthLimits())
         finally:
-            await self._connection.leave()
+            await self._connection.close()
 
     async def prune(self, retention: Retention | None, topic: str | None, by: str, progress: Progress | None) -> Pruned:
         """See ``Mainspring.prune``."""

@@ -1,10 +1,13 @@
-"""Checks of the names of topics, groups, keys and tables."""
+"""Names: checks of those of topics, groups, keys and tables, and those of functions."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from mainspring.model.errors import BadOption
 from mainspring.model.message import RESERVED, is_reserved
@@ -89,20 +92,20 @@ def check_headers(headers: object) -> dict[str, str]:
     return dict(headers)
 
 
-def check_namespace(namespace: object) -> str:
+def check_namespace(value: object, option: str = "namespace") -> str:
     """Check and return a part of a schema's name."""
-    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+    if not isinstance(value, str) or not _NAMESPACE.fullmatch(value):
         raise BadOption(
-            f"namespace={namespace!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
+            f"{option}={value!r} must be 1 to 32 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
         )
-    return namespace
+    return value
 
 
-def check_schema(schema: object) -> str:
+def check_schema(value: object, option: str = "schema") -> str:
     """Check and return a schema's name or the prefix of tables."""
-    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
-        raise BadOption(f"schema={schema!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
-    return schema
+    if not isinstance(value, str) or not _SCHEMA.fullmatch(value):
+        raise BadOption(f"{option}={value!r} must be 1 to 40 of a-z, 0-9 and '_', not beginning with a digit")
+    return value
 
 
 def tables(schema: str, namespace: str | None) -> str:
@@ -116,6 +119,25 @@ def tables(schema: str, namespace: str | None) -> str:
             f"limit is {TABLES_LIMIT}; shorten one of them"
         )
     return f"{schema}-{namespace}"
+
+
+def handler_name(function: Any) -> str:
+    """Return the name of a handler, provider or upcaster: module and qualified name."""
+    inner = inspect.unwrap(function)
+    if isinstance(inner, functools.partial):
+        return f"functools.partial({handler_name(inner.func)})"
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    return f"{getattr(inner, '__module__', '')}.{name}"
+
+
+def is_reloaded(before: Any, now: Any) -> bool:
+    """Return whether this is the same function from a reloaded module or notebook cell, not a second one."""
+    if handler_name(before) != handler_name(now):
+        return False
+    old, new = (getattr(inspect.unwrap(getattr(each, "consume", each)), "__code__", None) for each in (before, now))
+    if old is None or new is None or old is new:  # two closures of one function are two functions
+        return False
+    return bool(old.co_filename != new.co_filename or old.co_firstlineno == new.co_firstlineno)
 
 
 def _check_segments(topic: object, what: str) -> list[str]:

@@ -11,14 +11,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mainspring.app.config import Options
-from mainspring.app.consume.consumer import ClassSender, Consumed, Registrar
+from mainspring.app.consume.consumer import ClassSender, Consumed, Registrar, Registration
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers, check_options
-from mainspring.app.consume.registration import Registration
 from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import Envelope
 from mainspring.app.options import nearest
-from mainspring.app.publish.publisher import Publisher
+from mainspring.app.publisher import Publisher
 from mainspring.model.errors import BadOption, Misuse
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import EVENTS

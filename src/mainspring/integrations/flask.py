@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from mainspring.app.config import AppOptions
 from mainspring.app.consume.context import BatchContext, Context
+from mainspring.app.consume.injection import Resolver
 from mainspring.app.consume.middleware import Middleware
-from mainspring.app.consume.resolvers import Resolver
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.process import runner
 from mainspring.app.process.service import again, announced, log_to_stderr, refused_count, say

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 from mainspring.app.batcher import receipts
-from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import Unreadable
 from mainspring.model.join import Join

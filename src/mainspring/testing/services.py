@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from mainspring.app.config import Options
 from mainspring.app.connection import Connection
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import Consumers
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
-from mainspring.app.publish.publisher import Publisher
+from mainspring.app.publisher import Publisher
 from mainspring.app.storages import lent_in_place
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import EndlessWork, Misuse

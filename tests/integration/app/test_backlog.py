@@ -11,8 +11,7 @@ import asyncpg
 import pytest
 
 from mainspring import Context, Mainspring
-from mainspring.app.consume import limits
-from mainspring.app.publish import backpressure
+from mainspring.app.consume import backpressure
 from mainspring.model.errors import Backlogged
 from mainspring.storage.contract import Ledger
 from tests.integration.app.shop import Seen
@@ -21,8 +20,8 @@ from tests.integration.app.shop import Seen
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks come every twentieth of a second."""
-    monkeypatch.setattr(limits, "COUNT_EVERY", 0.05)
-    monkeypatch.setattr(limits, "RECOUNT_AFTER", 0.05)
+    monkeypatch.setattr(backpressure, "COUNT_EVERY", 0.05)
+    monkeypatch.setattr(backpressure, "RECOUNT_AFTER", 0.05)
 
 
 class Looked:

@@ -158,7 +158,7 @@ def test_an_interrupted_caller_does_not_take_the_opening_from_the_others(tmp_pat
     second = threading.Thread(target=lambda: stored.append(app.sync.publish("orders.placed", {}).status))
 
     def interrupt() -> None:
-        _until(lambda: background._entering is not None)
+        _until(lambda: background._opening is not None)
         second.start()
         _until(lambda: background._calls == 2)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.consume.limits import Backlogs, PendingLimit
+from mainspring.app.consume.backpressure import Backlogs, PendingLimit
 from mainspring.model.errors import Backlogged, BadOption, StorageUnavailable
 from mainspring.model.message import Draft
 from mainspring.storage.contract import Ledger

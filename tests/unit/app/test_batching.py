@@ -11,10 +11,10 @@ import pytest
 
 from mainspring import BatchContext, Consumer, Context, Depends, LogContext, Mainspring, Middleware, Receipt, Resolver
 from mainspring.app.config import Options
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.consume.context import Publishing
 from mainspring.app.consume.middleware import Next
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 from mainspring.runtime.batch import Batch

@@ -13,6 +13,7 @@ import pytest
 
 from mainspring import Consumer, Context, Depends
 from mainspring.app.consume import signature
+from mainspring.app.names import handler_name
 from mainspring.model.errors import BadSignature
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 from tests.unit.app.written_elsewhere import Listed, Rated
@@ -70,7 +71,7 @@ def test_an_object_is_read_by_its_call() -> None:
 
 
 def test_a_partial_is_named_by_what_it_binds() -> None:
-    assert signature.handler_name(functools.partial(charge_later, "EUR")) == f"functools.partial({HERE}.charge_later)"
+    assert handler_name(functools.partial(charge_later, "EUR")) == f"functools.partial({HERE}.charge_later)"
 
 
 def test_a_partial_that_leaves_the_payload_no_place_says_why() -> None:

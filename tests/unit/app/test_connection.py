@@ -50,11 +50,11 @@ async def test_a_door_opens_once_and_closes_behind_the_last() -> None:
     storage = Counted()
     entrance = connection(storage)
 
-    await asyncio.gather(entrance.enter(), entrance.enter())
-    await entrance.leave()
+    await asyncio.gather(entrance.open(), entrance.open())
+    await entrance.close()
     assert (storage.opened, storage.closed) == (1, 0)
 
-    await entrance.leave()
+    await entrance.close()
     assert (storage.opened, storage.closed) == (1, 1)
     with pytest.raises(NotOpen):
         await entrance.opening("app.publish()")
@@ -74,25 +74,25 @@ async def test_an_outage_does_not_stop_the_opening() -> None:
     storage.trouble = [StorageUnavailable("away")]
     entrance = connection(storage)
 
-    await entrance.enter()
+    await entrance.open()
     opening = await opened(entrance)
     assert opening.migrating is not None
     await opening.migrating
 
     assert storage.trouble == []
     assert await storage.schema.version() > 0
-    await entrance.leave()
+    await entrance.close()
 
 
 async def test_leaving_during_an_outage_stops_trying() -> None:
     storage = Counted()
     storage.trouble = [StorageUnavailable("away")] * 1000
     entrance = connection(storage)
-    await entrance.enter()
+    await entrance.open()
     migrating = (await opened(entrance)).migrating
     assert migrating is not None
 
-    await entrance.leave()
+    await entrance.close()
 
     assert migrating.cancelled()
     assert storage.closed == 1
@@ -104,11 +104,11 @@ async def test_a_schema_that_is_too_new_refuses_to_open_and_leaves_nothing_open(
     entrance = connection(storage)
 
     with pytest.raises(SchemaTooNew):
-        await entrance.enter()
+        await entrance.open()
 
     assert (storage.opened, storage.closed) == (1, 1)
-    await entrance.enter()
-    await entrance.leave()
+    await entrance.open()
+    await entrance.close()
 
 
 def test_an_app_can_be_opened_again_on_another_loop() -> None:
@@ -146,7 +146,7 @@ async def test_another_loop_cannot_use_what_this_one_opened() -> None:
 async def test_a_forked_child_opens_anew_and_closes_nothing_of_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Counted()
     entrance = connection(storage)
-    await entrance.enter()
+    await entrance.open()
     parents = await opened(entrance)
 
     monkeypatch.setattr(os, "getpid", lambda: parents.pid + 1)
@@ -154,19 +154,19 @@ async def test_a_forked_child_opens_anew_and_closes_nothing_of_its_parents(monke
 
     assert childs is not parents
     assert (storage.opened, storage.closed) == (2, 0)
-    await entrance.leave()
+    await entrance.close()
     assert storage.closed == 1
 
 
 async def test_a_forked_child_that_leaves_closes_nothing_of_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Counted()
     entrance = connection(storage)
-    await entrance.enter()
+    await entrance.open()
     parents = await opened(entrance)
 
     monkeypatch.setattr(os, "getpid", lambda: parents.pid + 1)
-    await entrance.leave()
-    await entrance.shut()
+    await entrance.close()
+    await entrance.close_now()
 
     assert storage.closed == 0
 
@@ -180,13 +180,13 @@ async def test_sleepers_are_roused_again_after_an_opening_that_ended_too_soon() 
 
     storage.doorbell.rouse = rouse  # type: ignore[method-assign]
     entrance = connection(storage)
-    await entrance.enter()
+    await entrance.open()
     assert entrance.rouse()
-    await entrance.leave()
+    await entrance.close()
 
-    await entrance.enter()
+    await entrance.open()
     assert entrance.rouse()
     async with asyncio.timeout(5):
         await roused.wait()
-    await entrance.leave()
+    await entrance.close()
     assert not entrance.rouse()

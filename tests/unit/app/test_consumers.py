@@ -9,9 +9,8 @@ import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Receipt, exponential
 from mainspring.app.config import Options
-from mainspring.app.consume.consumer import Consumed
+from mainspring.app.consume.consumer import Consumed, Registration
 from mainspring.app.consume.consumers import Consumers
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.timing.backoff import MESSAGES, OUTBOX

@@ -149,7 +149,7 @@ async def test_what_was_let_in_for_somebody_who_is_cancelled_before_the_answer_m
     with pytest.raises(asyncio.CancelledError):
         await asking
     answers.set()
-    await app._connection.leave()  # which waits until it is given back
+    await app._connection.close()  # which waits until it is given back
 
     async with app:
         again = await app.inbox.admit("evt_1", "stripe")
@@ -201,7 +201,7 @@ async def test_a_block_that_was_overtaken_says_so(app: Mainspring, caplog: pytes
 async def test_a_failure_is_raised_though_it_cannot_be_noted(app: Mainspring, caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
         async with app.inbox.once("evt_1", "stripe"):
-            await app._connection.leave()
+            await app._connection.close()
             _ = 1 / 0
 
     with pytest.raises(ZeroDivisionError):

@@ -15,9 +15,9 @@ import pytest
 
 from mainspring import Consumer, Context, Mainspring, MsgpackCodec
 from mainspring.app.config import Options
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.consume.cpu import program
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 from mainspring.runtime.handler import Program

@@ -141,8 +141,8 @@ async def test_what_was_claimed_for_somebody_who_is_cancelled_is_handed_back_bef
     with pytest.raises(asyncio.CancelledError):
         await asking
 
-    app._connection.farewells.insert(0, answer_at_last)
-    app._connection.farewells.append(claim_before_it_closes)
+    app._connection.before_close.insert(0, answer_at_last)
+    app._connection.before_close.append(claim_before_it_closes)
     await app.__aexit__(None, None, None)
 
     assert [each.attempt for each in handed_back] == [1]

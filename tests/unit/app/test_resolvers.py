@@ -12,7 +12,7 @@ import wireup
 
 from mainspring import Consumer, Context, Depends, Mainspring, Resolver
 from mainspring.app.consume import signature
-from mainspring.app.consume.resolvers import read_resolver
+from mainspring.app.consume.injection import read_resolver
 from mainspring.model.errors import BadOption, BadSignature
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 

@@ -8,6 +8,7 @@ import pytest
 
 from mainspring.app.consume import signature
 from mainspring.app.consume.context import Context
+from mainspring.app.names import handler_name
 from mainspring.model.errors import BadSignature, Unreadable
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 
@@ -133,7 +134,7 @@ def test_a_wrapped_function_is_read_through_its_wrapper() -> None:
         return handler(*args, **kwargs)
 
     assert call(wrapper) == Order(7)
-    assert signature.handler_name(wrapper) == signature.handler_name(handler)
+    assert handler_name(wrapper) == handler_name(handler)
 
 
 def test_an_object_that_can_be_called_is_a_handler() -> None:

@@ -11,7 +11,7 @@ from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import read_identity
 from mainspring.app.page import Page, Paging, Seq, listing
-from mainspring.app.publish.publisher import REASON
+from mainspring.app.publisher import REASON
 from mainspring.model.errors import BadOption
 from mainspring.model.join import JOIN_HEADER, MEMBER_HEADER, JoinReceipt, JoinView, follower_id
 from mainspring.model.message import Cancelled

@@ -26,7 +26,7 @@ from mainspring.app.message.envelope import MISSING, PriorityName, PublishOption
 from mainspring.app.names import check_group
 from mainspring.app.options import closest
 from mainspring.app.page import Instant, Page, Paging, Seq, check_limit, listing
-from mainspring.app.publish.publisher import REASON, Publisher
+from mainspring.app.publisher import REASON, Publisher
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Cancelled, Priority, Receipt, public
 from mainspring.model.search import Chain, Filter, Picked

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from mainspring.app.consume import signature
 from mainspring.app.consume.context import BatchContext, Context, Publishing
+from mainspring.app.consume.injection import UNTYPED, alone
 from mainspring.app.consume.middleware import CursorAdvance, Middleware, overrides
-from mainspring.app.consume.parameters import UNTYPED, alone
 from mainspring.app.consume.signature import Shape
 from mainspring.app.options import length, whole
 from mainspring.model.errors import BadOption, BadSignature, Misuse
@@ -22,7 +22,7 @@ from mainspring.storage.codec import Decode
 from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
-    from mainspring.app.consume.registration import Registration
+    from mainspring.app.consume.consumer import Registration
 
 BATCH_CONCURRENCY: Final = 10
 """How many batches run at once in one process, by default."""
@@ -49,7 +49,7 @@ def read_batch(options: Mapping[str, Any], shape: Shape, name: str, *, cpu: bool
         raise BadOption(
             f"{name} has batch= and cpu=True, whose processes are sent one message at a time: drop one of them"
         )
-    if shape.plan is not None and shape.plan.resolves:
+    if shape.plan.resolves:
         raise BadSignature(
             f"{name} takes batches, and the scopes of the app's resolver are of one message: let it have what it needs "
             "by Annotated[…, Depends(provider)]"
@@ -144,18 +144,10 @@ def _name(annotation: Any) -> str:
 
 
 def _refuse_contexts(shape: Shape, kind: type, why: str) -> None:
-    for asker, annotation in _contexts(shape):
+    for taker, annotation in shape.plan.contexts:
         bare = alone(annotation)
         if isinstance(bare, type) and issubclass(bare, kind):
-            raise BadSignature(f"{asker} asks for a {kind.__name__}, {why} there")
-
-
-def _contexts(shape: Shape) -> Iterator[tuple[str, Any]]:
-    if shape.plan is not None:
-        yield from shape.plan.contexts
-        return
-    name = signature.handler_name(shape.function)
-    yield from ((name, each.annotation) for each in shape.arguments if each.source == "context")
+            raise BadSignature(f"{taker} asks for a {kind.__name__}, {why} there")
 
 
 def lone(registration: Registration, payload: object) -> object:

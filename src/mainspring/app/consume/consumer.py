@@ -1,28 +1,136 @@
-"""A decorated handler: the same callable, with a typed way to send it messages."""
+"""One consumer: as registered, read and checked; and as decorated, with a typed way to send it messages."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from mainspring.app.blocking import Face, blocking
-from mainspring.app.consume.batch import lone
-from mainspring.app.consume.context import Context
-from mainspring.app.consume.registration import Registration
+from mainspring.app.consume import signature
+from mainspring.app.consume.backpressure import PendingLimit, serving
+from mainspring.app.consume.batch import compile_batch_call, lone, shown_batch
+from mainspring.app.consume.context import Context, Publishing
+from mainspring.app.consume.cpu import program
+from mainspring.app.consume.limits import shown_limits
+from mainspring.app.consume.middleware import CursorAdvance, Middleware, around, inside
 from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.envelope import SendOptions
-from mainspring.model.message import Receipt
+from mainspring.app.transaction.consumers import LentConnections
+from mainspring.app.transaction.sources import Source
+from mainspring.model.limits import Limits
+from mainspring.model.message import Keep, Receipt
+from mainspring.model.views import Declaration
+from mainspring.runtime.handler import Batching, Call, Handler
+from mainspring.storage.codec import Decode
+from mainspring.timing.backoff import RetryPolicy
+from mainspring.timing.breaker import Breaker
+from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
     from mainspring.app.blocking import Background
-    from mainspring.app.publish.publisher import Publisher
+    from mainspring.app.publisher import Publisher
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 C = TypeVar("C", bound=Consumer[Any])
 T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A consumer as registered: names as the user wrote them."""
+
+    group: str
+    name: str
+    function: Callable[..., Any]
+    shape: signature.Shape
+    decode: Decode | None
+    topics: tuple[str, ...]
+    topic: str
+    """The topic of what is sent to it alone."""
+    retry: RetryPolicy
+    timeout: timedelta | None
+    concurrency: int
+    keep: Keep
+    threaded: bool
+    keep_scheduled: Keep = "all"
+    """How much history occurrences of schedules leave."""
+    cpu: bool = False
+    breaker: Breaker | None = None
+    middleware: tuple[Middleware, ...] = ()
+    transactional: Source | None = None
+    batching: Batching | None = None
+    pending_limit: PendingLimit | None = None
+    """How many may wait for it."""
+    limits: Limits | None = None
+
+    def handler(
+        self, app: Publishing, lending: LentConnections | None = None, outermost: tuple[Middleware, ...] = ()
+    ) -> Handler:
+        """Return what the runtime runs, ``outermost`` around its middleware.
+
+        Without ``lending`` the caller of a transactional one opens the transaction.
+        """
+        call = bare = self._call(app)
+        if self.transactional is not None and lending is not None:
+            succeeding = next((each.script for each in self.middleware if isinstance(each, CursorAdvance)), None)
+            call = lending.around(
+                bare, self.transactional, self.group, self.concurrency, succeeding, threaded=self.threaded
+            )
+        return Handler(
+            group=self.group,
+            call=call,
+            retry=self.retry,
+            threaded=self.threaded,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+            keep=self.keep,
+            keep_scheduled=self.keep_scheduled,
+            around=around((*outermost, *self.middleware), app, batch=self.batching is not None),
+            breaker=self.breaker,
+            program=program(self.function, self.name, self.group) if self.cpu else None,
+            bare=None if self.transactional is None else bare,
+            ended=None if self.transactional is None or lending is None else lending.lender.close,
+            batching=self.batching,
+            limits=self.limits,
+        )
+
+    def _call(self, app: Publishing) -> Call:
+        if self.batching is not None and self.decode is not None:
+            call = compile_batch_call(self.shape, self.decode, app)
+        else:
+            call = signature.compile_call(self.shape, self.decode, app)
+        if self.pending_limit is not None and self.pending_limit.when_full == "wait" and not self.cpu:
+            call = serving(self.group, call, threaded=self.threaded)
+        if self.cpu:
+            return call
+        return inside(self.middleware, app, call, threaded=self.threaded, batch=self.batching is not None)
+
+    def declaration(self, owner: str, version: int = 0) -> Declaration:
+        """Return its declaration."""
+        return Declaration(
+            group=self.group,
+            app=owner,
+            patterns=self.topics,
+            handler=self.name,
+            options={
+                "retry": self.retry.name,
+                "timeout": "none" if self.timeout is None else spell(self.timeout),
+                "concurrency": str(self.concurrency),
+                "keep": self.keep,
+                **shown_batch(self.batching),
+                **shown_limits(self.limits),
+                **({} if self.breaker is None else {"breaker": str(self.breaker)}),
+                **({} if self.pending_limit is None else self.pending_limit.shown),
+                **({} if self.transactional is None else {"transactional": self.transactional.shown}),
+                "kind": "process" if self.cpu else "thread" if self.threaded else "async",
+            },
+            version=version,
+        )
 
 
 class Taking(Protocol[T_contra]):

@@ -8,17 +8,17 @@ from typing import Any, TypedDict, cast
 
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consume import signature
+from mainspring.app.consume.backpressure import Backlogs, WhenFull, read_pending_limit
 from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.cpu import check_place, check_program, cores
-from mainspring.app.consume.limits import Backlogs, WhenFull, read_limits, read_pending_limit
+from mainspring.app.consume.injection import Resolver
+from mainspring.app.consume.limits import read_limits
 from mainspring.app.consume.middleware import CursorAdvance, Middleware, check_middleware
 from mainspring.app.consume.queue_registry import QueueRegistry
-from mainspring.app.consume.registration import Registration
-from mainspring.app.consume.resolvers import Resolver
-from mainspring.app.functions import is_reloaded
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import OrderedGroups
-from mainspring.app.names import check_group, check_pattern
+from mainspring.app.names import check_group, check_pattern, handler_name, is_reloaded
 from mainspring.app.options import choice, closest, flag, given, length, refuse_unknown, whole
 from mainspring.app.transaction.sources import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
@@ -157,7 +157,7 @@ class Consumers:
     ) -> Registration:
         if not callable(function):
             raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
-        name = signature.handler_name(function)
+        name = handler_name(function)
         shape = signature.read(function, self._resolver)
         cpu = flag(options.get("cpu", False), "cpu")
         if cpu:
@@ -220,7 +220,7 @@ class Consumers:
     def _needed(self, shape: signature.Shape) -> list[str]:
         """Describe what this handler needs of the app."""
         needed = [] if shape.payload is None else self._catalogue.needed(shape.annotation)
-        if shape.plan is not None and shape.plan.resolves:
+        if shape.plan.resolves:
             needed.append("the resolver of the app")
         return needed
 

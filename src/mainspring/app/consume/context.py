@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
 from uuid import UUID
 
-from mainspring.app.blocking import Face, blocking
+from mainspring.app.blocking import Face, blocking, in_loop
 from mainspring.app.message.envelope import MISSING, Addressed, JoinOptions, PublishOptions
 from mainspring.app.options import length
 from mainspring.model.errors import Misuse
@@ -197,12 +196,9 @@ class Context:
 
     def wait_cancelled(self, timeout: Duration | None = None) -> bool:
         """Sleep in a plain function until it should stop, at most ``timeout``. True: stop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            seconds = None if timeout is None else length(timeout, "timeout").total_seconds()
-            return self._run.stopped.wait(seconds)
-        raise Misuse("ctx.wait_cancelled() would block the event loop: an async handler is cancelled by itself")
+        if in_loop():
+            raise Misuse("ctx.wait_cancelled() would block the event loop: an async handler is cancelled by itself")
+        return self._run.stopped.wait(None if timeout is None else length(timeout, "timeout").total_seconds())
 
     def progress(self, text: object) -> None:
         """Report progress, ``ctx.progress("42 of 100")``: visible about a second later, while it runs.

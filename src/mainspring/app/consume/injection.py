@@ -1,254 +1,411 @@
-"""Dependency injection: the order in which a handler's parameters are provided, compiled into one function."""
+"""What fills the parameters of handlers and providers: ``Depends``, or a container (``resolver=``)."""
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import inspect
-import linecache
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
-from types import CoroutineType
-from typing import Any, get_args
+import sys
+import types
+import typing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from types import SimpleNamespace, TracebackType
+from typing import Annotated, Any, Literal, Protocol, get_args, runtime_checkable
 
-from mainspring.app.consume import parameters
-from mainspring.app.consume.context import Context, Publishing
-from mainspring.app.consume.parameters import Argument, Arguments, Depends, read
-from mainspring.app.consume.resolvers import NonSuppressing, Resolver
-from mainspring.app.functions import handler_name
-from mainspring.model.errors import BadSignature
-from mainspring.model.message import Delivery
-from mainspring.runtime.handler import Run
-from mainspring.runtime.verdicts import refuse_unawaited
-from mainspring.storage.codec import Decode
+from mainspring.app.consume.context import BatchContext, Context
+from mainspring.app.names import handler_name
+from mainspring.model.errors import BadOption, BadSignature
 
-PAYLOAD, CONTEXT, SCOPE = 0, 1, 2
-"""The first values of a dispatch: the decoded payload, the context, the resolver's scope."""
 
-MOST_CLOSING = 16
-"""How many values one dispatch may have to close: each is a nested block, and Python limits their depth."""
+class Depends:
+    """A parameter that a provider makes: ``db: Annotated[Database, Depends(database)]``.
+
+    A provider is a plain or async function, one that yields once (what follows the yield runs after the handler), or a
+    class; without one, the annotated class makes itself. It may take the ``Context`` and other providers. Its value
+    is reused within the same dispatch; with ``cached=False`` every parameter gets its own.
+    """
+
+    __slots__ = ("cached", "provider")
+
+    def __init__(self, provider: Callable[..., Any] | None = None, *, cached: bool = True) -> None:
+        if provider is not None and not callable(provider):
+            raise TypeError(f"Depends({provider!r}): a provider is a function or a class")
+        self.provider: Callable[..., Any] | None = provider
+        self.cached: bool = cached
+
+    def __repr__(self) -> str:
+        """Show it as written."""
+        name = "" if self.provider is None else getattr(self.provider, "__qualname__", repr(self.provider))
+        return f"Depends({name}{'' if self.cached else ', cached=False'})"
+
+
+def marker(annotation: Any) -> Depends | None:
+    """Return the ``Depends`` in an annotation, or None. The class itself stands for an empty one."""
+    for each in getattr(annotation, "__metadata__", ()):
+        if isinstance(each, Depends):
+            return each
+        if each is Depends:
+            return Depends()
+    return None
+
+
+def is_async(provider: Any) -> bool:
+    """Return whether the provider must be awaited."""
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    inner = bare(provider)
+    return any(kind(each) for kind in kinds for each in (provider, inner, type(inner).__call__))
+
+
+def is_yielding(provider: Any) -> bool:
+    """Return whether the provider yields its value and cleans up after it."""
+    inner = bare(provider)
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(each) for kind in kinds for each in (inner, type(inner).__call__))
+
+
+Get = Callable[[Any], Awaitable[Any]]
+"""Makes the value of an annotation, within one dispatch."""
+GetBlocking = Callable[[Any], Any]
+
+
+@runtime_checkable
+class Resolver(Protocol):
+    """A value of ``Mainspring(resolver=…)``, besides containers of dishka and wireup."""
+
+    @property
+    def serves_functions(self) -> bool:
+        """Whether plain functions can be served too: they cannot await."""
+        ...
+
+    def marks(self, annotation: Any) -> bool:
+        """Return whether an annotation is for this resolver, so that the parameter is not the payload."""
+        ...
+
+    def scope(self, ctx: Context) -> AbstractAsyncContextManager[Get]:
+        """Open the scope of one async dispatch; closed after it."""
+        ...
+
+    def scope_blocking(self, ctx: Context) -> AbstractContextManager[GetBlocking]:
+        """Open the scope of one blocking dispatch; closed after it."""
+        ...
+
+
+def read_resolver(given: Any) -> Resolver:
+    """Return the given resolver, or one around the given container."""
+    is_async = "Async" in type(given).__name__
+    match _home(given):
+        case "dishka" if callable(given):
+            return Container(lambda ctx: given(context={Context: ctx}), _dishka, is_async=is_async)
+        case "wireup" if hasattr(given, "enter_scope"):
+            return Container(lambda ctx: given.enter_scope({Context: ctx}), _wireup, is_async=is_async)
+    if isinstance(given, Resolver):
+        return given
+    raise BadOption(
+        f"resolver={type(given).__module__}.{type(given).__qualname__} is not known: pass a dishka or wireup "
+        "container, or an object that implements mainspring.Resolver"
+    )
+
+
+class Container:
+    """A container of another library: every dispatch is a scope of its own, which provides ``Context``."""
+
+    def __init__(self, enter: Callable[[Context], Any], mark: Mark, *, is_async: bool) -> None:
+        self._enter = enter
+        self._mark = mark
+        self._is_async = is_async
+
+    @property
+    def serves_functions(self) -> bool:
+        """See ``Resolver.serves_functions``."""
+        return not self._is_async
+
+    def marks(self, annotation: Any) -> bool:
+        """See ``Resolver.marks``."""
+        return any(self._mark(each) is not None for each in getattr(annotation, "__metadata__", ()))
+
+    @asynccontextmanager
+    async def scope(self, ctx: Context) -> AsyncIterator[Get]:
+        """See ``Resolver.scope``. A container that blocks serves coroutines as well."""
+        if self._is_async:
+            async with self._enter(ctx) as inside:
+                yield lambda annotation: inside.get(*self._requested(annotation))
+        else:
+            with self._enter(ctx) as inside:
+
+                async def get(annotation: Any) -> Any:
+                    return inside.get(*self._requested(annotation))
+
+                yield get
+
+    @contextmanager
+    def scope_blocking(self, ctx: Context) -> Iterator[GetBlocking]:
+        """See ``Resolver.scope_blocking``."""
+        with self._enter(ctx) as inside:
+            yield lambda annotation: inside.get(*self._requested(annotation))
+
+    def _requested(self, annotation: Any) -> tuple[Any, ...]:
+        for each in getattr(annotation, "__metadata__", ()):
+            found = self._mark(each)
+            if found is not None:
+                return (get_args(annotation)[0], *found)
+        return (annotation,)
+
+
+Mark = Callable[[Any], tuple[Any, ...] | None]
+"""From metadata of an annotation to what the container's ``get`` takes after the type; None: not its own."""
+
+
+def _dishka(metadata: Any) -> tuple[Any, ...] | None:
+    return (metadata.component,) if _home(metadata) == "dishka" and hasattr(metadata, "component") else None
+
+
+def _wireup(metadata: Any) -> tuple[Any, ...] | None:
+    # Where FastAPI is installed, wireup's mark is inside one of FastAPI's.
+    inner = getattr(metadata, "dependency", None)
+    mark = inner() if inner is not None and hasattr(inner, "__is_wireup_depends__") else metadata
+    if _home(mark) != "wireup":
+        return None
+    # Its empty mark reports for any attribute that it is not set up.
+    return (mark.qualifier if "qualifier" in dir(mark) else None,)
+
+
+def _home(value: object) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+class NonSuppressing:
+    """A context manager, blocking or async, that never suppresses an exception.
+
+    A suppressed one would look like success, and an unhandled message would be lost.
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> Any:
+        """Enter."""
+        return self._inner.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Leave; an exception goes on."""
+        self._inner.__exit__(kind, error, traceback)
+
+    async def __aenter__(self) -> Any:
+        """Enter."""
+        return await self._inner.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Leave; an exception goes on."""
+        await self._inner.__aexit__(kind, error, traceback)
+
+
+UNTYPED = inspect.Parameter.empty
+ACCEPTED = "a handler takes (payload), (payload, ctx), (ctx) or (), and Annotated[…, Depends(…)] besides"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One value to make, from values before it."""
+class Argument:
+    """One parameter and what fills it."""
 
-    make: Callable[..., Any]
-    """Makes the value, an awaitable of it, or with ``closes`` a context manager that gives it."""
-    places: tuple[int, ...]
-    names: tuple[tuple[str, int], ...]
-    awaits: bool
-    closes: bool
-    resolves: Any = None
-    """The annotation to get from the resolver instead."""
+    name: str
+    by_name: bool
+    source: Literal["payload", "context", "resolver"] | Depends
+    annotation: Any = Any
 
 
-@dataclass(slots=True)
-class Plan:
-    """Every step, in the order of their dependencies, and the handler's arguments."""
-
-    steps: list[Step] = field(default_factory=list)
-    places: tuple[int, ...] = ()
-    names: tuple[tuple[str, int], ...] = ()
-    context: bool = False
-    contexts: list[tuple[str, Any]] = field(default_factory=list)
-    """What takes a context, and how it is annotated."""
-    closes: bool = False
-    resolves: bool = False
+Arguments = tuple[Argument, ...]
 
 
-def plan(arguments: Arguments, *, blocking: bool, resolver: Resolver | None, handler: str) -> Plan:
-    """Order the providers. Raises BadSignature naming the provider that cannot be served."""
-    return _Planning(handler, resolver, blocking=blocking).plan(arguments)
+def read_parameters(
+    function: Callable[..., Any], resolver: Resolver | None = None, *, is_provider: bool = False
+) -> Arguments:
+    """Read the signature; raise BadSignature with what to change. A provider takes no payload."""
+    name = handler_name(function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        if is_provider and inspect.isclass(function):
+            return ()  # a class written in C: it is called without arguments, and may raise for that
+        raise BadSignature(f"{name} has no signature to read: wrap it in a function; {ACCEPTED}") from error
+    read: list[Argument] = []
+    skipped: str | None = None
+    for parameter in signature.parameters.values():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        filled = _fill(parameter, read, function, name, resolver, is_provider=is_provider)
+        if filled is None:
+            skipped = parameter.name
+        elif skipped is None or filled.by_name:
+            read.append(filled)
+        elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise BadSignature(f"{name} takes {parameter.name!r} after {skipped!r}, which keeps its default: swap them")
+        else:
+            read.append(replace(filled, by_name=True))
+    return tuple(read)
 
 
-class _Planning:
-    def __init__(self, handler: str, resolver: Resolver | None, *, blocking: bool) -> None:
-        self._handler = handler
-        self._resolver = resolver
-        self._blocking = blocking
-        self._plan = Plan()
-        self._made: dict[Any, int] = {}
-        self._making: list[Any] = []
-
-    def plan(self, arguments: Arguments) -> Plan:
-        self._plan.places, self._plan.names = self._placed(arguments, self._handler)
-        closing = sum(step.closes for step in self._plan.steps)
-        if closing > MOST_CLOSING:
-            raise BadSignature(
-                f"{self._handler} has {closing} providers that yield, and {MOST_CLOSING} is the most: let one of them "
-                "yield several things"
-            )
-        return self._plan
-
-    def _placed(self, arguments: Arguments, asker: str) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
-        positional = tuple(self._place(each, asker) for each in arguments if not each.by_name)
-        return positional, tuple((each.name, self._place(each, asker)) for each in arguments if each.by_name)
-
-    def _place(self, argument: Argument, asker: str) -> int:
-        match argument.source:
-            case "payload":
-                return PAYLOAD
-            case "context":
-                self._plan.context = True
-                self._plan.contexts.append((asker, argument.annotation))
-                return CONTEXT
-            case "resolver":
-                return self._resolved(argument.annotation)
-            case Depends() as wanted:
-                return self._provided(wanted, argument, asker)
-
-    def _resolved(self, annotation: Any) -> int:
-        self._plan.resolves = self._plan.context = True
-        if self._blocking and self._resolver is not None and not self._resolver.serves_functions:
-            raise BadSignature(
-                f"{self._handler} is a plain function, and the resolver is an async container: write `async def` for "
-                "the handler, or give Mainspring(resolver=…) a container that blocks"
-            )
-        key = ("resolver", annotation if isinstance(annotation, Hashable) else id(annotation))
-        if key not in self._made:
-            step = Step(_never, (), (), awaits=not self._blocking, closes=False, resolves=annotation)
-            self._made[key] = self._add(step)
-        return self._made[key]
-
-    def _provided(self, wanted: Depends, argument: Argument, asker: str) -> int:
-        provider = wanted.provider or _self_made(argument, asker)
-        key = _identity(provider)
-        if wanted.cached and key in self._made:
-            return self._made[key]
-        name = handler_name(provider)
-        if key in map(_identity, self._making):
-            cycle = " → ".join(handler_name(each) for each in [*self._making, provider])
-            raise BadSignature(f"the providers of {self._handler} form a cycle: {cycle}")
-        awaits = parameters.is_async(provider)
-        if awaits and self._blocking:
-            raise BadSignature(
-                f"{self._handler} is a plain function, and its provider {name} is async: write `async def` for the "
-                "handler, or a plain provider"
-            )
-        self._making.append(provider)
-        places, names = self._placed(read(provider, self._resolver, takes_payload=False, asker=asker), name)
-        self._making.pop()
-        closes = parameters.is_yielding(provider)
-        step = Step(_managed(provider) if closes else provider, places, names, awaits, closes)
-        self._plan.closes = self._plan.closes or closes
-        place = self._add(step)
-        if wanted.cached:
-            self._made[key] = place
-        return place
-
-    def _add(self, step: Step) -> int:
-        self._plan.steps.append(step)
-        return SCOPE + len(self._plan.steps)
-
-
-def _identity(provider: Any) -> Any:
-    # By identity, not by equality. A method is a new object whenever it is looked up.
-    if inspect.ismethod(provider):
-        return id(provider.__self__), provider.__func__
-    return id(provider)
-
-
-def _self_made(argument: Argument, asker: str) -> Callable[..., Any]:
-    kind = get_args(argument.annotation)[0]
-    if not inspect.isclass(kind):
-        raise BadSignature(
-            f"parameter {argument.name!r} of {asker} has Depends() without a provider, and {kind!r} is no class that "
-            "could make itself: write Depends(function)"
-        )
-    return kind
-
-
-def _managed(provider: Any) -> Callable[..., Any]:
-    def made(*args: Any, **kwargs: Any) -> NonSuppressing:
-        made = provider(*args, **kwargs)
-        # One that is decorated by contextlib gives a context manager already.
-        if inspect.isgenerator(made):
-            return NonSuppressing(contextlib.contextmanager(lambda: made)())
-        return NonSuppressing(contextlib.asynccontextmanager(lambda: made)() if inspect.isasyncgen(made) else made)
-
-    return made
-
-
-def _never() -> None:
-    raise AssertionError("the resolver makes this")
-
-
-Call = Callable[[Delivery, Run], Any]
-
-_FIRST = SCOPE + 1
-_NAMES = {PAYLOAD: "message", CONTEXT: "context"}
-
-
-def compile_plan(
+def _fill(
+    parameter: inspect.Parameter,
+    before: list[Argument],
     function: Callable[..., Any],
-    plan: Plan,
-    decode: Decode | None,
-    app: Publishing,
+    owner: str,
     resolver: Resolver | None,
     *,
-    blocking: bool,
-    handler: str,
-    made: Callable[..., Any] = Context,
-) -> Call:
-    """Compile the call, which returns the handler's coroutine, or for a plain function its result.
-
-    Values are made in order before the handler and closed in reverse after it, however it ends. A provider may clean
-    up after a failure, not suppress it.
-    """
-    text = "\n".join(_written(plan, decodes=decode is not None, blocking=blocking)) + "\n"
-    place = f"<the call of {handler}>"
-    world: dict[str, Any] = {"function": function, "decode": decode, "Context": made, "app": app}
-    world |= {"Coroutine": CoroutineType, "refuse": refuse_unawaited}
-    if resolver is not None:
-        enter = resolver.scope_blocking if blocking else resolver.scope
-        world["scope"] = lambda context: NonSuppressing(enter(context))
-    for number, step in enumerate(plan.steps, _FIRST):
-        world[f"make_{number}"] = step.make
-        world[f"asked_{number}"] = step.resolves
-        world[f"whose_{number}"] = (
-            f"the provider {handler_name(step.make)}" if step.resolves is None else f"the resolver for {step.resolves}"
+    is_provider: bool,
+) -> Argument | None:
+    name = parameter.name
+    by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    annotation = resolve(parameter, function, owner)
+    wanted = marker(annotation)
+    if wanted is not None:
+        return Argument(name, by_name, wanted, annotation)
+    _refuse_lookalikes(parameter, annotation, owner, resolver)
+    if resolver is not None and resolver.marks(annotation):
+        return Argument(name, by_name, "resolver", annotation)
+    if _is_context(name, annotation):
+        first = next((each.name for each in before if each.source == "context"), None)
+        if first is not None:
+            raise BadSignature(f"{owner} asks for two contexts, {first!r} and {name!r}: keep one")
+        return Argument(name, by_name, "context", annotation)
+    optional = parameter.default is not UNTYPED
+    if not is_provider and not by_name and not any(each.source == "payload" for each in before):
+        if optional:
+            raise BadSignature(
+                f"parameter {name!r} of {owner} is in the payload's place and has a default: remove the default, "
+                f"or put `*` before it if it is not the payload; {ACCEPTED}"
+            )
+        return Argument(name, by_name, "payload", annotation)
+    if optional:
+        return None
+    if resolver is not None and annotation is not UNTYPED:
+        return Argument(name, by_name, "resolver", annotation)
+    if not is_provider:
+        _refuse_displaced(name, function, owner)
+        raise BadSignature(
+            f"{owner} has a parameter {name!r} that nothing fills: give it a default or a provider; {ACCEPTED}"
         )
-    # Our own text: only the names of parameters come from outside, and they are identifiers.
-    exec(compile(text, place, "exec"), world)  # noqa: S102
-    # So that a traceback shows the line.
-    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
-    call: Call = world["call"]
-    return call
+    raise BadSignature(
+        f"the provider {owner} has a parameter {name!r} that nothing fills: give it a default, annotate it with "
+        f"Context, or write `{name}: Annotated[…, Depends(provider)]`"
+    )
 
 
-def _written(plan: Plan, *, decodes: bool, blocking: bool) -> Iterator[str]:
-    wait, define = ("", "def") if blocking else ("await ", "async def")
-    yield f"{define} call(delivery, run):"
-    indent = "    "
-    if decodes:
-        yield f"{indent}message = decode(delivery.payload, delivery.content_type)"
-    if plan.context:
-        yield f"{indent}context = Context(app, delivery, run{', message' if decodes else ''})"
-    if plan.resolves:
-        yield f"{indent}{'with' if blocking else 'async with'} scope(context) as get:"
-        indent += "    "
-    for number, step in enumerate(plan.steps, _FIRST):
-        value = _name(number)
-        if step.closes:
-            yield f"{indent}{'async with' if step.awaits else 'with'} {_made(number, step)} as {value}:"
-            indent += "    "
+def _refuse_lookalikes(parameter: inspect.Parameter, annotation: Any, owner: str, resolver: Resolver | None) -> None:
+    if isinstance(parameter.default, Depends):
+        raise BadSignature(
+            f"parameter {parameter.name!r} of {owner} has {parameter.default!r} as its default: write "
+            f"`{parameter.name}: Annotated[…, {parameter.default!r}]`, so that the function can still be called"
+        )
+    if resolver is not None and resolver.marks(annotation):
+        return
+    for each in (parameter.default, *getattr(annotation, "__metadata__", ())):
+        if type(each).__name__ == "Depends" and type(each).__module__.partition(".")[0] in ("fastapi", "fast_depends"):
+            raise BadSignature(
+                f"parameter {parameter.name!r} of {owner} has another library's Depends: a consumer has no request to "
+                "serve; write `from mainspring import Depends`"
+            )
+
+
+def _refuse_displaced(name: str, function: Callable[..., Any], owner: str) -> None:
+    """Raise for a payload after a keyword of a partial: it is passed by name only."""
+    inner = inspect.unwrap(function)
+    if not isinstance(inner, functools.partial):
+        return
+    whole = inspect.signature(inner.func).parameters
+    before = [each for each in whole if each in inner.keywords and list(whole).index(each) < list(whole).index(name)]
+    if before and whole[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        raise BadSignature(
+            f"{owner} binds {before[0]!r} by name, so {name!r} after it can be passed by name only, and a payload is "
+            f"passed by position: bind {before[0]!r} by position, or put the payload first"
+        )
+
+
+def _is_context(name: str, annotation: Any) -> bool:
+    if annotation is UNTYPED:
+        return name == "ctx"
+    lone = alone(annotation)
+    return isinstance(lone, type) and issubclass(lone, Context | BatchContext)
+
+
+def alone(annotation: Any) -> Any:
+    """Return the type without metadata and ``None``."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return alone(parts[0])
+    if origin in (typing.Union, types.UnionType):
+        others = [each for each in parts if each is not types.NoneType]
+        return alone(others[0]) if len(others) == 1 else annotation
+    return annotation
+
+
+def resolve(parameter: inspect.Parameter, function: Callable[..., Any], owner: str) -> Any:
+    """Return the parameter's type; text is resolved where it was written."""
+    written = parameter.annotation
+    if written is UNTYPED:
+        return written
+    holder = SimpleNamespace(__annotations__={parameter.name: written})
+    refusals: list[Exception] = []
+    for world, closure in _places(function):
+        try:
+            # By typing's own rules, one parameter at a time: a handler's return type does not matter.
+            return typing.get_type_hints(holder, world, closure, include_extras=True)[parameter.name]
+        except (NameError, AttributeError, TypeError, SyntaxError) as error:
+            refusals.append(error)
+    if not refusals and not isinstance(written, str):
+        return written
+    why = refusals[0] if refusals else "its module is unknown"
+    raise BadSignature(
+        f"the type {written!r} of parameter {parameter.name!r} of {owner} cannot be resolved ({why}): import or "
+        "define it at module level, not under `if TYPE_CHECKING` and not inside a function"
+    ) from next(iter(refusals), None)
+
+
+_Place = tuple[dict[str, Any], dict[str, Any]]
+"""Where a name is looked up: the globals of a module, and what a closure reaches."""
+
+
+def bare(function: Any) -> Any:
+    """Return the function beneath all wrappers and partials."""
+    inner = inspect.unwrap(function)
+    return bare(inner.func) if isinstance(inner, functools.partial) else inner
+
+
+def _places(function: Any) -> Iterator[_Place]:
+    """Yield where its annotations may be written, the likeliest first."""
+    inner = bare(function)
+    if inspect.isclass(inner):
+        yield from _places_of_class(inner)
+    elif hasattr(inner, "__globals__"):
+        yield inner.__globals__, dict(_reachable(inner))
+    elif hasattr(call := inspect.unwrap(type(inner).__call__), "__globals__"):
+        yield call.__globals__, dict(_reachable(call))
+
+
+def _places_of_class(kind: type) -> Iterator[_Place]:
+    # As inspect.signature looks for the constructor.
+    makers: list[Any] = [vars(type(kind)).get("__call__")]
+    makers += [vars(base).get(name) for base in kind.__mro__ for name in ("__new__", "__init__")]
+    for maker in makers:
+        function = inspect.unwrap(maker.__func__ if isinstance(maker, staticmethod) else maker)
+        if hasattr(function, "__globals__"):
+            yield function.__globals__, dict(_reachable(function))
+    # A generated constructor, or one with fields of a parent, may be written in none of these.
+    for base in kind.__mro__:
+        if (module := sys.modules.get(base.__module__)) is not None:
+            yield vars(module), {}
+
+
+def _reachable(function: Any) -> Iterator[tuple[str, Any]]:
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+    for name, cell in zip(getattr(code, "co_freevars", ()), cells or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
             continue
-        if step.resolves is not None:
-            yield f"{indent}{value} = {wait}get(asked_{number})"
-        else:
-            yield f"{indent}{value} = {'await ' if step.awaits else ''}{_made(number, step)}"
-        yield f"{indent}if type({value}) is Coroutine:"  # the provider's body has not run
-        yield f"{indent}    refuse({value}, whose_{number})"
-    yield f"{indent}return {wait}function({_arguments(plan.places, plan.names)})"
-
-
-def _made(number: int, step: Step) -> str:
-    return f"make_{number}({_arguments(step.places, step.names)})"
-
-
-def _arguments(places: tuple[int, ...], names: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join([*map(_name, places), *(f"{name}={_name(place)}" for name, place in names)])
-
-
-def _name(place: int) -> str:
-    return _NAMES.get(place) or f"made_{place}"

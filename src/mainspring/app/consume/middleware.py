@@ -16,7 +16,7 @@ from uuid import UUID
 
 from mainspring.app.connection import Connection
 from mainspring.app.consume.context import BatchContext, Context, Publishing
-from mainspring.app.consume.resolvers import NonSuppressing
+from mainspring.app.consume.injection import NonSuppressing
 from mainspring.app.names import check_headers
 from mainspring.app.options import length
 from mainspring.app.transaction.enlistment import Transactions
@@ -110,7 +110,7 @@ class PublishChain:
     def __init__(self, middleware: Sequence[Middleware], tracing: Tracing | None = None) -> None:
         self._chain = [each for each in middleware if overrides(each, "publishing")]
         self._tracing = Tracing(wanted=False) if tracing is None else tracing
-        self.besides: list[Middleware] = []
+        self.outer: list[Middleware] = []
         """Further middleware around every attempt in this process, outside the app's own."""
 
     def __bool__(self) -> bool:
@@ -128,10 +128,10 @@ class PublishChain:
         """Return the middleware around every attempt, outside all other; called when a worker starts."""
         spans = self._tracing.decide()
         if spans is None:
-            return tuple(self.besides)
+            return tuple(self.outer)
         from mainspring.app.consume.tracing import Traced
 
-        return Traced(spans), *self.besides
+        return Traced(spans), *self.outer
 
     @contextmanager
     def around(self, drafts: Sequence[Draft], *, enlisted: bool) -> Iterator[list[Draft]]:
@@ -339,14 +339,19 @@ class ReportErrors(Middleware):
                 await self._notify(outcome, ctx)
 
     async def _notify(self, error: BaseException, ctx: Context) -> None:
-        try:
-            answer = self._report(error, ctx)
-            if inspect.isawaitable(answer):
-                await answer
-        except BaseException as failed:  # a failing reporter must not fail a message
-            if is_stopped(failed):
-                raise
-            log(_logger, logging.ERROR, "failed to report the error of message %s", ctx.message_id, error=failed)
+        await _notify(partial(self._report, error, ctx), _logger, "failed to report the error of message %s", ctx)
+
+
+async def _notify(report: Callable[[], object], logger: logging.Logger, failure: str, ctx: Context) -> None:
+    """Call a reporter, and log what it raises: it must not fail a message."""
+    try:
+        answer = report()
+        if inspect.isawaitable(answer):
+            await answer
+    except BaseException as error:
+        if is_stopped(error):
+            raise
+        log(logger, logging.ERROR, failure, ctx.message_id, error=error)
 
 
 _slow_logger = logging.getLogger("mainspring.slow")
@@ -366,42 +371,23 @@ class SlowHandlers(Middleware):
 
     async def handling(self, ctx: Context, call_next: Next) -> object:
         """See ``Middleware.handling``."""
+        return await self._timed(call_next, [ctx], "%s took %s for message %s", ctx.group, ctx.message_id)
+
+    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
+        """See ``Middleware.handling_batch``."""
+        contexts = ctx.contexts
+        slow = "%s took %s for a batch of %d messages"
+        return await self._timed(call_next, contexts, slow, ctx.group, len(contexts))
+
+    async def _timed(self, call_next: Next, contexts: Sequence[Context], slow: str, group: str, what: object) -> object:
         began = time.perf_counter()
         try:
             return await call_next()
         finally:
             took = timedelta(seconds=time.perf_counter() - began)
-            await self._notify(ctx, took)
+            if self._report is not None:
+                for each in contexts:
+                    report = partial(self._report, each, took)
+                    await _notify(report, _slow_logger, "failed to report the time of message %s", each)
             if self._over is not None and took > self._over:
-                log(_slow_logger, logging.WARNING, "%s took %s for message %s", ctx.group, spell(took), ctx.message_id)
-
-    async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
-        """See ``Middleware.handling_batch``."""
-        began, contexts = time.perf_counter(), ctx.contexts
-        try:
-            return await call_next()
-        finally:
-            took = timedelta(seconds=time.perf_counter() - began)
-            for each in contexts:
-                await self._notify(each, took)
-            if self._over is not None and took > self._over:
-                text = "%s took %s for a batch of %d messages"
-                log(_slow_logger, logging.WARNING, text, ctx.group, spell(took), len(contexts))
-
-    async def _notify(self, ctx: Context, took: timedelta) -> None:
-        if self._report is None:
-            return
-        try:
-            answer = self._report(ctx, took)
-            if inspect.isawaitable(answer):
-                await answer
-        except BaseException as failed:  # a failed report undoes nothing
-            if is_stopped(failed):
-                raise
-            log(
-                _slow_logger,
-                logging.ERROR,
-                "failed to report the time of message %s",
-                ctx.message_id,
-                error=failed,
-            )
+                log(_slow_logger, logging.WARNING, slow, group, spell(took), what)

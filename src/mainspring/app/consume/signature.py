@@ -1,51 +1,53 @@
-"""The signature of a handler, a function or a class: read once, when it is registered."""
+"""The signature of a handler, a function or a class: read once, when it is registered, and compiled into one call."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable
+import linecache
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, Unpack, get_args, get_origin
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, get_args, get_origin
 
 from mainspring.app.consume.context import Context, Publishing
-from mainspring.app.consume.injection import Call, Plan, compile_plan, plan
-from mainspring.app.consume.parameters import ACCEPTED, UNTYPED, Argument, Arguments, Depends, is_yielding
-from mainspring.app.consume.parameters import read as read_parameters
-from mainspring.app.consume.resolvers import Resolver
-from mainspring.app.functions import bare, handler_name
+from mainspring.app.consume.injection import (
+    UNTYPED,
+    Argument,
+    Arguments,
+    Depends,
+    NonSuppressing,
+    Resolver,
+    is_async,
+    is_yielding,
+    read_parameters,
+)
 from mainspring.app.message.envelope import SendOptions
+from mainspring.app.names import handler_name
 from mainspring.model.errors import BadSignature, Misuse
 from mainspring.model.message import Delivery, Receipt
 from mainspring.runtime.handler import Run
+from mainspring.runtime.verdicts import refuse_unawaited
 from mainspring.storage.codec import Decode, decoder
 
-__all__ = ["Call", "Shape", "compile_call", "handler_name", "is_async", "payload_decoder", "read"]
+if TYPE_CHECKING:
+    from mainspring.app.consume.consumer import ClassSender
+
+Call = Callable[[Delivery, Run], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A handler as it will be called: its parameters, its payload's type, and the plan for what else it needs."""
+    """A handler as it will be called: its parameters, its payload's type, and how all it needs is made."""
 
     function: Callable[..., Any]
     """What is called: the function itself, or a class's ``consume``."""
-    arguments: Arguments = ()
-    payload: str | None = None
-    annotation: Any = Any
-    context: str | None = None
-    threaded: bool = False
-    plan: Plan | None = None
-    """None for handlers that need nothing but their message and context."""
+    arguments: Arguments
+    payload: str | None
+    annotation: Any
+    threaded: bool
+    plan: Plan
     resolver: Resolver | None = None
-
-    @property
-    def context_first(self) -> bool:
-        """Whether the context is before the payload."""
-        return bool(self.arguments) and self.arguments[0].source == "context"
-
-    @property
-    def context_by_name(self) -> bool:
-        """Whether the context must be named in the call."""
-        return any(each.source == "context" and each.by_name for each in self.arguments)
 
 
 def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape:
@@ -59,16 +61,13 @@ def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape
         arguments = read_parameters(function, resolver)
     threaded = not is_async(function)
     payload = next((each for each in arguments if each.source == "payload"), None)
-    context = next((each for each in arguments if each.source == "context"), None)
-    simple = all(each.source in ("payload", "context") for each in arguments)
     return Shape(
         function=function,
         arguments=arguments,
         payload=message and "ctx.message" if payload is None else payload.name,
         annotation=_annotation(payload, message, name),
-        context=None if context is None else context.name,
         threaded=threaded,
-        plan=None if simple else plan(arguments, blocking=threaded, resolver=resolver, handler=handler_name(function)),
+        plan=Plan(handler_name(function), arguments, resolver, blocking=threaded),
         resolver=resolver,
     )
 
@@ -81,55 +80,6 @@ def payload_decoder(shape: Shape, decoder: Callable[[Any], Decode] = decoder) ->
         return decoder(shape.annotation)
     except BadSignature as error:
         raise BadSignature(f"parameter {shape.payload!r} of {handler_name(shape.function)}: {error}") from error
-
-
-def compile_call(shape: Shape, decode: Decode | None, app: Publishing, made: Callable[..., Any] = Context) -> Call:
-    """Compile the call from a delivery to the handler: nothing is looked up when it is called.
-
-    For an ``async def`` the call returns its coroutine, for a plain function its result. ``made`` makes its context.
-    """
-    function = shape.function
-    if shape.plan is not None:
-        return compile_plan(
-            function,
-            shape.plan,
-            decode,
-            app,
-            shape.resolver,
-            blocking=shape.threaded,
-            handler=handler_name(function),
-            made=made,
-        )
-    if decode is None:
-        return _without_payload(function, shape, app)
-    if shape.context is None:
-        return lambda delivery, _run: function(decode(delivery.payload, delivery.content_type))
-    name = shape.context if shape.context_by_name else None
-    context_first = shape.context_first
-
-    def call(delivery: Delivery, run: Run) -> Any:
-        value = decode(delivery.payload, delivery.content_type)
-        context = made(app, delivery, run, value)
-        if name is not None:
-            return function(value, **{name: context})
-        return function(context, value) if context_first else function(value, context)
-
-    return call
-
-
-def is_async(function: Any) -> bool:
-    """Return whether calling it gives an awaitable. A wrapper that only passes a coroutine on counts, too."""
-    inner = bare(function)
-    return any(inspect.iscoroutinefunction(each) for each in (function, inner, type(inner).__call__))
-
-
-def _without_payload(function: Callable[..., Any], shape: Shape, app: Publishing) -> Call:
-    if shape.context is None:
-        return lambda _delivery, _run: function()
-    if shape.context_by_name:
-        name = shape.context
-        return lambda delivery, run: function(**{name: Context(app, delivery, run)})
-    return lambda delivery, run: function(Context(app, delivery, run))
 
 
 def _of_class(kind: type, resolver: Resolver | None, name: str) -> tuple[Callable[..., Any], Arguments, Any]:
@@ -159,32 +109,207 @@ def _annotation(payload: Argument | None, message: Any, name: str) -> Any:
 def _refuse_yielding(function: Any, name: str) -> None:
     if is_yielding(function):
         raise BadSignature(f"{name} yields: a handler returns its outcome, so write `return` instead of `yield`")
-    if not callable(function):
-        raise BadSignature(f"{name} cannot be called; {ACCEPTED}")
+
+
+PAYLOAD, CONTEXT, SCOPE = 0, 1, 2
+"""The first values of a dispatch: the decoded payload, the context, the resolver's scope."""
+_FIRST = SCOPE + 1
+_NAMES = {PAYLOAD: "message", CONTEXT: "context"}
+
+MOST_CLOSING = 16
+"""How many values one dispatch may have to close: each is a nested block, and Python limits their depth."""
+
+_Places = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
+"""The values that a call is given, by position and by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One value to make, from values before it."""
+
+    make: Any
+    """Makes the value, an awaitable of it, or with ``closes`` a context manager that gives it; with ``resolved`` the
+    annotation that the resolver makes."""
+    takes: _Places
+    awaits: bool
+    closes: bool = False
+    resolved: bool = False
+
+
+class Plan:
+    """Every value that a handler needs, in the order of their dependencies, and the handler's arguments.
+
+    Raises BadSignature naming the provider that cannot be served.
+    """
+
+    def __init__(self, handler: str, arguments: Arguments, resolver: Resolver | None, *, blocking: bool) -> None:
+        self._handler = handler
+        self._resolver = resolver
+        self._blocking = blocking
+        self._made: dict[Any, int] = {}
+        self._making: list[Any] = []
+        self.steps: list[Step] = []
+        self.contexts: list[tuple[str, Any]] = []
+        """What takes a context, and how it is annotated."""
+        self.takes: _Places = self._placed(arguments, handler)
+        closing = sum(step.closes for step in self.steps)
+        if closing > MOST_CLOSING:
+            raise BadSignature(
+                f"{handler} has {closing} providers that yield, and {MOST_CLOSING} is the most: let one of them "
+                "yield several things"
+            )
+
+    @property
+    def resolves(self) -> bool:
+        """Whether the resolver makes any of the values."""
+        return any(step.resolved for step in self.steps)
+
+    def _placed(self, arguments: Arguments, taker: str) -> _Places:
+        positional = tuple(self._place(each, taker) for each in arguments if not each.by_name)
+        return positional, tuple((each.name, self._place(each, taker)) for each in arguments if each.by_name)
+
+    def _place(self, argument: Argument, taker: str) -> int:
+        match argument.source:
+            case "payload":
+                return PAYLOAD
+            case "context":
+                self.contexts.append((taker, argument.annotation))
+                return CONTEXT
+            case "resolver":
+                return self._resolved(argument.annotation)
+            case Depends() as wanted:
+                return self._provided(wanted, argument, taker)
+
+    def _resolved(self, annotation: Any) -> int:
+        if self._blocking and self._resolver is not None and not self._resolver.serves_functions:
+            raise BadSignature(
+                f"{self._handler} is a plain function, and the resolver is an async container: write `async def` for "
+                "the handler, or give Mainspring(resolver=…) a container that blocks"
+            )
+        key = ("resolver", annotation if isinstance(annotation, Hashable) else id(annotation))
+        if key not in self._made:
+            self._made[key] = self._add(Step(annotation, ((), ()), awaits=not self._blocking, resolved=True))
+        return self._made[key]
+
+    def _provided(self, wanted: Depends, argument: Argument, taker: str) -> int:
+        provider = wanted.provider or _self_made(argument, taker)
+        key = _identity(provider)
+        if wanted.cached and key in self._made:
+            return self._made[key]
+        name = handler_name(provider)
+        if key in map(_identity, self._making):
+            cycle = " → ".join(handler_name(each) for each in [*self._making, provider])
+            raise BadSignature(f"the providers of {self._handler} form a cycle: {cycle}")
+        awaits, closes = is_async(provider), is_yielding(provider)
+        if awaits and self._blocking:
+            raise BadSignature(
+                f"{self._handler} is a plain function, and its provider {name} is async: write `async def` for the "
+                "handler, or a plain provider"
+            )
+        self._making.append(provider)
+        takes = self._placed(read_parameters(provider, self._resolver, is_provider=True), name)
+        self._making.pop()
+        place = self._add(Step(_managed(provider) if closes else provider, takes, awaits, closes))
+        if wanted.cached:
+            self._made[key] = place
+        return place
+
+    def _add(self, step: Step) -> int:
+        self.steps.append(step)
+        return SCOPE + len(self.steps)
+
+
+def _identity(provider: Any) -> Any:
+    # By identity, not by equality. A method is a new object whenever it is looked up.
+    if inspect.ismethod(provider):
+        return id(provider.__self__), provider.__func__
+    return id(provider)
+
+
+def _self_made(argument: Argument, taker: str) -> Callable[..., Any]:
+    kind = get_args(argument.annotation)[0]
+    if not inspect.isclass(kind):
+        raise BadSignature(
+            f"parameter {argument.name!r} of {taker} has Depends() without a provider, and {kind!r} is no class that "
+            "could make itself: write Depends(function)"
+        )
+    return kind
+
+
+def _managed(provider: Any) -> Callable[..., Any]:
+    def made(*args: Any, **kwargs: Any) -> NonSuppressing:
+        made = provider(*args, **kwargs)
+        # One that is decorated by contextlib gives a context manager already.
+        if inspect.isgenerator(made):
+            return NonSuppressing(contextlib.contextmanager(lambda: made)())
+        return NonSuppressing(contextlib.asynccontextmanager(lambda: made)() if inspect.isasyncgen(made) else made)
+
+    return made
+
+
+def compile_call(shape: Shape, decode: Decode | None, app: Publishing, made: Callable[..., Any] = Context) -> Call:
+    """Compile the call from a delivery to the handler: nothing is looked up when it is called.
+
+    For an ``async def`` the call returns its coroutine, for a plain function its result. ``made`` makes its context.
+    Values are made in order before the handler and closed in reverse after it, however it ends. A provider may clean
+    up after a failure, not suppress it.
+    """
+    text = "\n".join(_written(shape, decodes=decode is not None)) + "\n"
+    place = f"<the call of {handler_name(shape.function)}>"
+    world: dict[str, Any] = {"function": shape.function, "decode": decode, "Context": made, "app": app}
+    world |= {"Coroutine": CoroutineType, "refuse": refuse_unawaited}
+    if (resolver := shape.resolver) is not None:
+        enter = resolver.scope_blocking if shape.threaded else resolver.scope
+        world["scope"] = lambda context: NonSuppressing(enter(context))
+    for number, step in enumerate(shape.plan.steps, _FIRST):
+        world[f"make_{number}"] = step.make
+        world[f"whose_{number}"] = (
+            f"the resolver for {step.make}" if step.resolved else f"the provider {handler_name(step.make)}"
+        )
+    # Our own text: only the names of parameters come from outside, and they are identifiers.
+    exec(compile(text, place, "exec"), world)  # noqa: S102
+    # So that a traceback shows the line.
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+    call: Call = world["call"]
+    return call
+
+
+def _written(shape: Shape, *, decodes: bool) -> Iterator[str]:
+    plan = shape.plan
+    # Without values to make there is nothing to await: the handler's own coroutine is returned.
+    wait, define = ("await ", "async def") if plan.steps and not shape.threaded else ("", "def")
+    yield f"{define} call(delivery, run):"
+    indent = "    "
+    if decodes:
+        yield f"{indent}message = decode(delivery.payload, delivery.content_type)"
+    if plan.contexts or plan.resolves:
+        yield f"{indent}context = Context(app, delivery, run{', message' if decodes else ''})"
+    if plan.resolves:
+        yield f"{indent}{'with' if shape.threaded else 'async with'} scope(context) as get:"
+        indent += "    "
+    for number, step in enumerate(plan.steps, _FIRST):
+        value = _name(number)
+        make = f"get(make_{number})" if step.resolved else f"make_{number}({_arguments(step.takes)})"
+        if step.closes:
+            yield f"{indent}{'async with' if step.awaits else 'with'} {make} as {value}:"
+            indent += "    "
+            continue
+        yield f"{indent}{value} = {'await ' if step.awaits else ''}{make}"
+        yield f"{indent}if type({value}) is Coroutine:"  # the provider's body has not run
+        yield f"{indent}    refuse({value}, whose_{number})"
+    yield f"{indent}return {wait}function({_arguments(plan.takes)})"
+
+
+def _arguments(takes: _Places) -> str:
+    places, names = takes
+    return ", ".join([*map(_name, places), *(f"{name}={_name(place)}" for name, place in names)])
+
+
+def _name(place: int) -> str:
+    return _NAMES.get(place) or f"made_{place}"
 
 
 T = TypeVar("T")
-
-
-class Sender(Protocol):
-    """A sender to a registered class."""
-
-    @property
-    def sync(self) -> SyncSender:
-        """The same for blocking callers."""
-        ...
-
-    async def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
-        """Publish to this consumer only."""
-        ...
-
-
-class SyncSender(Protocol):
-    """A sender to a registered class, for blocking callers."""
-
-    def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
-        """Publish to this consumer only."""
-        ...
 
 
 class Consumer(Generic[T]):
@@ -195,7 +320,7 @@ class Consumer(Generic[T]):
     constructor takes is injected.
     """
 
-    mainspring: ClassVar[Sender | None] = None
+    mainspring: ClassVar[ClassSender | None] = None
     """Set by ``@app.consumer(…)`` above the class."""
 
     @classmethod
@@ -209,12 +334,12 @@ class Consumer(Generic[T]):
         return sender_of(cls).sync.send(payload, **options)
 
 
-def sender_of(kind: type[Consumer[Any]]) -> Sender:
+def sender_of(kind: type[Consumer[Any]]) -> ClassSender:
     """Return the sender to the class; raise Misuse if it has none."""
     sender = kind.__dict__.get("mainspring")
     if sender is None:
         raise Misuse(f"{kind.__qualname__} is not registered: put @app.consumer(…) above it")
-    found: Sender = sender
+    found: ClassSender = sender
     return found
 
 

@@ -14,10 +14,9 @@ from zoneinfo import ZoneInfo
 from mainspring.app.consume.consumer import Registrar
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
 from mainspring.app.consume.context import Context
-from mainspring.app.consume.parameters import resolve
+from mainspring.app.consume.injection import resolve
 from mainspring.app.fanout.coordinator import Named, PlanRequest, slices_topic
-from mainspring.app.functions import handler_name, is_reloaded
-from mainspring.app.names import check_name, check_topic
+from mainspring.app.names import check_name, check_topic, handler_name, is_reloaded
 from mainspring.app.options import length, refuse_unknown
 from mainspring.model.errors import BadOption, BadSignature, Conflict, LeaseHeld
 from mainspring.model.schedule import Note

@@ -372,7 +372,7 @@ class LeaseRenewal:
         self._keeper: LeaseKeeper | None = None
         self._storage: Storage | None = None
         self._pid = 0
-        connection.farewells.append(self._close)
+        connection.before_close.append(self._close)
 
     def keep(self, holding: Holding, storage: Storage) -> None:
         """Renew it from now on; it was acquired through this storage."""

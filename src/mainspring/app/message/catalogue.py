@@ -7,8 +7,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from mainspring.app.functions import handler_name, is_reloaded
-from mainspring.app.names import check_topic
+from mainspring.app.names import check_topic, handler_name, is_reloaded
 from mainspring.app.options import closest, whole
 from mainspring.model.errors import BadOption, BadSignature, Conflict, Unencodable
 from mainspring.storage import codec

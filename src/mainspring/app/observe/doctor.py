@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.app.config import KEPT, NAMES, Options, write_age, write_topics
-from mainspring.app.consume.registration import Registration
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
 from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage

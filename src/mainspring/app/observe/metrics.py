@@ -108,7 +108,7 @@ class Turn:
         """Return whether this process reports. Renews the lease."""
         if id(connection) not in self._doors:
             self._doors.add(id(connection))
-            connection.farewells.append(self._leave)
+            connection.before_close.append(self._leave)
         granted = await storage.leases.acquire(self._name, self._as(), TTL)
         self._epoch = None if granted is None else granted.epoch
         return granted is not None

@@ -45,7 +45,7 @@ class Numbers:
         for each in publishers:
             each.published = self.meters.published
             if isinstance(each, Connection):
-                each.greetings.append(self._register)
+                each.before_open.append(self._register)
 
     def observed(self) -> AbstractAsyncContextManager[None]:
         """Export a worker's metrics to OpenTelemetry while it runs, if its SDK is imported."""

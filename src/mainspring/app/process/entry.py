@@ -10,9 +10,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from mainspring.app.consume import signature
-from mainspring.app.consume.consumer import registration_of
+from mainspring.app.consume.consumer import Registration, registration_of
 from mainspring.app.consume.cpu import locate
-from mainspring.app.consume.registration import Registration
 from mainspring.model.errors import Misuse
 from mainspring.runtime import child
 from mainspring.runtime.handler import Handler, Program

@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from mainspring.app.config import Options
-from mainspring.app.consume.registration import Registration
-from mainspring.app.publish.publisher import Publisher
+from mainspring.app.consume.consumer import Registration
+from mainspring.app.publisher import Publisher
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meters

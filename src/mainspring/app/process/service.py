@@ -90,7 +90,7 @@ def log_to_stderr(level: str, form: Form = "text", app: Mainspring | None = None
     handler.setFormatter(lines(form, worker))
     if form == "json" and app is not None:
         handler.addFilter(LogContext.filter)
-        app._chain.besides.append(LogContext())  # noqa: SLF001 - same package: no other app needs it
+        app._chain.outer.append(LogContext())  # noqa: SLF001 - same package: no other app needs it
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

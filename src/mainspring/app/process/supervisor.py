@@ -71,7 +71,7 @@ class Supervisor:
         """Spawn the children, and return when all have ended for good."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._hear, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         # One starts first: its errors are those of all, and are logged only once.
         places = [asyncio.create_task(self._keep(0))]
         await _first(self._proven, self._stopping)
@@ -88,19 +88,19 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         deaths = 0
         while not self._stopping.is_set():
-            born = loop.time()
-            code, ending = await self._raise(place)
+            started = loop.time()
+            code, ending = await self._run_child(place)
             if self._stopping.is_set():
-                self._take_leave(place, code, ending)
+                self._record_end(place, code, ending)
                 return
-            deaths = 1 if loop.time() - born >= _HEALTHY else deaths + 1
+            deaths = 1 if loop.time() - started >= _HEALTHY else deaths + 1
             self._consider_giving_up(place, code, ending, deaths)
             if not self._stopping.is_set():
                 pause = backoff(deaths, _LONGEST)
                 _logger.warning("%s; another starts in %.1f s", ending, pause)
                 await _first(self._stopping, within=pause)
 
-    async def _raise(self, place: int) -> tuple[int, str]:
+    async def _run_child(self, place: int) -> tuple[int, str]:
         """Run a child to its end; return its exit code and a description."""
         line, theirs = socket.socketpair()
         line.setblocking(False)  # noqa: FBT003
@@ -143,14 +143,14 @@ class Supervisor:
         self._gave_up = Ending(well=False, reason=reason)
         self._stopping.set()
 
-    def _take_leave(self, place: int, code: int, ending: str) -> None:
+    def _record_end(self, place: int, code: int, ending: str) -> None:
         # A child signalled before it has started holds no work, however it ends. One that is signalled again after it
         # has finished ends by the signal.
         if code == 0 or place not in self._under_way or (len(self._signals) > 1 and -code == _STOP):
             return
         self._ended_badly.append(ending)
 
-    def _hear(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         loop = asyncio.get_running_loop()
         # Signals to the process and then to its group count once.
         before, self._signalled_at = self._signalled_at, loop.time()
@@ -168,10 +168,10 @@ class Supervisor:
 
     def _remind(self) -> None:
         """Signal children again that had not started: they may have had no handler yet."""
-        deaf = [child for child, place in self._children.items() if place not in self._under_way]
-        for child in deaf:
+        unstarted = [child for child, place in self._children.items() if place not in self._under_way]
+        for child in unstarted:
             _send(child, _STOP)
-        if deaf:
+        if unstarted:
             asyncio.get_running_loop().call_later(_AGAIN, self._remind)
 
     def _kill(self) -> None:

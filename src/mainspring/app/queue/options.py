@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, TypedDict, cast
 
 from mainspring.app.config import KEEPS, Options
+from mainspring.app.consume.backpressure import PendingLimit, WhenFull, read_pending_limit
 from mainspring.app.consume.consumers import retry_policy
-from mainspring.app.consume.limits import PendingLimit, WhenFull, read_pending_limit
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.names import check_group, check_pattern
 from mainspring.app.options import choice, refuse_unknown

@@ -150,7 +150,7 @@ class QueueRuntime:
         self._workers = workers
         self._opened: OpenQueues | None = None
         # Not a bound method: a connection outlives the app while the database closes, and must not hold it.
-        connection.farewells.append(self.heartbeat.leave)
+        connection.before_close.append(self.heartbeat.leave)
 
     @property
     def in_test(self) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from mainspring.app.consume.consumer import registration_of
+from mainspring.app.consume.consumer import Registration, registration_of
 from mainspring.app.consume.consumers import Consumers
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.envelope import MISSING, Envelope, instant
 from mainspring.app.names import check_schedule, check_topic
 from mainspring.app.options import choice, closest, refuse_unknown

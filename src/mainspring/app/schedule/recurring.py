@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import ConsumerOptions
-from mainspring.app.consume.registration import Registration
-from mainspring.app.functions import is_reloaded
 from mainspring.app.message.envelope import Envelope
-from mainspring.app.names import check_schedule, check_topic
+from mainspring.app.names import check_schedule, check_topic, is_reloaded
 from mainspring.app.options import Setting, choice, closest, flag, nearest, refuse_unknown
 from mainspring.app.schedule.timing import TIMING, TimingOptions, check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Conflict, Unreadable

@@ -262,7 +262,7 @@ class Schedules:
 
     def _entering(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         published = yield from self._transactions.operations.timetable.enter.script(occurrences, note)
-        self._transactions.entered(occurrences, published)
+        self._transactions.stored_occurrences(occurrences, published)
         return published
 
     async def _write(self, change: ScheduleEdit, tx: object, call: str) -> Schedule | None:

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import structs
 
-from mainspring.app.functions import handler_name
 from mainspring.app.message.envelope import PriorityName, instant, priority
+from mainspring.app.names import handler_name
 from mainspring.app.options import choice, closest, given, length, whole
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Priority

@@ -38,42 +38,42 @@ Succeeding = Callable[[Delivery], Script[object]]
 
 @dataclass(frozen=True, slots=True)
 class TransactionalCall:
-    """Transactions around the calls of one consumer."""
+    """The call of one consumer's handler in a transaction."""
 
+    bare: Call
+    """The call without a transaction."""
     begin: Callable[[], Any]
     transactions: Transactions
-    committed: Callable[[], None]
-    """Called after a commit that published something."""
     pins: bool
     """Whether it may be above READ COMMITTED: only a user's factory can set that."""
     succeeding: Succeeding | None = None
     """Written with a success, before it is settled."""
 
-    async def call(self, bare: Call, delivery: Delivery, run: Run) -> object:
+    async def call(self, delivery: Delivery, run: Run) -> object:
         """Call a coroutine function in a transaction; retry after a conflict."""
         tries = 1
         while True:
             try:
-                return await self._once(bare, delivery, run)
+                return await self._once(delivery, run)
             except Exception as error:
                 if (wait := _again(error, tries, run)) is None:
                     raise
             await asyncio.sleep(wait)
             tries += 1
 
-    def call_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
+    def call_blocking(self, delivery: Delivery, run: Run) -> object:
         """Call a plain function in a transaction, all of it in this thread."""
         tries = 1
         while True:
             try:
-                return self._once_blocking(bare, delivery, run)
+                return self._once_blocking(delivery, run)
             except Exception as error:
                 if (wait := _again(error, tries, run)) is None:
                     raise
             run.stopped.wait(wait)
             tries += 1
 
-    async def _once(self, bare: Call, delivery: Delivery, run: Run) -> object:
+    async def _once(self, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractAsyncContextManager[Any]]", self.begin)
         enlist, operations = self.transactions.run, self.transactions.operations
         with _closing(run) as failing:
@@ -82,32 +82,32 @@ class TransactionalCall:
                     run.lend(handle, time.monotonic())
                     if self.pins:
                         with _waiting(run):
-                            await enlist(handle, pinning(operations, run))
-                    result = await cast("Awaitable[object]", bare(delivery, run))
-                    settled = settlements(run, result)
+                            await enlist(handle, _pinning(operations, run))
+                    result = await cast("Awaitable[object]", self.bare(delivery, run))
+                    settled = _settlements(run, result)
                     with _settling(run), _waiting(run):
                         async with asyncio.timeout(_PATIENCE):
                             for script in self._besides(settled):
                                 await enlist(handle, script)
-                            ours = await enlist(handle, concluding(operations, settled.values(), run.owner))
+                            ours = await enlist(handle, _settling_all(operations, settled.values(), run.owner))
                     _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
 
-    def _once_blocking(self, bare: Call, delivery: Delivery, run: Run) -> object:
+    def _once_blocking(self, delivery: Delivery, run: Run) -> object:
         begin = cast("Callable[[], AbstractContextManager[Any]]", self.begin)
         enlist, operations = self.transactions.run_blocking, self.transactions.operations
         with _closing(run) as failing, begin() as handle, failing:
             run.lend(handle, time.monotonic())
             if self.pins:
                 with _waiting(run):
-                    enlist(handle, pinning(operations, run))
-            result = bare(delivery, run)
-            settled = settlements(run, result)
+                    enlist(handle, _pinning(operations, run))
+            result = self.bare(delivery, run)
+            settled = _settlements(run, result)
             with _settling(run), _waiting(run):
                 for script in self._besides(settled):
                     enlist(handle, script)
-                ours = enlist(handle, concluding(operations, settled.values(), run.owner))
+                ours = enlist(handle, _settling_all(operations, settled.values(), run.owner))
             _refuse_lost(run, ours=ours)
         self._done(run, settled)
         return result
@@ -121,15 +121,8 @@ class TransactionalCall:
     def _done(self, run: Run, settled: Mapping[Run, Settlement]) -> None:
         for each, settlement in settled.items():
             each.settled = settlement
-        if any(each.posted for each in parts(run)):
-            self.committed()
-
-
-def within(bare: Call, around: TransactionalCall, *, threaded: bool) -> Call:
-    """Wrap the handler's call in a transaction."""
-    if threaded:
-        return lambda delivery, run: around.call_blocking(bare, delivery, run)
-    return lambda delivery, run: around.call(bare, delivery, run)
+        if any(each.posted for each in _parts(run)):
+            self.transactions.after_commit()
 
 
 class _Failing:
@@ -164,7 +157,7 @@ def _waiting(run: Run) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_locked_out(error):
+        if not _is_locked_out(error):
             raise
         raise RowLocked(
             f"another session has locked the row of message {run.delivery.message_id}, or what is settled with it, "
@@ -201,20 +194,20 @@ def _again(error: Exception, tries: int, run: Run) -> float | None:
     if kind is None or run.stop_reason is not None:
         return None
     if tries >= TRIES:
-        raise given_up(kind, error) from error
-    return pause(tries, random.random())
+        raise TransactionConflict(f"{kind}; {TRIES} tries in a row failed, the last with {described(error)}") from error
+    return float(_PAUSE * 2**tries * random.uniform(0.5, 1.5))  # with jitter against another collision
 
 
 _NEVER_COMMITTED = (STOP_LOST, STOP_TIMEOUT)
 """Stop reasons that undo a run even if it returns. After any other stop it may finish."""
 
 
-def parts(run: Run) -> Sequence[Run]:
+def _parts(run: Run) -> Sequence[Run]:
     """Return the runs to settle one by one: those of a batch, or this one."""
     return run.runs if isinstance(run, Batch) else (run,)
 
 
-def settlements(run: Run, result: object) -> dict[Run, Settlement]:
+def _settlements(run: Run, result: object) -> dict[Run, Settlement]:
     """Return the verdicts to commit with it; raise if it must not commit."""
     took = timedelta(seconds=time.monotonic() - (run.started or 0.0))
     if not isinstance(run, Batch):
@@ -231,13 +224,13 @@ def settlements(run: Run, result: object) -> dict[Run, Settlement]:
     }
 
 
-def pinning(operations: OperationSet, run: Run) -> Script[None]:
+def _pinning(operations: OperationSet, run: Run) -> Script[None]:
     """Run ``pin`` for each of them, in the order of row locks."""
-    for claim in sorted(each.delivery.claim for each in parts(run)):
+    for claim in sorted(each.delivery.claim for each in _parts(run)):
         yield from operations.mailbox.pin.script(claim, run.owner)
 
 
-def concluding(operations: OperationSet, settled: Iterable[Settlement], owner: str) -> Script[bool]:
+def _settling_all(operations: OperationSet, settled: Iterable[Settlement], owner: str) -> Script[bool]:
     """Settle all of them; return False if one claim is no longer ours."""
     return operations.mailbox.settle_all.script(sorted(settled, key=lambda each: each.claim), owner)
 
@@ -283,19 +276,9 @@ def named(error: BaseException) -> str | None:
     return None
 
 
-def is_locked_out(error: BaseException) -> bool:
+def _is_locked_out(error: BaseException) -> bool:
     """Return whether a lock wait timed out."""
     return any(_state(each) == _LOCKED for each in _beneath(error))
-
-
-def pause(tries: int, chance: float) -> float:
-    """Return the seconds until the next try, with jitter against another collision."""
-    return float(_PAUSE * 2**tries * (0.5 + chance))
-
-
-def given_up(kind: str, error: BaseException) -> TransactionConflict:
-    """Return the error of a handler whose tries were all in conflict."""
-    return TransactionConflict(f"{kind}; {TRIES} tries in a row failed, the last with {described(error)}")
 
 
 def _state(error: BaseException) -> str:
@@ -320,9 +303,9 @@ class LentConnections:
     lender: Lender
 
     def around(
-        self, source: Source, group: str, concurrency: int, *, threaded: bool, succeeding: Succeeding | None = None
-    ) -> TransactionalCall:
-        """Return the transactions around this consumer's calls. Raises BadOption if it has none."""
+        self, bare: Call, source: Source, group: str, concurrency: int, succeeding: Succeeding | None, *, threaded: bool
+    ) -> Call:
+        """Return this consumer's call in a transaction. Raises BadOption if it cannot have one."""
         if self.transactions.engine == "memory":
             raise BadOption(
                 f"{group} is transactional, and memory:// has no transactions: use sqlite:/// or postgresql://, or try "
@@ -335,5 +318,5 @@ class LentConnections:
                 f"lower the concurrency, or raise {'handler_pool of Mainspring(…)' if source.is_ours else 'the pool'}"
             )
         begin = source.begin(self.transactions, self.lender, blocking=threaded)
-        committed = self.transactions.after_commit
-        return TransactionalCall(begin, self.transactions, committed, pins=not source.is_ours, succeeding=succeeding)
+        within = TransactionalCall(bare, begin, self.transactions, pins=not source.is_ours, succeeding=succeeding)
+        return within.call_blocking if threaded else within.call

@@ -96,7 +96,7 @@ class Transactions:
         else:
             self.published(each for each in drafts if each.id in published.stored)
 
-    def entered(self, occurrences: Sequence[Occurrence], published: Published) -> None:
+    def stored_occurrences(self, occurrences: Sequence[Occurrence], published: Published) -> None:
         """Report stored occurrences to a test. Messages of schedules are not counted as published."""
         if self._stand_in is not None:
             self._stand_in.stored([each.draft for each in occurrences], published)

@@ -15,98 +15,49 @@ from mainspring.model.errors import BadHandle
 from mainspring.storage.script import AsyncConnection, SyncConnection
 
 Committed = Callable[[], None]
-Enlist = Callable[[Any, Engine, Committed], SyncConnection | AsyncConnection]
-"""Adapts a handle to run our statements; the last argument is called after its commit, where that can be seen."""
+"""Called after the handle's commit, where that can be seen."""
 Types = frozenset[tuple[str, str]]
 """(top-level module, class name), for the class or any of its bases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of handle."""
+    """One kind of handle: classes of one library."""
 
     spelled: str
     word: str
     """The usual name of its variable."""
     engine: Engine | None
     """Its database; None if the library has several, and reports it when used."""
+    library: str
+    classes: tuple[str, ...]
     blocking: bool
-    types: Types
-    enlist: Enlist
 
-    @property
-    def library(self) -> str:
-        """The module that its classes come from."""
-        return next(iter(self.types))[0]
+    def enlist(self, handle: Any, engine: Engine, committed: Committed) -> SyncConnection | AsyncConnection:
+        """Adapt a handle to run our statements. Raises BadHandle if it would autocommit."""
+        match self.library, self.blocking:
+            case "asyncpg", _:
+                from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
 
+                refuse_autocommit(handle)
+                return EnlistedAsyncpg(handle)
+            case "psycopg", blocking:
+                from mainspring.storage.enlisted.psycopg import EnlistedAsyncPsycopg, EnlistedPsycopg
 
-def _types(module: str, *names: str) -> Types:
-    return frozenset((module, name) for name in names)
+                return EnlistedPsycopg(handle) if blocking else EnlistedAsyncPsycopg(handle)
+            case "sqlalchemy", blocking:
+                from mainspring.storage.enlisted.sqlalchemy import EnlistedAsyncSqlalchemy, EnlistedSqlalchemy
 
+                adapter = EnlistedSqlalchemy if blocking else EnlistedAsyncSqlalchemy
+                return adapter(handle, engine, committed)
+            case "django", _:
+                from mainspring.storage.enlisted.django import EnlistedDjango
 
-def _asyncio(spelled: str, word: str, engine: Engine | None, enlist: Enlist, types: Types) -> Kind:
-    return Kind(spelled, word, engine, blocking=False, types=types, enlist=enlist)
+                return EnlistedDjango(handle, engine, committed)
+            case _, blocking:
+                from mainspring.storage.enlisted.sqlite import EnlistedAsyncSqlite, EnlistedSqlite
 
-
-def _blocking(spelled: str, word: str, engine: Engine | None, enlist: Enlist, types: Types) -> Kind:
-    return Kind(spelled, word, engine, blocking=True, types=types, enlist=enlist)
-
-
-def _asyncpg(handle: Any, _: Engine, _committed: Committed) -> AsyncConnection:
-    """Adapt the caller's asyncpg connection to run our statements. Raises BadHandle if it would autocommit."""
-    from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
-
-    refuse_autocommit(handle)
-    return EnlistedAsyncpg(handle)
-
-
-def _psycopg(handle: Any, _: Engine, _committed: Committed) -> SyncConnection:
-    """Adapt a psycopg connection; see ``_asyncpg``."""
-    from mainspring.storage.enlisted.psycopg import EnlistedPsycopg
-
-    return EnlistedPsycopg(handle)
-
-
-def _async_psycopg(handle: Any, _: Engine, _committed: Committed) -> AsyncConnection:
-    """Adapt an asyncio psycopg connection; see ``_asyncpg``."""
-    from mainspring.storage.enlisted.psycopg import EnlistedAsyncPsycopg
-
-    return EnlistedAsyncPsycopg(handle)
-
-
-def _sqlite3(handle: Any, _: Engine, _committed: Committed) -> SyncConnection:
-    """Adapt a sqlite3 connection; see ``_asyncpg``."""
-    from mainspring.storage.enlisted.sqlite import EnlistedSqlite
-
-    return EnlistedSqlite(handle)
-
-
-def _async_sqlite(handle: Any, _: Engine, _committed: Committed) -> AsyncConnection:
-    """Adapt the transaction lent to a coroutine on SQLite; see ``_asyncpg``."""
-    from mainspring.storage.enlisted.sqlite import EnlistedAsyncSqlite
-
-    return EnlistedAsyncSqlite(handle)
-
-
-def _sqlalchemy(handle: Any, engine: Engine, committed: Committed) -> SyncConnection:
-    """Adapt a SQLAlchemy session or connection; ``committed`` is called after its commit."""
-    from mainspring.storage.enlisted.sqlalchemy import EnlistedSqlalchemy
-
-    return EnlistedSqlalchemy(handle, engine, committed)
-
-
-def _async_sqlalchemy(handle: Any, engine: Engine, committed: Committed) -> AsyncConnection:
-    """Adapt an asyncio SQLAlchemy session or connection; see ``_sqlalchemy``."""
-    from mainspring.storage.enlisted.sqlalchemy import EnlistedAsyncSqlalchemy
-
-    return EnlistedAsyncSqlalchemy(handle, engine, committed)
-
-
-def _django(handle: Any, engine: Engine, committed: Committed) -> SyncConnection:
-    """Adapt Django's connection; see ``_sqlalchemy``."""
-    from mainspring.storage.enlisted.django import EnlistedDjango
-
-    return EnlistedDjango(handle, engine, committed)
+                return EnlistedSqlite(handle) if blocking else EnlistedAsyncSqlite(handle)
 
 
 def django_alias(alias: str) -> object | None:
@@ -117,32 +68,39 @@ def django_alias(alias: str) -> object | None:
     return found
 
 
-_ASYNCPG = _types("asyncpg", "Connection", "PoolConnectionProxy")
-_SESSION = _types("sqlalchemy", "Session", "scoped_session")
-_ASYNC_SESSION = _types("sqlalchemy", "AsyncSession", "async_scoped_session")
-_DJANGO = _types("django", "ConnectionProxy", "BaseDatabaseWrapper")
+def _types(module: str, *names: str) -> Types:
+    return frozenset((module, name) for name in names)
+
 
 KINDS: tuple[Kind, ...] = (
-    _asyncio("asyncpg.Connection", "connection", "postgresql", _asyncpg, _ASYNCPG),
-    _blocking("psycopg.Connection", "connection", "postgresql", _psycopg, _types("psycopg", "Connection")),
-    _asyncio(
-        "psycopg.AsyncConnection", "connection", "postgresql", _async_psycopg, _types("psycopg", "AsyncConnection")
-    ),
-    _blocking("sqlite3.Connection", "connection", "sqlite", _sqlite3, _types("sqlite3", "Connection")),
-    _asyncio("the AsyncSqlite of ctx.tx", "ctx.tx", "sqlite", _async_sqlite, _types("mainspring", "AsyncSqlite")),
-    _blocking("a SQLAlchemy Session", "session", None, _sqlalchemy, _SESSION),
-    _asyncio("a SQLAlchemy AsyncSession", "session", None, _async_sqlalchemy, _ASYNC_SESSION),
-    _blocking("a SQLAlchemy Connection", "connection", None, _sqlalchemy, _types("sqlalchemy", "Connection")),
-    _asyncio(
-        "a SQLAlchemy AsyncConnection",
+    Kind(
+        "asyncpg.Connection",
         "connection",
-        None,
-        _async_sqlalchemy,
-        _types("sqlalchemy", "AsyncConnection"),
+        "postgresql",
+        "asyncpg",
+        ("Connection", "PoolConnectionProxy"),
+        blocking=False,
     ),
-    _blocking("django.db.connection", "connection", None, _django, _DJANGO),
+    Kind("psycopg.Connection", "connection", "postgresql", "psycopg", ("Connection",), blocking=True),
+    Kind("psycopg.AsyncConnection", "connection", "postgresql", "psycopg", ("AsyncConnection",), blocking=False),
+    Kind("sqlite3.Connection", "connection", "sqlite", "sqlite3", ("Connection",), blocking=True),
+    Kind("the AsyncSqlite of ctx.tx", "ctx.tx", "sqlite", "mainspring", ("AsyncSqlite",), blocking=False),
+    Kind("a SQLAlchemy Session", "session", None, "sqlalchemy", ("Session", "scoped_session"), blocking=True),
+    Kind(
+        "a SQLAlchemy AsyncSession",
+        "session",
+        None,
+        "sqlalchemy",
+        ("AsyncSession", "async_scoped_session"),
+        blocking=False,
+    ),
+    Kind("a SQLAlchemy Connection", "connection", None, "sqlalchemy", ("Connection",), blocking=True),
+    Kind("a SQLAlchemy AsyncConnection", "connection", None, "sqlalchemy", ("AsyncConnection",), blocking=False),
+    Kind(
+        "django.db.connection", "connection", None, "django", ("ConnectionProxy", "BaseDatabaseWrapper"), blocking=True
+    ),
 )
-"""Every kind. Another driver is another entry here and one small adapter."""
+"""Every kind. Another driver is another entry here, a case of ``enlist`` and one small adapter."""
 
 MISTAKEN: tuple[tuple[Types, str], ...] = (
     (_types("sqlalchemy", "Engine"), "an engine: write `with engine.begin() as connection:` and pass the connection"),
@@ -217,7 +175,7 @@ def recognise(handle: object) -> tuple[Kind, object]:
 def _kind(type_: type) -> Kind:
     classes = {(each.__module__.partition(".")[0], each.__name__) for each in type_.__mro__}
     for kind in KINDS:
-        if kind.types & classes:
+        if _types(kind.library, *kind.classes) & classes:
             return kind
     for types, what in MISTAKEN:
         if types & classes:

@@ -11,8 +11,8 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from mainspring.app.config import AppOptions
+from mainspring.app.consume.injection import Resolver
 from mainspring.app.consume.middleware import Middleware
-from mainspring.app.consume.resolvers import Resolver
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.integrations.django.databases import FreshConnections, Location

@@ -1,19 +1,20 @@
-"""Every publish, send and cancel, inside the caller's transaction or outside any."""
+"""Every publish, send, join and cancel, inside the caller's transaction or outside any."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from mainspring.app.batcher import BATCH, receipts
 from mainspring.app.blocking import Background
 from mainspring.app.connection import Connection
-from mainspring.app.consume.limits import Backlogs
+from mainspring.app.consume.backpressure import Backpressure
+from mainspring.app.consume.consumer import Registration, registration_of
+from mainspring.app.consume.consumers import Consumers
 from mainspring.app.consume.middleware import Middleware, PublishChain
-from mainspring.app.consume.registration import Registration
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import (
     MISSING,
@@ -26,13 +27,11 @@ from mainspring.app.message.envelope import (
 )
 from mainspring.app.message.unique import refuse_followed, refuse_many, unique_key_of
 from mainspring.app.names import check_name, check_topic
-from mainspring.app.options import length
-from mainspring.app.publish.backpressure import Backpressure
-from mainspring.app.publish.fan_in import Bundle, FanIn, alone, follows
+from mainspring.app.options import length, refuse_unknown
 from mainspring.app.transaction.consumers import LentConnections
 from mainspring.app.transaction.enlistment import Transactions
-from mainspring.model.errors import BadOption, StorageUnavailable
-from mainspring.model.join import JoinReceipt
+from mainspring.model.errors import BadOption, StorageUnavailable, Unreadable
+from mainspring.model.join import Join, JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt, UniqueKey
 from mainspring.storage.contract import Keyed, Lender
 from mainspring.storage.script import Script
@@ -40,6 +39,11 @@ from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
 REASON = "cancelled by the application"
+MOST = 10_000
+"""The most members of a join: they are stored in one transaction."""
+
+_KNOWN = JoinOptions.__annotations__.keys()
+_FOLLOWING = ("then", "failed")
 
 
 class BlockingPublisher(NamedTuple):
@@ -59,21 +63,20 @@ class Publisher:
         catalogue: Catalogue,
         transactions: Transactions,
         clock: Clock,
-        fan_in: FanIn,
-        backlogs: Backlogs,
+        consumers: Consumers,
+        chain: PublishChain,
         blocking: BlockingPublisher | None = None,
-        chain: PublishChain | None = None,
     ) -> None:
         self._connection = connection
-        self._fan_in = fan_in
-        self._limits = backlogs.limits
-        self._gate = Backpressure(backlogs, connection, transactions, clock)
+        self._fan_in = FanIn(consumers, envelope)
+        self._limits = consumers.backlogs.limits
+        self._gate = Backpressure(consumers.backlogs, connection, transactions, clock)
         self._envelope = envelope
         self._catalogue = catalogue
         self._transactions = transactions
         self.clock = clock
         self._blocking = blocking
-        self._chain = PublishChain(()) if chain is None else chain
+        self._chain = chain
 
     async def publish(self, message: object, payload: object, options: PublishOptions) -> Receipt:
         """See ``Mainspring.publish``."""
@@ -86,10 +89,14 @@ class Publisher:
 
     async def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
         """Publish to one group only, perhaps with a follow-up."""
-        draft, call = self.direct(consumer, payload, options), f"{consumer.group}.send()"
-        if not follows(options):
+        name, call = f"{consumer.group}.send(…)", f"{consumer.group}.send()"
+        draft = self._envelope.draft(
+            payload, MISSING, _own(options), group=consumer.group, topic=consumer.topic, call=name
+        )
+        if options.get("then") is None and options.get("failed") is None:
             return await self.store(draft, options, call)
-        published = await self._open(self._chain_of(draft, consumer, options), options.get("tx"), call)
+        refuse_followed(_map(options), name)
+        published = await self._open(self._fan_in.chain(draft, options, name), options.get("tx"), call)
         (receipt,) = receipts([draft], published)
         # A "duplicate" of an id made here was stored by our own lost attempt.
         was_ours = receipt.status == "duplicate" and options.get("message_id") is None
@@ -113,7 +120,7 @@ class Publisher:
             if tx is None:
                 return await (await self._connection.opening("app.publish_many()")).batcher.publish_many(drafts)
             answers: list[Receipt] = []
-            for batch in _batches(drafts):
+            for batch in (drafts[start : start + BATCH] for start in range(0, len(drafts), BATCH)):
                 answers += receipts(batch, await self._transactions.run(tx, self._publishing(batch)))
             return answers
 
@@ -155,22 +162,6 @@ class Publisher:
     ) -> Draft:
         """Return the draft of a publish."""
         return self._envelope.draft(message, payload, _map(options), causation_id=causation_id, call=call)
-
-    def direct(self, consumer: Registration, payload: object, options: SendOptions) -> Draft:
-        """Return the draft of a message for one group only."""
-        return self._envelope.draft(
-            payload,
-            MISSING,
-            alone(options),
-            group=consumer.group,
-            topic=consumer.topic,
-            call=f"{consumer.group}.send(…)",
-        )
-
-    def _chain_of(self, draft: Draft, consumer: Registration, options: SendOptions) -> Bundle:
-        call = f"{consumer.group}.send(…)"
-        refuse_followed(_map(options), call)
-        return self._fan_in.chain(draft, options, call)
 
     async def _open(self, bundle: Bundle, tx: object, call: str) -> Published:
         if self._limits:
@@ -251,9 +242,141 @@ class Publisher:
             ) from None
 
 
-def _map(options: PublishOptions | SendOptions) -> Mapping[str, Any]:
+def _map(options: PublishOptions | SendOptions | JoinOptions) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", options)
 
 
-def _batches(drafts: Sequence[Draft]) -> Iterable[Sequence[Draft]]:
-    return (drafts[start : start + BATCH] for start in range(0, len(drafts), BATCH))
+def _own(options: SendOptions) -> Mapping[str, Any]:
+    """Return the message's own options, without those of what follows it."""
+    given = _map(options)
+    if "then" not in given and "failed" not in given:
+        return given
+    return {name: value for name, value in given.items() if name not in _FOLLOWING}
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A join and its members, ready to be stored as one."""
+
+    join: Join
+    members: tuple[Draft, ...]
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """All its drafts, published now or later."""
+        return [*self.members, *filter(None, (self.join.then, self.join.failed))]
+
+    def of(self, drafts: Sequence[Draft]) -> Bundle:
+        """Return a copy with these ``drafts``, in their order."""
+        rest = iter(drafts)
+        members = tuple(next(rest) for _ in self.members)
+        join = self.join
+        return Bundle(
+            replace(join, then=join.then and next(rest), failed=join.failed and next(rest)),
+            members,
+        )
+
+
+class FanIn:
+    """Reader of joins. Every check of a join happens here, before anything is stored."""
+
+    def __init__(self, consumers: Consumers, envelope: Envelope) -> None:
+        self._consumers = consumers
+        self._envelope = envelope
+
+    def join(self, members: Any, options: JoinOptions, call: str, causation_id: UUID | None = None) -> Bundle:
+        """Return the join of these members; the message ``causation_id`` is its cause."""
+        refuse_unknown(options, _KNOWN, call)
+        id = self._envelope.identity()
+        shared = {"key": options.get("key"), "correlation_id": options.get("correlation_id") or str(id)}
+        drafts = tuple(self._draft(each, "a member ", shared, call, causation_id) for each in _counted(members, call))
+        if not drafts:
+            raise BadOption(f"{call} has no members: give at least one, as in {_example(call)}")
+        return Bundle(self._join(id, options, shared, call, causation_id), drafts)
+
+    def chain(self, member: Draft, options: SendOptions, call: str) -> Bundle:
+        """Return a join of one: it is the cause of what follows, which shares its correlation."""
+        shared = {
+            "key": member.key,
+            "correlation_id": member.correlation_id or str(member.id),
+            "priority": member.priority,
+        }
+        return Bundle(self._join(self._envelope.identity(), options, shared, call, member.id), (member,))
+
+    def _join(
+        self,
+        id: UUID,
+        options: JoinOptions | SendOptions,
+        shared: Mapping[str, Any],
+        call: str,
+        causation_id: UUID | None,
+    ) -> Join:
+        given = {option: value for option in _FOLLOWING if (value := _map(options).get(option)) is not None}
+        if not given:
+            raise BadOption(f"{call} has neither then= nor failed=: nothing would follow. Write {_example(call)}")
+        own = {**shared, "message_id": id}
+        drafts = {name: self._draft(each, f"{name}=", own, call, causation_id) for name, each in given.items()}
+        return Join(id, **drafts)
+
+    def _addressed(self, given: object, where: str, call: str) -> tuple[Registration, object]:
+        """Return the consumer and its payload; MISSING without one."""
+        consumer, payload = given if type(given) is tuple and len(given) == 2 else (given, MISSING)  # noqa: PLR2004
+        found = registration_of(consumer)
+        if found is None:
+            named = ": a topic may have any number of groups" if isinstance(consumer, str) else ""
+            raise BadOption(
+                f"{call}: {where}{consumer!r} is no consumer{named}. Pass the function or class under @app.consumer, "
+                "itself or as (consumer, payload)"
+            )
+        if not any(each is found or each.function is found.function for each in self._consumers):
+            raise BadOption(
+                f"{call}: {where}{found.name} is a consumer of another app: pass one that was registered by "
+                "@app.consumer of this app"
+            )
+        return found, payload
+
+    def _draft(
+        self, given: object, where: str, options: Mapping[str, Any], call: str, causation_id: UUID | None
+    ) -> Draft:
+        """Return the draft for a consumer, given with its payload or, if it takes none, alone."""
+        consumer, payload = self._addressed(given, where, call)
+        draft = self._envelope.draft(
+            None if payload is MISSING else payload,
+            MISSING,
+            options,
+            group=consumer.group,
+            topic=consumer.topic,
+            causation_id=causation_id,
+            call=call,
+        )
+        if payload is MISSING:
+            _check_takes_nothing(consumer, draft, where, call)
+        return draft
+
+
+def _counted(members: Any, call: str) -> Iterable[object]:
+    if isinstance(members, str | bytes | Mapping) or not isinstance(members, Iterable):
+        raise BadOption(f"{call} takes a list of (consumer, payload), not {members!r}: write {_example(call)}")
+    for place, each in enumerate(members):
+        if place == MOST:
+            raise BadOption(
+                f"{call} has more than {MOST:,} members, which are stored in one transaction: let each member be the "
+                "join of a part"
+            )
+        yield each
+
+
+def _check_takes_nothing(consumer: Registration, draft: Draft, where: str, call: str) -> None:
+    if consumer.decode is None:
+        return
+    try:
+        consumer.decode(draft.payload, draft.content_type)
+    except Unreadable:
+        raise BadOption(
+            f"{call}: {where}{consumer.group} takes a payload, and none was given: write ({consumer.group}, payload)"
+        ) from None
+
+
+def _example(call: str) -> str:
+    name = call.partition("(")[0]
+    return f"{name}([(resize, photo), …], then=publish_album)"

@@ -1,1 +1,0 @@
-"""Publishing: a message from the call to the database."""
