@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import Fanouts
-    from mainspring.app.inbox.inbox import Inbox
+    from mainspring.app.inbox import Inbox
     from mainspring.app.lease.leases import Leases
     from mainspring.app.queue.options import QueueOptions
     from mainspring.app.queue.queue import Queue, Queues
@@ -294,7 +294,7 @@ class Mainspring:
     @functools.cached_property
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
-        from mainspring.app.inbox.inbox import Inbox
+        from mainspring.app.inbox import Inbox
 
         return Inbox(self._connection, self._transactions, self._options.name, self._bus)
 
