@@ -60,7 +60,7 @@ class Declarer:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeclareResult:
     """The result of a declaration."""
 
     added: tuple[Subscription, ...] = ()

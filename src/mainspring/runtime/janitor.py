@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
 from mainspring.model.views import Beat, Declaration, Orders
-from mainspring.model.worker import SILENT_AFTER, Declarer, Standing, seat
+from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, seat
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
@@ -310,7 +310,7 @@ class Subscribing(Service):
         return {group: each for group, each in ages.items() if each[1] < SILENT_AFTER}
 
 
-def _log_removed(standing: Standing) -> None:
+def _log_removed(standing: DeclareResult) -> None:
     for group, pattern in standing.removed:
         _logger.info("%s: no worker declares its subscription to %s any more, so it is removed", group, pattern)
 

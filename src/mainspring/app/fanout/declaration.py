@@ -15,7 +15,6 @@ from mainspring.app.consume.consumer import Registrar
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
 from mainspring.app.consume.context import Context
 from mainspring.app.consume.parameters import resolve
-from mainspring.app.fanout.coordinator import Named, PlanRequest, slices_topic
 from mainspring.app.functions import handler_name, is_reloaded
 from mainspring.app.names import check_name, check_topic
 from mainspring.app.options import length, refuse_unknown
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from mainspring.app.registry import Registry
     from mainspring.app.schedule.recurring import RecurringOptions
 
+Named = tuple[str, str]
+"""(work, shard), as yielded by a planner, checked."""
 _LONGEST = 80
 """The longest topic or work: both are part of topics, groups and leases."""
 
@@ -77,37 +78,14 @@ class Declared:
             )
         return tuple(check_part(work, "work") for work in named)
 
-    def request(
-        self,
-        window: datetime,
-        ctx: Context,
-        *,
-        work: str | None = None,
-        shard: str | None = None,
-        by_hand: bool = False,
-        cause: UUID | None = None,
-        consumers: Mapping[str, str] | None = None,
-        note: Note | None = None,
-    ) -> PlanRequest:
-        """Return a request to plan."""
-        planner = self.planner
-        is_async = inspect.iscoroutinefunction(planner) or inspect.isasyncgenfunction(planner)
-        return PlanRequest(
-            self.topic,
-            self.work or work,
-            self.lease,
-            self.ttl,
-            self.jitter,
-            window,
-            (lambda: planner(ctx)) if self.takes_context else planner,
-            self.read,
-            not is_async,
-            shard,
-            by_hand,
-            cause,
-            consumers or {},
-            note,
-        )
+    @property
+    def is_async(self) -> bool:
+        """Whether the planner runs on the loop; a plain one may block."""
+        return inspect.iscoroutinefunction(self.planner) or inspect.isasyncgenfunction(self.planner)
+
+    def call(self, ctx: Context) -> Any:
+        """Call the planner."""
+        return self.planner(ctx) if self.takes_context else self.planner()
 
     def read(self, named: object) -> Named:
         """Return (work, shard) of a yielded value. Raises BadOption."""
@@ -127,6 +105,32 @@ class Declared:
                 f"remove the work from @app.fanout({self.topic!r}, …)"
             )
         return check_part(work, "work"), check_name(shard, "shard")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A request to plan one window, of a fan-out or one of its shards."""
+
+    declared: Declared
+    work: str | None
+    """The only work to plan."""
+    window: datetime
+    ctx: Context
+    """For a planner that takes one."""
+    consumers: Mapping[str, str]
+    """The group that consumes a work, if this process knows it."""
+    shard: str | None = None
+    """The only shard to plan."""
+    by_hand: bool = False
+    """Requested manually: no jitter applies, and a single shard is never too early."""
+    cause: UUID | None = None
+    note: Note | None = None
+    """The requester, for the audit log."""
+
+
+def slices_topic(topic: str, work: str) -> str:
+    """Return the topic of a work's slices."""
+    return f"fanout:{topic}:{work}"
 
 
 def schedule_name(topic: str, work: str | None) -> str:
@@ -353,7 +357,7 @@ class FanoutCode:
         async def coordinate(ctx: Context) -> Done | Snooze:
             declared = self._known[key]
             doing = self.consumers(declared.topic)
-            request = declared.request(ctx.scheduled_for, ctx, cause=ctx.message_id, consumers=doing)
+            request = PlanRequest(declared, declared.work, ctx.scheduled_for, ctx, doing, cause=ctx.message_id)
             try:
                 return Done(str(await self._coordinator().plan(request, ctx)))
             except LeaseHeld as error:

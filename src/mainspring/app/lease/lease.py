@@ -21,8 +21,8 @@ _BRIEFLY = 0.001
 class AnyLease:
     """The common part of an asyncio lease and a blocking one: nothing in it waits."""
 
-    def __init__(self, name: str, holding: Holding, operations: LeaseOperations) -> None:
-        self.name: str = name
+    def __init__(self, holding: Holding, operations: LeaseOperations) -> None:
+        self.name: str = holding.hold.name
         self.epoch: int = holding.hold.epoch
         """The fence: greater than that of every earlier holder of this lease."""
         self._holding = holding
@@ -56,8 +56,8 @@ class Lease(AnyLease):
     the block raises LeaseLost.
     """
 
-    def __init__(self, name: str, holding: Holding, operations: LeaseOperations) -> None:
-        super().__init__(name, holding, operations)
+    def __init__(self, holding: Holding, operations: LeaseOperations) -> None:
+        super().__init__(holding, operations)
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._cancelled = False
@@ -126,7 +126,8 @@ def _call(loop: asyncio.AbstractEventLoop, what: Any) -> None:
 class AnyGuard:
     """A guard of one block at a time; it could not distinguish the ends of two."""
 
-    def __init__(self, request: LeaseRequest) -> None:
+    def __init__(self, operations: LeaseOperations, request: LeaseRequest) -> None:
+        self._operations = operations
         self._request = request
         self._inside = threading.Lock()
 
@@ -146,15 +147,12 @@ class AnyGuard:
 class Guard(AnyGuard):
     """``async with app.leases.hold(…) as lease:``: acquires it first, and may wait for it."""
 
-    def __init__(self, operations: LeaseOperations, name: str, ttl: Any, wait: Any) -> None:
-        super().__init__(operations.request(name, ttl, wait))
-        self._operations = operations
-        self._lease: Lease | None = None
+    _lease: Lease | None = None
 
     async def __aenter__(self) -> Lease:
         """Acquire it; raises LeaseHeld if that takes too long."""
         with self._entering():
-            self._lease = Lease(*await self._operations.take(self._request, "app.leases.hold()"), self._operations)
+            self._lease = Lease(await self._operations.take(self._request, "app.leases.hold()"), self._operations)
             return await self._lease.__aenter__()
 
     async def __aexit__(

@@ -11,7 +11,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
@@ -54,7 +54,6 @@ class LeaseRequest:
     ttl: timedelta
     wait: timedelta | None = None
     for_ever: bool = False
-    holder: str = ""
 
 
 class Leases:
@@ -72,13 +71,13 @@ class Leases:
         Raises LeaseHeld if another holder has it, at once, or after ``wait``; True waits for ever. It lasts for ``ttl``
         after every renewal, and is renewed in time. When it is lost the block is cancelled and raises LeaseLost.
         """
-        return Guard(self._operations, name, ttl, wait)
+        return Guard(self._operations, self._operations.request(name, ttl, wait))
 
     async def acquire(self, name: str, ttl: Duration = "30s") -> Lease | None:
         """Acquire the lease, for a manual release; None if it is held."""
         request = self._operations.request(name, ttl, None)
-        holding = await self._operations.attempt(request, "app.leases.acquire()")
-        return None if holding is None else Lease(request.name, holding, self._operations)
+        holding = await self._operations.attempt(request, _holder(), "app.leases.acquire()")
+        return None if holding is None else Lease(holding, self._operations)
 
     # --- operating -----------------------------------------------------------------------------------------
 
@@ -110,18 +109,18 @@ class LeaseOperations:
         self._connection = connection
         self._transactions = transactions
         self._clock = clock
-        self._keeping = LeaseRenewal(connection, clock)
+        self._keeping: LeaseRenewal = LeaseRenewal(connection, clock)
 
     def request(self, name: str, ttl: Duration, wait: Wait) -> LeaseRequest:
         """Return the checked arguments; raises BadOption."""
         checked = check_lease(name)
         span = length(ttl, "ttl", least=_LEAST)
         patience = None if wait is None or isinstance(wait, bool) else length(wait, "wait")
-        return LeaseRequest(checked, span, patience, wait is True, _holder())
+        return LeaseRequest(checked, span, patience, wait is True)
 
-    async def take(self, request: LeaseRequest, call: str) -> tuple[str, Holding]:
+    async def take(self, request: LeaseRequest, call: str) -> Holding:
         """Acquire it, waiting as requested. Raises LeaseHeld."""
-        request = replace(request, holder=_holder())  # a guard may guard several blocks in sequence
+        holder = _holder()
         until = self._clock.elapsed() + (request.wait or timedelta()).total_seconds()
         pause, unknown = _FIRST_PAUSE, False
         while True:
@@ -129,17 +128,23 @@ class LeaseOperations:
             # In a test time stands still during the wait, and so does the holder.
             last = (left <= 0 and not request.for_ever) or self._connection.stand_in is not None
             try:
-                holding, unknown = await self.attempt(request, call, last=last), False
+                holding, unknown = await self.attempt(request, holder, call, last=last), False
             except StorageUnavailable:
                 if last:
                     raise
                 holding, unknown = None, True
             if holding is not None:
-                return request.name, holding
+                return holding
             if last:
                 raise await self._held(request)
             jittered = pause * random.uniform(0.5, 1.0)
-            await self._pause(request, jittered if request.for_ever else min(jittered, left), unknown=unknown)
+            try:
+                await asyncio.sleep(jittered if request.for_ever else min(jittered, left))
+            except asyncio.CancelledError:
+                if unknown:
+                    with contextlib.suppress(NotOpen):  # closing the app has stopped the keeper
+                        self._keeping.forget(request, holder, await self._connection.storage("app.leases.hold()"))
+                raise
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def renew(self, lease: AnyLease) -> None:
@@ -194,7 +199,9 @@ class LeaseOperations:
         lease.raise_if_lost()
         self._transactions.refuse_other(tx, "lease.confirm(tx=…)", "app.leases" if is_blocking() else "app.sync.leases")
         script = self._transactions.operations.leases.confirm.script(*held(lease).hold)
-        self._confirmed(lease, still=await self._transactions.run(tx, script))
+        if not await self._transactions.run(tx, script):
+            held(lease).lose(TAKEN)
+            raise LeaseLost(lease.name, lease.epoch, held(lease).over or TAKEN)
 
     @property
     def held(self) -> int:
@@ -210,38 +217,21 @@ class LeaseOperations:
         """Return the seconds until it expires."""
         return held(lease).until - self._clock.elapsed()
 
-    def _confirmed(self, lease: AnyLease, *, still: bool) -> None:
-        if not still:
-            held(lease).lose(TAKEN)
-            raise LeaseLost(lease.name, lease.epoch, held(lease).over or TAKEN)
-
-    async def attempt(self, request: LeaseRequest, call: str, *, last: bool = True) -> Holding | None:
+    async def attempt(self, request: LeaseRequest, holder: str, call: str, *, last: bool = True) -> Holding | None:
         """Try to acquire it now. If the result is unknown, and this was the last attempt, release it."""
         storage = await self._connection.storage(call)
         sent = self._clock.elapsed()
         try:
-            granted = await storage.leases.acquire(request.name, request.holder, request.ttl)
+            granted = await storage.leases.acquire(request.name, holder, request.ttl)
         except (asyncio.CancelledError, StorageUnavailable) as error:
             if last or isinstance(error, asyncio.CancelledError):
-                self._forget(request, storage)
+                self._keeping.forget(request, holder, storage)
             raise
         if granted is None:
             return None
-        holding = Holding(Hold(request.name, granted.epoch, request.holder), request.ttl, sent, self._clock)
+        holding = Holding(Hold(request.name, granted.epoch, holder), request.ttl, sent, self._clock)
         self._keeping.keep(holding, storage)
         return holding
-
-    async def _pause(self, request: LeaseRequest, seconds: float, *, unknown: bool) -> None:
-        try:
-            await asyncio.sleep(seconds)
-        except asyncio.CancelledError:
-            if unknown:
-                with contextlib.suppress(NotOpen):  # closing the app has stopped the keeper
-                    self._forget(request, await self._connection.storage("app.leases.hold()"))
-            raise
-
-    def _forget(self, request: LeaseRequest, storage: Storage) -> None:
-        self._keeping.forget(request.name, request.holder, self._clock.elapsed() + request.ttl.total_seconds(), storage)
 
     async def _held(self, request: LeaseRequest) -> LeaseHeld:
         found = None
@@ -273,8 +263,8 @@ class SyncLease(AnyLease):
     or call ``raise_if_lost()`` regularly. Leaving the block of a lost lease raises LeaseLost.
     """
 
-    def __init__(self, name: str, holding: Holding, operations: LeaseOperations, background: Background) -> None:
-        super().__init__(name, holding, operations)
+    def __init__(self, holding: Holding, operations: LeaseOperations, background: Background) -> None:
+        super().__init__(holding, operations)
         self._background = background
 
     def renew_now(self) -> None:
@@ -309,21 +299,21 @@ class SyncLease(AnyLease):
 class SyncGuard(AnyGuard):
     """``with app.sync.leases.hold(…) as lease:``: acquires it first, and may wait for it."""
 
-    def __init__(self, operations: LeaseOperations, background: Background, request: LeaseRequest) -> None:
-        super().__init__(request)
-        self._operations = operations
+    _lease: SyncLease | None = None
+
+    def __init__(self, operations: LeaseOperations, request: LeaseRequest, background: Background) -> None:
+        super().__init__(operations, request)
         self._background = background
-        self._lease: SyncLease | None = None
 
     def __enter__(self) -> SyncLease:
         """Acquire it; raises LeaseHeld if that takes too long."""
         with self._entering():
-            name, holding = self._background.run(
+            holding = self._background.run(
                 lambda: self._operations.take(self._request, "app.sync.leases.hold()"),
                 "app.sync.leases.hold(…)",
                 "`async with app.leases.hold(…)`",
             )
-            self._lease = SyncLease(name, holding, self._operations, self._background)
+            self._lease = SyncLease(holding, self._operations, self._background)
             return self._lease.__enter__()
 
     def __exit__(
@@ -345,14 +335,14 @@ class SyncLeases(Face[Leases]):
 
     def hold(self, name: str, ttl: Duration = "30s", *, wait: Wait = None) -> AbstractContextManager[SyncLease, None]:
         """Hold the lease for the length of a block: ``with app.sync.leases.hold("reports") as lease:``."""
-        return SyncGuard(self._operations, self._background, self._operations.request(name, ttl, wait))
+        return SyncGuard(self._operations, self._operations.request(name, ttl, wait), self._background)
 
     def acquire(self, name: str, ttl: Duration = "30s") -> SyncLease | None:
         """Acquire the lease, for a manual release; None if it is held."""
         operations = self._operations
-        request = operations.request(name, ttl, None)
-        holding = self._wait_for(lambda: operations.attempt(request, "app.sync.leases.acquire()"), "acquire(…)")
-        return None if holding is None else SyncLease(request.name, holding, operations, self._background)
+        request, call = operations.request(name, ttl, None), "app.sync.leases.acquire()"
+        holding = self._wait_for(lambda: operations.attempt(request, _holder(), call), "acquire(…)")
+        return None if holding is None else SyncLease(holding, operations, self._background)
 
     @property
     def _operations(self) -> LeaseOperations:
@@ -390,10 +380,11 @@ class LeaseRenewal:
             until = self._clock.elapsed() + holding.renewal.ttl.total_seconds()
             self._here.give_back(Return(holding.hold.name, holding.hold.holder, until, holding.hold.epoch))
 
-    def forget(self, name: str, holder: str, until: float, storage: Storage) -> None:
+    def forget(self, request: LeaseRequest, holder: str, storage: Storage) -> None:
         """Release it in the background, if it was acquired at all."""
         if self._connection.stand_in is None:
-            self._of(storage).give_back(Return(name, holder, until))
+            until = self._clock.elapsed() + request.ttl.total_seconds()
+            self._of(storage).give_back(Return(request.name, holder, until))
 
     @property
     def held(self) -> int:

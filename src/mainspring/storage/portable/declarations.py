@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mainspring.model.errors import Conflict
 from mainspring.model.views import Declaration
-from mainspring.model.worker import Declarer, Standing, Subscription
+from mainspring.model.worker import Declarer, DeclareResult, Subscription
 from mainspring.storage.script import Script
 
 
@@ -70,10 +70,10 @@ class Wishes:
 
     def standing(
         self, known: Mapping[str, Known], added: Sequence[Subscription] = (), removed: Sequence[Subscription] = ()
-    ) -> Standing:
+    ) -> DeclareResult:
         """Return the result."""
         retired = tuple(group for group in self.groups if group not in known) if self.again else ()
-        return Standing(tuple(added), tuple(removed), retired)
+        return DeclareResult(tuple(added), tuple(removed), retired)
 
 
 Read = tuple[bool, dict[str, Known]]
@@ -112,10 +112,10 @@ class Registry(Protocol):
         ...
 
 
-def declare(registry: Registry, wishes: Wishes) -> Script[Standing]:
+def declare(registry: Registry, wishes: Wishes) -> Script[DeclareResult]:
     """See ``Upkeep.declare``. Only reads where nothing differs, which is nearly always."""
     if not wishes.groups:
-        return Standing()
+        return DeclareResult()
     seen, known = yield from registry.read(wishes)
     wishes.refuse_strangers(known)
     described = [

@@ -14,7 +14,7 @@ from mainspring.model.measures import SPANS, Measure, Sums, What, with_totals
 from mainspring.model.message import LEAST, Progress
 from mainspring.model.retention import Chore, Kind, Pruned, Rerouted, Retention
 from mainspring.model.views import Beat, Declaration, Orders, RunView
-from mainspring.model.worker import FORGOTTEN_AFTER, SEEN_EVERY, SILENT_AFTER, Declarer, Standing, Subscription
+from mainspring.model.worker import FORGOTTEN_AFTER, SEEN_EVERY, SILENT_AFTER, Declarer, DeclareResult, Subscription
 from mainspring.storage.operation import Now, operation
 from mainspring.storage.patterns import expression, is_wild
 from mainspring.storage.portable.declarations import Known, Read, Wishes, declare
@@ -214,7 +214,7 @@ class PostgresUpkeep(PostgresOperations):
     """``Upkeep`` on PostgreSQL."""
 
     @operation("write")
-    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
+    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[DeclareResult]:
         return declare(PostgresRegistry(self._sql, self.now), Wishes(declarations, declarer))
 
     @operation("write")

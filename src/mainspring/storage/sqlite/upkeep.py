@@ -12,7 +12,7 @@ from mainspring.model.measures import SPANS, Measure, Sums, with_totals
 from mainspring.model.message import Progress
 from mainspring.model.retention import Chore, Kind, Pruned, Rerouted, Retention
 from mainspring.model.views import Beat, Declaration, Orders, RunView
-from mainspring.model.worker import FORGOTTEN_AFTER, SEEN_EVERY, SILENT_AFTER, Declarer, Standing, Subscription
+from mainspring.model.worker import FORGOTTEN_AFTER, SEEN_EVERY, SILENT_AFTER, Declarer, DeclareResult, Subscription
 from mainspring.storage.operation import operation
 from mainspring.storage.patterns import expression, is_wild
 from mainspring.storage.portable.declarations import Known, Read, Wishes, declare
@@ -304,7 +304,7 @@ class SqliteUpkeep(SqliteOperations):
     """``Upkeep`` on SQLite. Frequent operations write only when something has changed."""
 
     @operation("write")
-    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
+    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[DeclareResult]:
         at = yield from self._sql.read_clock()
         return (yield from declare(SqliteRegistry(self._sql, at), Wishes(declarations, declarer)))
 
