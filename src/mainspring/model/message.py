@@ -169,7 +169,7 @@ class Published:
     """By place in the batch, for drafts whose ids are known as other messages: the topics of these."""
 
     def conflicting(self, drafts: Sequence[Draft]) -> tuple[Conflict, ...]:
-        """The drafts of the batch whose ids are those of other messages."""
+        """Return the drafts of the batch whose ids are those of other messages."""
         return tuple(Conflict(drafts[place], topic) for place, topic in sorted(self.conflicts.items()))
 
     def statuses(self, drafts: Sequence[Draft]) -> list[PublishStatus]:

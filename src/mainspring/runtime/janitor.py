@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
 from mainspring.model.views import Beat, Declaration, Orders
-from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, seat
+from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, roster_name
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
@@ -219,14 +219,14 @@ class Heartbeat:
     @property
     def declarer(self) -> Declarer:
         """The identity under which this start of the worker declares."""
-        return Declarer(seat(self._settings.app, self._settings.name), self._start_id)
+        return Declarer(roster_name(self._settings.app, self._settings.name), self._start_id)
 
     def beat(self) -> Beat:
         """Create a beat with the current state and the new counts of the meter."""
         self._number += 1
         runs, measures = self._meter.take()
         return Beat(
-            seat(self._settings.app, self._settings.name),
+            roster_name(self._settings.app, self._settings.name),
             self._settings.app,
             socket.gethostname(),
             os.getpid(),

@@ -11,7 +11,7 @@ from mainspring.app.connection import Connection
 from mainspring.app.options import unknown
 from mainspring.model.errors import BadOption, StorageUnavailable
 from mainspring.model.views import WorkerView
-from mainspring.model.worker import seat, seated
+from mainspring.model.worker import own_name, roster_name
 from mainspring.storage.contract import Storage
 
 # Defined here: inside the class ``list`` is a method.
@@ -35,28 +35,28 @@ class Workers:
         can be resumed. If several apps have one of this name, write the app before it, as in ``shop/node-1``.
         """
         storage = await self._connection.storage("app.workers.drain()")
-        if not await storage.controls.drain(await self._seat(storage, name), by, reason):
+        if not await storage.controls.drain(await self._roster_name(storage, name), by, reason):
             raise await self._unknown(storage, name)
         await _ring(storage)
 
     async def resume(self, name: str, *, by: str = "app") -> None:
         """Let a worker claim again."""
         storage = await self._connection.storage("app.workers.resume()")
-        if not await storage.controls.resume_worker(await self._seat(storage, name), by):
+        if not await storage.controls.resume_worker(await self._roster_name(storage, name), by):
             raise await self._unknown(storage, name)
         await _ring(storage)
 
     async def _list(self, storage: Storage) -> WorkerViews:
         return list(map(shown, (await storage.ledger.roster()).workers))
 
-    async def _seat(self, storage: Storage, name: str) -> str:
+    async def _roster_name(self, storage: Storage, name: str) -> str:
         mine = [(each.name, shown(each)) for each in (await storage.ledger.roster()).workers]
         found = [(stored, view) for stored, view in mine if view.name == name]
-        found = found or [(stored, view) for stored, view in mine if seat(view.app, view.name) == name]
+        found = found or [(stored, view) for stored, view in mine if roster_name(view.app, view.name) == name]
         if not found:
             raise await self._unknown(storage, name)
         if len(found) > 1:
-            ways = " or ".join(sorted(repr(seat(view.app, name)) for _, view in found))
+            ways = " or ".join(sorted(repr(roster_name(view.app, name)) for _, view in found))
             raise BadOption(f"there are {len(found)} workers {name!r}, of several apps: say which one, as {ways}")
         return found[0][0]
 
@@ -66,7 +66,7 @@ class Workers:
 
 def shown(worker: WorkerView) -> WorkerView:
     """Return the worker under its own name, without its app."""
-    return replace(worker, name=seated(worker.app, worker.name))
+    return replace(worker, name=own_name(worker.app, worker.name))
 
 
 async def _ring(storage: Storage) -> None:

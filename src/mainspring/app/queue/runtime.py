@@ -27,7 +27,7 @@ from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, Conflict, StorageError
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Beat
-from mainspring.model.worker import TOKEN_BYTES, DeclareResult, holder, seat
+from mainspring.model.worker import TOKEN_BYTES, DeclareResult, holder, roster_name
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.measures import Meter, Meters
 from mainspring.timing.clock import Clock
@@ -385,7 +385,7 @@ class QueueHeartbeat:
         if not reported:
             return
         try:
-            await storage.upkeep.farewell(seat(self._app, self.owner))
+            await storage.upkeep.farewell(roster_name(self._app, self.owner))
         except StorageError as error:
             _logger.debug("failed to deregister queues: %s", error)
 
@@ -394,6 +394,6 @@ class QueueHeartbeat:
             runs, measures = self._meter.take()
             self._number += 1
             number = self._number
-        where = (seat(self._app, self.owner), self._app, socket.gethostname(), os.getpid())
+        where = (roster_name(self._app, self.owner), self._app, socket.gethostname(), os.getpid())
         seen = (tuple(sorted(self._groups)), len(self._held), bell)
         return Beat(*where, *seen, runs, (), measures, self._start_id, number, self.drains)
