@@ -151,7 +151,7 @@ def leases_held(of: weakref.ref[Mainspring]) -> int:
     app = of()
     # Via vars(): an app that never held a lease creates no ``leases``.
     sides = () if app is None else (vars(app), vars(app.sync))
-    return sum(side["leases"]._operations.held for side in sides if "leases" in side)  # noqa: SLF001 - not public
+    return sum(side["leases"]._operations.keeping.held for side in sides if "leases" in side)  # noqa: SLF001 - not public
 
 
 class Turn:
