@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
-from mainspring.model.measures import Measure
+from mainspring.model.measures import Measure, Status
 
 State = Literal["scheduled", "ready", "running", "lapsed", "done", "dead", "cancelled", "parked"]
 """The state of a delivery, as users see it. ``lapsed``: its claim has lapsed, and no worker has taken it over."""
 
-RunStatus = Literal["done", "failed", "dead", "snoozed", "cancelled"]
+RunStatus = Status
 
 Source = Literal["message", "deferred", "schedule", "manual", "offline"]
 """The origin of a run: a message, a deferred one, an occurrence, a manual request, or an occurrence during an outage of

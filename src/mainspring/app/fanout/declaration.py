@@ -38,7 +38,7 @@ _LONGEST = 80
 
 
 @dataclass(slots=True)
-class Declared:
+class FanoutDeclaration:
     """A checked declaration of a fan-out."""
 
     topic: str
@@ -111,7 +111,7 @@ class Declared:
 class PlanRequest:
     """A request to plan one window, of a fan-out or one of its shards."""
 
-    declared: Declared
+    declared: FanoutDeclaration
     work: str | None
     """The only work to plan."""
     window: datetime
@@ -203,7 +203,7 @@ class Fanout(Generic[P, R_co]):
     __name__: str
     __qualname__: str
 
-    def __init__(self, planner: Callable[P, R_co], declared: Declared, code: FanoutCode) -> None:
+    def __init__(self, planner: Callable[P, R_co], declared: FanoutDeclaration, code: FanoutCode) -> None:
         functools.update_wrapper(self, planner)
         self._planner = planner
         self._declared = declared
@@ -267,17 +267,17 @@ class FanoutCode:
         self._consumers = consumers
         self._advancing = advancing
         self._coordinator = coordinator
-        self._known: dict[tuple[str, str | None], Declared] = {}
+        self._known: dict[tuple[str, str | None], FanoutDeclaration] = {}
 
-    def __iter__(self) -> Iterator[Declared]:
+    def __iter__(self) -> Iterator[FanoutDeclaration]:
         """Iterate by registration."""
         return iter(self._known.values())
 
-    def get(self, topic: str, work: str | None) -> Declared | None:
+    def get(self, topic: str, work: str | None) -> FanoutDeclaration | None:
         """Return the one registered with this work, or without one."""
         return self._known.get((topic, work))
 
-    def find(self, topic: str, work: str | None) -> Declared | None:
+    def find(self, topic: str, work: str | None) -> FanoutDeclaration | None:
         """Return its declaration."""
         return self._known.get((topic, work)) or self._known.get((topic, None))
 
@@ -302,7 +302,7 @@ class FanoutCode:
 
         def register(planner: Any) -> Any:
             plain = planner.function if isinstance(planner, Fanout) else planner
-            declared = Declared(topic, work, plain, takes_context(plain), str(rhythm), jitter, ttl)
+            declared = FanoutDeclaration(topic, work, plain, takes_context(plain), str(rhythm), jitter, ttl)
             self._add(declared, rhythm, options)
             return Fanout(plain, declared, self)
 
@@ -327,7 +327,7 @@ class FanoutCode:
 
         return cast("Registrar", register)
 
-    def _add(self, declared: Declared, rhythm: Any, options: FanoutOptions) -> None:
+    def _add(self, declared: FanoutDeclaration, rhythm: Any, options: FanoutOptions) -> None:
         key = (declared.topic, declared.work)
         known = self._known.get(key)
         same = known is None or known.planner is declared.planner or is_reloaded(known.planner, declared.planner)

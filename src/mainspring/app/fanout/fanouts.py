@@ -12,7 +12,7 @@ from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.consume.context import Context, Publishing
 from mainspring.app.fanout.coordinator import Coordinator, PlannedWindow
-from mainspring.app.fanout.declaration import Declared, FanoutCode, PlanRequest, schedule_name
+from mainspring.app.fanout.declaration import FanoutCode, FanoutDeclaration, PlanRequest, schedule_name
 from mainspring.app.lease.leases import Wait
 from mainspring.app.names import check_name
 from mainspring.app.options import flag, length, unknown
@@ -234,7 +234,7 @@ def _name(topic: str, work: str | None) -> str:
     return topic if work is None else f"{topic} {work}"
 
 
-def _by_hand(declared: Declared, now: datetime) -> tuple[Delivery, Run]:
+def _by_hand(declared: FanoutDeclaration, now: datetime) -> tuple[Delivery, Run]:
     """Return the delivery and run of a manual plan."""
     group = declared.schedule
     delivery = unstored(Draft(uuid4(), group, b"null"), group, now, now)
