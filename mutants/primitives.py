@@ -33,18 +33,19 @@ INBOX: list[Mutant] = [
     ),
     Mutant(
         "an inbox mark counts before its transaction has committed",
-        file="app/inbox/inbox.py",
+        file="app/inbox.py",
         was="""\
             ours = await self._transactions.run(tx, script, f"inbox.{call}")
-            self._blocks.enlisted(outcome)""",
+            if block in self._blocks:
+                self._blocks[block] = True""",
         becomes="""\
             ours = await self._transactions.run(tx, script, f"inbox.{call}")
-            self._blocks.drop(outcome)""",
+            self._blocks.pop(block, None)""",
         caught_by=_AWAITED_BLOCK,
     ),
     Mutant(
         "an inbox mark is written outside its transaction",
-        file="app/inbox/inbox.py",
+        file="app/inbox.py",
         was="        if tx is not None:\n            script = self._transactions",
         becomes="        if False:\n            script = self._transactions",
         caught_by=_AWAITED_BLOCK,
@@ -75,7 +76,7 @@ INBOX: list[Mutant] = [
 LEASES: list[Mutant] = [
     Mutant(
         "a message of the inbox is marked as dead beside the caller's transaction",
-        file="app/inbox/inbox.py",
+        file="app/inbox.py",
         was='"dead", error, attempt, group), tx, "dead")',
         becomes='"dead", error, attempt, group), None, "dead")',
         caught_by="tests/integration/handles/test_every_call.py",
@@ -147,8 +148,8 @@ LEASES: list[Mutant] = [
     Mutant(
         "an acquired lease lasts longer here than in the database",
         file="app/lease/leases.py",
-        was="request.ttl, sent, self._clock)",
-        becomes="request.ttl, self._clock.elapsed(), self._clock)",
+        was="request.ttl, sent, self.clock)",
+        becomes="request.ttl, self.clock.elapsed(), self.clock)",
         caught_by=f"{_LEASES}::test_its_time_counts_from_the_request_however_long_the_reply_takes",
     ),
     Mutant(

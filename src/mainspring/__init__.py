@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.coordinator import PlannedWindow
     from mainspring.app.fanout.declaration import Fanout, FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import FanoutView
-    from mainspring.app.lease.lease import Lease
-    from mainspring.app.lease.leases import SyncLease
+    from mainspring.app.lease.lease import Lease, SyncLease
     from mainspring.app.mainspring import Mainspring
     from mainspring.app.message.envelope import JoinOptions, PublishOptions, SendOptions
     from mainspring.app.message.unique import Unique, unique
@@ -186,14 +185,13 @@ _HOMES = {
     "mainspring.app.fanout.fanouts": ("FanoutView",),
     "mainspring.app.message.envelope": ("JoinOptions", "PublishOptions", "SendOptions"),
     "mainspring.app.observe.health": ("Check", "Health", "HealthLimits"),
-    "mainspring.app.lease.lease": ("Lease",),
+    "mainspring.app.lease.lease": ("Lease", "SyncLease"),
     "mainspring.app.consume.middleware": ("LogContext", "Middleware", "Outgoing", "ReportErrors", "SlowHandlers"),
     "mainspring.app.fanout.coordinator": ("PlannedWindow",),
     "mainspring.app.queue.item": ("ExtendedItems", "Item", "SettledItems"),
     "mainspring.app.queue.queue": ("Queue", "SyncQueue"),
     "mainspring.app.schedule.recurring": ("RecurringOptions",),
     "mainspring.app.schedule.view": ("ScheduleView",),
-    "mainspring.app.lease.leases": ("SyncLease",),
     "mainspring.testing.kit": ("Testing",),
     "mainspring.app.schedule.timing": ("TimingOptions",),
     "mainspring.app.message.unique": ("Unique", "unique"),

@@ -17,7 +17,7 @@ from mainspring.model.message import (
     Scan,
     Settled,
 )
-from mainspring.model.search import Filter, Sought
+from mainspring.model.search import Filter, SearchState
 from mainspring.model.verdict import Bury, Failure, FailureKind, Settlement, Verdict
 from mainspring.model.views import Counts, Declaration, DeliveryView, MessageView
 from mainspring.storage.contract import Storage
@@ -148,7 +148,7 @@ async def statuses(storage: Storage, message_id: UUID) -> list[str]:
     return [run.status for run in (await found(storage, message_id)).runs]
 
 
-async def listed(storage: Storage, state: Sought, **narrowed: Any) -> list[UUID]:
+async def listed(storage: Storage, state: SearchState, **narrowed: Any) -> list[UUID]:
     """The messages in a state, newest first."""
     return [view.message_id for view in (await storage.ledger.browse(Filter(state=state, **narrowed))).rows]
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from mainspring.model.message import Priority
-from mainspring.model.search import DeadSelection, Filter, Sought
+from mainspring.model.search import DeadSelection, Filter, SearchState
 from mainspring.model.verdict import DONE, Cancel, Done
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
@@ -75,7 +75,7 @@ async def test_what_lapsed_and_what_runs_are_told_apart_wherever_they_are_looked
     lapsed = await hold_one(storage)
     turn(storage, HOUR)
     running = await hold_one(storage)
-    expected: dict[Sought, list[UUID]] = {"lapsed": [lapsed.message_id], "running": [running.message_id]}
+    expected: dict[SearchState, list[UUID]] = {"lapsed": [lapsed.message_id], "running": [running.message_id]}
 
     by_state = {each: await listed(storage, each) for each in expected}
     by_group = {each: await listed(storage, each, group="mailer") for each in expected}

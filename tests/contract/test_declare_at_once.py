@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.model.retention import Retention
 from mainspring.model.views import Declaration, GroupView
-from mainspring.model.worker import SILENT_AFTER, Declarer, Standing
+from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult
 from mainspring.storage.contract import Storage
 from tests.contract.acting import MINUTE, NOON, claim, draft, ids, publish, turn
 
@@ -37,9 +37,9 @@ async def patterns(storage: Storage) -> set[str]:
     return set((await group(storage)).patterns)
 
 
-async def rounds(storage: Storage, time: timedelta, *each: tuple[Declaration, Declarer]) -> list[Standing]:
+async def rounds(storage: Storage, time: timedelta, *each: tuple[Declaration, Declarer]) -> list[DeclareResult]:
     """Let time pass, in which these declare the same again, as workers do."""
-    answers: list[Standing] = []
+    answers: list[DeclareResult] = []
     for _ in range(int(time / ROUND)):
         turn_on(storage, ROUND)
         answers += [await storage.upkeep.declare([declaration], again(by)) for declaration, by in each]
@@ -73,8 +73,8 @@ async def test_what_the_old_one_alone_wanted_goes_in_the_next_round_after_its_fa
     await storage.upkeep.farewell(OLD.worker, OLD.start_id)
     after = await storage.upkeep.declare([new], again(NEW))
 
-    assert before == Standing()
-    assert after == Standing(removed=(("mail", "a"),))
+    assert before == DeclareResult()
+    assert after == DeclareResult(removed=(("mail", "a"),))
     assert await patterns(storage) == {"b", "c"}
 
 
@@ -119,7 +119,7 @@ async def test_a_worker_that_was_killed_keeps_its_subscriptions_for_a_while_only
     kept = await patterns(storage)
     late = await rounds(storage, 3 * ROUND, (new, NEW))
 
-    assert (set(early), kept) == ({Standing()}, {"a", "b"})
+    assert (set(early), kept) == ({DeclareResult()}, {"a", "b"})
     assert [each.removed for each in late if each.removed] == [(("mail", "a"),)]
     assert await patterns(storage) == {"b"}
 
@@ -136,7 +136,7 @@ async def test_after_an_outage_in_which_all_were_silent_nothing_is_removed(stora
     by_hand = await storage.upkeep.declare([new])
     await rounds(storage, 2 * SILENT_AFTER, (new, NEW), (old, OLD))
 
-    assert first == started == by_hand == Standing()
+    assert first == started == by_hand == DeclareResult()
     assert await patterns(storage) == {"a", "b", "c"}
 
 
@@ -158,9 +158,9 @@ async def test_what_is_missing_is_put_back_and_said(storage: Storage) -> None:
 
     standing = await storage.upkeep.declare([both], again(NEW))
 
-    assert standing == Standing(added=(("mail", "b"),))
+    assert standing == DeclareResult(added=(("mail", "b"),))
     assert await patterns(storage) == {"a", "b"}
-    assert await storage.upkeep.declare([both], again(NEW)) == Standing()
+    assert await storage.upkeep.declare([both], again(NEW)) == DeclareResult()
 
 
 async def test_a_group_that_was_retired_stays_so_until_the_next_start(storage: Storage) -> None:
@@ -171,7 +171,7 @@ async def test_a_group_that_was_retired_stays_so_until_the_next_start(storage: S
     groups = (await storage.ledger.roster()).groups
     await storage.upkeep.declare([wish("a")], Declarer("shop/next", "3"))
 
-    assert (standing, groups) == (Standing(retired=("mail",)), ())
+    assert (standing, groups) == (DeclareResult(retired=("mail",)), ())
     assert await patterns(storage) == {"a"}
 
 
@@ -192,7 +192,7 @@ async def test_by_hand_what_no_worker_has_declared_is_removed_at_once(storage: S
 
     standing = await storage.upkeep.declare([wish("c")])
 
-    assert standing == Standing(removed=(("mail", "a"),))
+    assert standing == DeclareResult(removed=(("mail", "a"),))
     assert await patterns(storage) == {"b", "c"}
 
 
@@ -234,7 +234,7 @@ async def test_what_a_live_worker_has_declared_is_kept_however_soon_workers_are_
     await storage.upkeep.prune(Retention(workers=workers), 100, chore="workers")
     standing = await storage.upkeep.declare([old], again(OLD))
 
-    assert standing == Standing()
+    assert standing == DeclareResult()
     assert await patterns(storage) == {"a", "b"}
 
 
@@ -252,4 +252,4 @@ async def test_what_a_silent_process_has_declared_is_forgotten_in_the_end(
         await storage.upkeep.prune(Retention(workers=workers), 100, chore="workers")
         answers.append(await storage.upkeep.declare([wish("a")]))
 
-    assert answers == [Standing(), Standing(removed=(("mail", "b"),))]
+    assert answers == [DeclareResult(), DeclareResult(removed=(("mail", "b"),))]

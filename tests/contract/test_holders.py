@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from mainspring.model.fanout import Batch, Candidate, Planning
-from mainspring.model.inbox import Fate, InboxFilter, InboxKey
+from mainspring.model.inbox import InboxFilter, InboxKey, MarkStatus
 from mainspring.model.lease import Hold, Renewal, Renewed
 from mainspring.model.limits import Limits, Rate
 from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Delivery, Extended, Progress, Settled
@@ -243,7 +243,7 @@ async def test_two_holds_of_one_epoch_are_told_apart_in_one_batch(storage: Stora
 
 
 @pytest.mark.parametrize("fate", ["done", "seen", "dead"])
-async def test_nobody_but_who_was_let_in_says_what_became_of_a_message(storage: Storage, fate: Fate) -> None:
+async def test_nobody_but_who_was_let_in_says_what_became_of_a_message(storage: Storage, fate: MarkStatus) -> None:
     key = InboxKey("billing", "stripe", "evt_1")
     turn(storage, MINUTE)
     ours = await storage.inbox.admit(key, None, "processing", None)

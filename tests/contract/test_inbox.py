@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.inbox import Admission, Entering, InboxFilter, InboxKey, InboxStatus, InboxView
+from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxStatus, InboxView
 from mainspring.model.retention import Pruned, Retention
 from mainspring.storage.contract import Storage
 from tests.contract.acting import DAY, HOUR, MINUTE, NOON, SECOND, TICK, turn
@@ -21,7 +21,7 @@ async def admit(
     storage: Storage,
     key: InboxKey = KEY,
     hash: bytes | None = None,
-    status: Entering = "processing",
+    status: AdmitStatus = "processing",
     retry_after: timedelta | None = None,
 ) -> Admission:
     return await storage.inbox.admit(key, hash, status, retry_after)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from mainspring.model.inbox import Entering, Fate, InboxFilter, InboxKey, InboxStatus
+from mainspring.model.inbox import AdmitStatus, InboxFilter, InboxKey, InboxStatus, MarkStatus
 from mainspring.model.retention import Retention
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
@@ -21,8 +21,8 @@ KEYS = [
 ]
 keys = st.sampled_from(KEYS)
 hashes = st.sampled_from([None, None, b"one", b"one", b"two", b"\x00\xff"])
-entering: st.SearchStrategy[Entering] = st.sampled_from(("processing", "processing", "done"))
-fates: st.SearchStrategy[Fate] = st.sampled_from(("done", "seen", "seen", "dead"))
+entering: st.SearchStrategy[AdmitStatus] = st.sampled_from(("processing", "processing", "done"))
+fates: st.SearchStrategy[MarkStatus] = st.sampled_from(("done", "seen", "seen", "dead"))
 errors = st.none() | st.sampled_from(drawing.ERRORS)
 patience = st.none() | st.sampled_from([drawing.SECOND, drawing.HOUR])
 passing = st.sampled_from([drawing.TICK, drawing.SECOND, 20 * drawing.MINUTE, drawing.HOUR, 31 * drawing.DAY])
@@ -54,14 +54,14 @@ class Inboxes(Twins):
         self.turn(self.now + by)
 
     @rule(key=keys, hash=hashes, status=entering, after=patience)
-    def admit(self, key: InboxKey, hash: bytes | None, status: Entering, after: timedelta | None) -> None:
+    def admit(self, key: InboxKey, hash: bytes | None, status: AdmitStatus, after: timedelta | None) -> None:
         admission = self.alike(lambda storage: storage.inbox.admit(key, hash, status, after))
         if admission:
             self.held.append((key, admission.attempts))
 
     @precondition(lambda self: self.held)
     @rule(back=st.integers(0, 3), fate=fates, error=errors)
-    def mark(self, back: int, fate: Fate, error: str | None) -> None:
+    def mark(self, back: int, fate: MarkStatus, error: str | None) -> None:
         key, attempt = self.held[-1 - back % len(self.held)]
         self.alike(lambda storage: storage.inbox.mark(key, attempt, fate, error))
 

@@ -13,10 +13,10 @@ from mainspring.model.errors import MainspringError
 from mainspring.model.measures import SPANS
 from mainspring.model.message import ClaimRequest, Delivery, Draft, Priority, Progress, Scan, UniqueKey
 from mainspring.model.retention import Retention
-from mainspring.model.search import GOES_ON, DeadSelection, Filter, Line
+from mainspring.model.search import UNFINISHED, DeadSelection, Filter, Line
 from mainspring.model.views import Beat, Declaration, DeliveryView
 from mainspring.model.views import State as Stands
-from mainspring.model.worker import Declarer, Standing
+from mainspring.model.worker import Declarer, DeclareResult
 from mainspring.storage.contract import Keyed, Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import FIRST_GROUPS, Twins
@@ -183,7 +183,7 @@ class Lockstep(Twins):
 
     @rule(declarations=drawing.declarations, declarer=drawing.declarers)
     def declare(self, declarations: list[Declaration], declarer: Declarer | None = None) -> None:
-        async def declared(storage: Storage) -> Standing | str:
+        async def declared(storage: Storage) -> DeclareResult | str:
             try:
                 return await storage.upkeep.declare(declarations, declarer)
             except MainspringError as error:  # of several conflicts any one may be named
@@ -251,7 +251,7 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
 
 async def _discarded_by_line(storage: Storage, which: DeadSelection, limit: int) -> int:
     """A batch of something larger, which has one line in the audit."""
-    line = Line(await storage.controls.noted("discard", "some", "ann", f"0 discarded; {GOES_ON}"), "discarded")
+    line = Line(await storage.controls.noted("discard", "some", "ann", f"0 discarded; {UNFINISHED}"), "discarded")
     discarded = await storage.controls.discard(which, line, limit)
     await storage.controls.amend(line.id, "ended")
     return discarded

@@ -30,7 +30,7 @@ from mainspring.app.maintenance import Operations
 from mainspring.app.message.catalogue import Catalogue, read_codecs
 from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
 from mainspring.app.observe.health import Health, HealthLimits
-from mainspring.app.observe.numbers import Numbers, leases_held
+from mainspring.app.observe.metrics import Metrics, leases_held
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
@@ -54,10 +54,11 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import Fanouts
-    from mainspring.app.inbox.inbox import Inbox
+    from mainspring.app.inbox import Inbox
     from mainspring.app.lease.leases import Leases
     from mainspring.app.queue.options import QueueOptions
-    from mainspring.app.queue.queue import Queue, Queues
+    from mainspring.app.queue.queue import Queue
+    from mainspring.app.queue.runtime import QueueRuntime
     from mainspring.app.schedule.recurring import RecurringOptions
     from mainspring.app.schedule.schedules import Schedules
     from mainspring.app.schedule.timing import RhythmOption
@@ -104,8 +105,8 @@ class Mainspring:
         self._back = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
         self._transactions = Transactions(self._address.engine, joined, self._connection, self._committed)
-        self._numbers = Numbers(self._options.name, self._connection, functools.partial(leases_held, weakref.ref(self)))
-        self._numbers.count(self._connection, self._back, self._transactions)
+        self._metrics = Metrics(self._options.name, self._connection, functools.partial(leases_held, weakref.ref(self)))
+        self._metrics.count(self._connection, self._back, self._transactions)
         declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)
         self._registry = Registry(*declared, lambda: self._publisher, self._advancing, lambda: self._coordinator)
         background = Background(self._back)
@@ -255,7 +256,7 @@ class Mainspring:
             return
         async with (
             self,
-            self._numbers.observed(),
+            self._metrics.observed(),
             runner.at_work(await self._build_worker(chosen, name), self._workers) as worker,
         ):
             yield worker
@@ -266,7 +267,7 @@ class Mainspring:
 
     async def _build_worker(self, chosen: Sequence[Registration], name: str | None) -> Worker:
         storage = await self._connection.storage("app.worker()")
-        scheduled, meters = self._registry.scheduled(), self._numbers.meters
+        scheduled, meters = self._registry.scheduled(), self._metrics.meters
         return runner.build_worker(storage, chosen, name, self._options, self._publisher, scheduled, self._bus, meters)
 
     # --- parts, imported on first use ----------------------------------------------------------------------
@@ -274,12 +275,11 @@ class Mainspring:
     @functools.cached_property
     def schedules(self) -> Schedules:
         """Schedules: list, inspect and change them at run time."""
-        from mainspring.app.schedule.edits import ScheduleArguments
         from mainspring.app.schedule.schedules import Schedules
 
         name, recurrences = self._options.name, self._registry.recurrences
-        arguments = ScheduleArguments(self._envelope, self._consumers, recurrences, name)
-        return Schedules(self._connection, self._transactions, arguments, recurrences, name, self._workers)
+        using = (self._connection, self._transactions, self._envelope, self._consumers)
+        return Schedules(*using, recurrences, name, self._workers)
 
     @functools.cached_property
     def workers(self) -> Workers:
@@ -291,7 +291,7 @@ class Mainspring:
     @functools.cached_property
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
-        from mainspring.app.inbox.inbox import Inbox
+        from mainspring.app.inbox import Inbox
 
         return Inbox(self._connection, self._transactions, self._options.name, self._bus)
 
@@ -329,7 +329,7 @@ class Mainspring:
         """
         from mainspring.app.queue.queue import Queue
 
-        return Queue(self._queues.make(group, topics, type, options))
+        return Queue(self._queues.register(group, topics, type, options), self._queues)
 
     # --- testing -------------------------------------------------------------------------------------------
 
@@ -403,18 +403,18 @@ class Mainspring:
 
         ``15m`` and ``2h`` come in buckets of ten seconds, ``24h`` and ``7d`` in buckets of ten minutes.
         """
-        return await self._numbers.measures(self._connection, window, group)
+        return await self._metrics.measures(self._connection, window, group)
 
     async def paces(self, over: Duration = "1m") -> PacesView:
         """How fast each group goes: what became of its deliveries lately, up to two hours back."""
-        return await self._numbers.paces(self._connection, over)
+        return await self._metrics.paces(self._connection, over)
 
     async def metrics(self) -> str:
         """The counts of this process, for Prometheus, and the database's unless another process reports them.
 
         Needs the extra ``prometheus``. Without the database it returns the counts of this process.
         """
-        return await self._numbers.metrics(self._connection)
+        return await self._metrics.text(self._connection)
 
     def _advancing(self) -> CursorAdvance:
         return CursorAdvance(self._connection, self._transactions)
@@ -427,12 +427,12 @@ class Mainspring:
             self._back.rouse()
 
     @functools.cached_property
-    def _queues(self) -> Queues:
-        from mainspring.app.queue.queue import Queues
+    def _queues(self) -> QueueRuntime:
+        from mainspring.app.queue.runtime import QueueRuntime
 
         consumers, catalogue, options = self._consumers, self._catalogue, self._options
-        clock, workers, meters = self._clock, self._workers, self._numbers.meters
-        return Queues(self._connection, self._transactions, consumers, catalogue, options, clock, workers, meters)
+        clock, workers, meters = self._clock, self._workers, self._metrics.meters
+        return QueueRuntime(self._connection, self._transactions, consumers, catalogue, options, clock, workers, meters)
 
     @functools.cached_property
     def _coordinator(self) -> Coordinator:

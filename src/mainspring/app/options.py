@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
@@ -35,6 +35,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(word.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None
+
+
+def unknown(problem: str, word: str, known: Sequence[str]) -> BadOption:
+    """Return the error for an unknown name, as in "there is no group", with the nearest one and all known ones."""
+    return BadOption(f"{problem} {word!r}.{closest(word, known)} There are: {', '.join(known) or 'none'}")
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> None:

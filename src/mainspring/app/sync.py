@@ -15,7 +15,7 @@ from mainspring.app.mainspring import Mainspring
 
 if TYPE_CHECKING:
     from mainspring.app.fanout.fanouts import SyncFanouts
-    from mainspring.app.inbox.inbox import SyncInbox
+    from mainspring.app.inbox import SyncInbox
     from mainspring.app.lease.leases import SyncLeases
     from mainspring.app.queue.options import QueueOptions
     from mainspring.app.queue.queue import Queue, SyncQueue
@@ -56,7 +56,7 @@ class Sync(Face[Mainspring]):
     @functools.cached_property
     def inbox(self) -> SyncInbox:
         """Messages of others, each processed once."""
-        from mainspring.app.inbox.inbox import SyncInbox
+        from mainspring.app.inbox import SyncInbox
 
         return self._face(SyncInbox, "inbox")
 

@@ -14,7 +14,6 @@ from mainspring.app.config import Options
 from mainspring.app.environment import Environment, read_environment
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.doctor import (
-    Finding,
     Value,
     mended,
     of_app,
@@ -30,7 +29,7 @@ from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_jso
 from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.redaction import redacted
-from mainspring.model.symptom import Grade
+from mainspring.model.symptom import Grade, Symptom
 
 _CHECKS: Columns[Any] = (Column("check"), Column("status"), Column("finding", elastic=True, wraps=True))
 _OPTIONS: Columns[Any] = (Column("option"), Column("value", elastic=True), Column("set by", elastic=True))
@@ -84,7 +83,7 @@ async def doctor(
         elif (found := _find(target, around)) is None:
             findings.append(_absent(target, around))
     except MainspringError as error:
-        findings.append(Finding("application", "error", str(error)))
+        findings.append(Symptom("application", "error", str(error)))
     if found is not None:
         findings += [mended(found)] if mend_clock else []
         findings += await of_app(found, target.app, target.typed)
@@ -111,7 +110,7 @@ def _find(target: Target, around: Environment) -> Mainspring | None:
     return Mainspring(target.url, namespace=target.namespace, schema=target.schema)
 
 
-def _unreadable(target: Target, around: Environment) -> Finding | None:
+def _unreadable(target: Target, around: Environment) -> Symptom | None:
     """Check a URL that is given here; the URL of an application is checked when that is imported."""
     setting = Setting(target.url, "--url") if target.url is not None else around.url()
     if target.app is not None or setting is None:
@@ -119,7 +118,7 @@ def _unreadable(target: Target, around: Environment) -> Finding | None:
     try:
         Mainspring(str(setting.value))  # connects to nothing
     except BadOption as error:
-        return Finding("database", "error", str(error), f"it is set by {setting.source}: correct it there")
+        return Symptom("database", "error", str(error), f"it is set by {setting.source}: correct it there")
     return None
 
 
@@ -129,15 +128,15 @@ def _values(app: Mainspring | None, around: Environment) -> list[Value]:
     return values(app.options if app is not None else Options.read({}, *around.layers()), app)
 
 
-def _absent(target: Target, around: Environment) -> Finding:
+def _absent(target: Target, around: Environment) -> Symptom:
     if around.problems:
         what = redacted(target.app or "the database")
-        return Finding("application", "note", f"{what} is checked once the configuration is valid")
+        return Symptom("application", "note", f"{what} is checked once the configuration is valid")
     advice = "mainspring doctor MODULE:APP, or set MAINSPRING_URL, or url in mainspring.toml"
-    return Finding("database", "note", "no database is given: only the configuration was checked", advice)
+    return Symptom("database", "note", "no database is given: only the configuration was checked", advice)
 
 
-def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
+def _print(options: Sequence[Value], findings: Sequence[Symptom]) -> None:
     if options:
         print_table(_OPTIONS, [(each.option, each.value, each.source) for each in options])
         if not stdout().is_terminal:
@@ -149,7 +148,7 @@ def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
     say(summary or "no problems found", style=STATE_STYLES[worst])
 
 
-def _lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str, str]]:
+def _lines(findings: Sequence[Symptom]) -> Iterator[tuple[str, str, str]]:
     for finding in findings:
         yield finding.about, finding.grade, finding.summary
         if finding.advice:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.app.fanout.fanouts import FanoutView, unknown
+from mainspring.app.fanout.fanouts import FanoutView, no_fanout
 from mainspring.app.page import Page
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Cursor, Limit
@@ -94,7 +94,7 @@ async def show(
     async with target.opened() as opened:
         view = await opened.fanouts.get(topic, work)
         if view is None:
-            raise unknown(topic, work, await opened.fanouts.list())
+            raise no_fanout(topic, work, await opened.fanouts.list())
         cursors: Page[CursorView] = Page()
         policies: Sequence[FanoutPolicyView] = []
         if work is not None:

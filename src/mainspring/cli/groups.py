@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -12,11 +11,10 @@ from cyclopts import App, Parameter
 from mainspring.cli.options import Yes, confirmed, progress
 from mainspring.cli.output import Column, Columns, many, plain, print_list, print_result, say, since
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.views import Counts, GroupView, Roster, WorkerView
+from mainspring.model.views import Counts, GroupView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
-SILENT = timedelta(minutes=1)
 """A worker whose last report is older does not count."""
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group and in the audit log.")]
 Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as in `groups list`.")]
@@ -29,7 +27,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         roster = await opened.roster()
         tally = await opened.tally()
     found = roster.groups
-    alive = alive_workers(roster)
+    alive = roster.alive()
     workers = Counter(group for each in alive for group in each.groups)
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
@@ -93,11 +91,6 @@ async def retire(
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)
     text = f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped"
     return print_result({"group": name, "dropped": dropped}, text, json=json)
-
-
-def alive_workers(roster: Roster) -> list[WorkerView]:
-    """Return the workers that have reported within ``SILENT``."""
-    return [each for each in roster.workers if roster.now - each.beat_at < SILENT]
 
 
 def _numbers(counts: Counts) -> dict[str, object]:

@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.groups import SILENT
 from mainspring.cli.options import Reason
 from mainspring.cli.output import (
     Column,
@@ -24,7 +23,7 @@ from mainspring.cli.output import (
     when,
 )
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.views import DeliveryView, WorkerView
+from mainspring.model.views import WORKER_SILENT_AFTER, DeliveryView, WorkerView
 
 app: App = App(name="workers", help="List, show, drain and resume workers.")
 
@@ -123,7 +122,7 @@ def _of(workers: Sequence[WorkerView], name: str) -> WorkerView:
 
 
 def _state(each: WorkerView, now: datetime) -> str:
-    return "silent" if now - each.beat_at >= SILENT else each.condition
+    return "silent" if now - each.beat_at > WORKER_SILENT_AFTER else each.condition
 
 
 def _note(each: WorkerView) -> str:

@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 InboxStatus = Literal["seen", "processing", "done", "dead"]
 """The status of a message: failed and may be admitted again, being processed, done, or given up."""
 
-Entering = Literal["processing", "done"]
+AdmitStatus = Literal["processing", "done"]
 """The status on admission: processing, or done with the caller's transaction."""
 
-Fate = Literal["seen", "done", "dead"]
+MarkStatus = Literal["seen", "done", "dead"]
 """The status after an admitted message was processed."""
 
 
@@ -99,14 +99,14 @@ class InboxFilter:
         return (None, None, None) if self.past is None else (self.past.message_id, self.past.source, self.past.group)
 
 
-def entered(key: InboxKey, status: Entering, attempts: int, first_seen_at: datetime, now: datetime) -> Admission:
+def admitted(key: InboxKey, status: AdmitStatus, attempts: int, first_seen_at: datetime, now: datetime) -> Admission:
     """Return the admission of a message that is admitted."""
     return Admission(
         *key, admitted=True, status=status, attempts=attempts, first_seen_at=first_seen_at, admitted_at=now
     )
 
 
-def refused(known: InboxView, *, mismatch: bool = False) -> Admission:
+def rejected(known: InboxView, *, mismatch: bool = False) -> Admission:
     """Return the admission of a known message that is rejected."""
     return Admission(
         known.group,
@@ -126,7 +126,7 @@ def differs(known: InboxView, hash: bytes | None) -> bool:
     return known.hash is not None and hash is not None and known.hash != hash
 
 
-def may_enter(known: InboxView, now: datetime, retry_after: timedelta | None) -> bool:
+def may_admit(known: InboxView, now: datetime, retry_after: timedelta | None) -> bool:
     """Return whether a known message is admitted again."""
     if known.status == "processing":
         return retry_after is not None and known.changed_at <= now - retry_after

@@ -113,6 +113,34 @@ class Delivery(NamedTuple):
         return Claim(self.id, self.epoch, self.message_id)
 
 
+def unstored(draft: Draft, group: str, due: datetime, now: datetime, *, id: int = 0) -> Delivery:
+    """Return a draft as the first attempt of a delivery that is in no database, to be run here."""
+    return Delivery(
+        id,
+        1,
+        draft.id,
+        group,
+        draft.topic,
+        draft.payload,
+        draft.content_type,
+        draft.headers,
+        draft.key,
+        draft.correlation_id,
+        draft.causation_id,
+        int(draft.priority),
+        attempt=1,
+        deaths=0,
+        due_at=due,
+        scheduled_for=due,
+        published_at=now,
+        expired=False,
+        cancel_asked=False,
+        suspect=False,
+        claimed_at=now,
+        schedule=draft.schedule,
+    )
+
+
 class Scan(NamedTuple):
     """One level to scan, from ``since`` on (None for the beginning)."""
 
@@ -141,7 +169,7 @@ class Published:
     """By place in the batch, for drafts whose ids are known as other messages: the topics of these."""
 
     def conflicting(self, drafts: Sequence[Draft]) -> tuple[Conflict, ...]:
-        """The drafts of the batch whose ids are those of other messages."""
+        """Return the drafts of the batch whose ids are those of other messages."""
         return tuple(Conflict(drafts[place], topic) for place, topic in sorted(self.conflicts.items()))
 
     def statuses(self, drafts: Sequence[Draft]) -> list[PublishStatus]:

@@ -176,7 +176,7 @@ class Timesheet:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A line for the audit: who did what. The subject is the schedule's name."""
+    """A line for the audit: an action, and its actor. The subject is the schedule's name."""
 
     by: str
     action: str

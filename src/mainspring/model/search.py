@@ -15,15 +15,15 @@ SCAN = 20_000
 CAUSES_SCAN = 50_000
 """The default number of rows scanned to group and count causes of death."""
 
-GOES_ON = "goes on"
+UNFINISHED = "goes on"
 """The audit's text for an action that has not ended, or whose end is unknown."""
 
 WEIGHT = 8 * 1024 * 1024
 """The default number of payload bytes searched for one page."""
 
-Sought = State | Literal["live", "retrying"]
+SearchState = State | Literal["live", "retrying"]
 """A state to search for, or a set of several."""
-ALIVE: tuple[Sought, ...] = ("live", "scheduled", "ready", "running", "lapsed", "retrying")
+ALIVE: tuple[SearchState, ...] = ("live", "scheduled", "ready", "running", "lapsed", "retrying")
 
 Picked = tuple[tuple[UUID, str], ...]
 """Deliveries by message and group. The group of a parked message is empty."""
@@ -40,7 +40,7 @@ class Filter:
     whose ids replace ``seq`` there.
     """
 
-    state: Sought = "live"
+    state: SearchState = "live"
     group: str | None = None
     topic: str | None = None
     key: str | None = None
@@ -135,9 +135,9 @@ class Line:
         return replace(self, done=self.done + batch)
 
     @property
-    def told(self) -> str:
+    def detail(self) -> str:
         """Return its text while the action runs. If the process is killed, it stays at what was committed last."""
-        return f"{self.done} {self.words}; {GOES_ON}"
+        return f"{self.done} {self.words}; {UNFINISHED}"
 
 
 By = str | Line
@@ -204,10 +204,3 @@ class Chain:
     """Nearest first."""
     more: bool = False
     """Whether there are more than the limit."""
-
-
-def stands(*, is_held: bool, is_due: bool) -> State:
-    """Return the state of a delivery that has not ended. If held, it is due when its claim lapses."""
-    if is_held:
-        return "lapsed" if is_due else "running"
-    return "ready" if is_due else "scheduled"

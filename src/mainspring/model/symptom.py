@@ -53,12 +53,12 @@ def stands_still(ahead: timedelta) -> str:
     )
 
 
-def of_clocks(apart: timedelta, tolerances: Tolerances) -> Symptom:
-    """Describe a database whose clock is ahead of this host's by ``apart``."""
-    seconds = abs(apart).total_seconds()
-    if abs(apart) <= tolerances.skew:
+def of_clocks(ahead: timedelta, tolerances: Tolerances) -> Symptom:
+    """Describe a database whose clock is ahead of this host's by ``ahead``."""
+    seconds = abs(ahead).total_seconds()
+    if abs(ahead) <= tolerances.skew:
         return Symptom("clock", "ok", f"this host and the database agree within {tolerances.skew.total_seconds():g} s")
-    side = "behind" if apart > timedelta() else "ahead of"
+    side = "behind" if ahead > timedelta() else "ahead of"
     return Symptom(
         "clock",
         "warning",

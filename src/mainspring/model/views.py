@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
-from mainspring.model.measures import Measure
+from mainspring.model.measures import Measure, Status
 
 State = Literal["scheduled", "ready", "running", "lapsed", "done", "dead", "cancelled", "parked"]
 """The state of a delivery, as users see it. ``lapsed``: its claim has lapsed, and no worker has taken it over."""
 
-RunStatus = Literal["done", "failed", "dead", "snoozed", "cancelled"]
+RunStatus = Status
 
 Source = Literal["message", "deferred", "schedule", "manual", "offline"]
 """The origin of a run: a message, a deferred one, an occurrence, a manual request, or an occurrence during an outage of
@@ -21,6 +21,9 @@ the database."""
 
 Condition = Literal["active", "drain asked", "draining", "drained"]
 """Whether a worker claims: ``drain asked`` until it has confirmed, ``draining`` while it has work in hand."""
+
+WORKER_SILENT_AFTER = timedelta(minutes=1)
+"""A worker that has not reported itself for longer is shown as silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,10 @@ class Roster:
     now: datetime
     groups: tuple[GroupView, ...]
     workers: tuple[WorkerView, ...]
+
+    def alive(self, silent_after: timedelta = WORKER_SILENT_AFTER) -> list[WorkerView]:
+        """Return the workers that have reported themselves within ``silent_after``."""
+        return [each for each in self.workers if self.now - each.beat_at <= silent_after]
 
 
 @dataclass(frozen=True, slots=True)

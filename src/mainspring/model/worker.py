@@ -24,14 +24,14 @@ def shown(holder: str) -> str:
     return name if mark and len(token) == _LENGTH and _DIGITS.issuperset(token) else holder
 
 
-def seat(app: str, name: str) -> str:
+def roster_name(app: str, name: str) -> str:
     """Return the roster name of an app's worker, with the app as it is stored."""
     return f"{app}/{name}"
 
 
-def seated(app: str, seat: str) -> str:
+def own_name(app: str, roster_name: str) -> str:
     """Return a worker's own name. Earlier releases used only that on the roster."""
-    return seat.removeprefix(f"{app}/")
+    return roster_name.removeprefix(f"{app}/")
 
 
 Subscription = tuple[str, str]
@@ -60,7 +60,7 @@ class Declarer:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeclareResult:
     """The result of a declaration."""
 
     added: tuple[Subscription, ...] = ()

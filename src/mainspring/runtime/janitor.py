@@ -14,7 +14,7 @@ from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
 from mainspring.model.views import Beat, Declaration, Orders
-from mainspring.model.worker import SILENT_AFTER, Declarer, Standing, seat
+from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, roster_name
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
@@ -211,14 +211,14 @@ class Heartbeat:
     @property
     def declarer(self) -> Declarer:
         """The identity under which this start of the worker declares."""
-        return Declarer(seat(self.settings.app, self.settings.name), self.start_id)
+        return Declarer(roster_name(self.settings.app, self.settings.name), self.start_id)
 
     def beat(self) -> Beat:
         """Create a beat with the current state and the new counts of the meter."""
         self.number += 1
         runs, measures = self.meter.take()
         return Beat(
-            seat(self.settings.app, self.settings.name),
+            roster_name(self.settings.app, self.settings.name),
             self.settings.app,
             socket.gethostname(),
             os.getpid(),
@@ -302,7 +302,7 @@ class Subscribing(Service):
         return {group: each for group, each in ages.items() if each[1] < SILENT_AFTER}
 
 
-def _log_removed(standing: Standing) -> None:
+def _log_removed(standing: DeclareResult) -> None:
     for group, pattern in standing.removed:
         _logger.info("%s: no worker declares its subscription to %s any more, so it is removed", group, pattern)
 

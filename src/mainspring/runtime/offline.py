@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from mainspring.model.message import Delivery
+from mainspring.model.message import Delivery, unstored
 from mainspring.model.schedule import Rewrite, Schedule
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import RunStatus, RunView
@@ -163,30 +163,7 @@ class Offline:
     def _start(self, plan: Plan, name: str, due: datetime, now: datetime, executor: Executor) -> None:
         self._number -= 1
         draft = occurrence(plan, Schedule(name, self._app, "code", {}, now, now, now), due).draft
-        delivery = Delivery(
-            self._number,
-            1,
-            draft.id,
-            executor.group,
-            draft.topic,
-            draft.payload,
-            draft.content_type,
-            draft.headers,
-            None,
-            None,
-            None,
-            int(draft.priority),
-            attempt=1,
-            deaths=0,
-            due_at=due,
-            scheduled_for=due,
-            published_at=now,
-            expired=False,
-            cancel_asked=False,
-            suspect=False,
-            claimed_at=now,
-            schedule=draft.schedule,
-        )
+        delivery = unstored(draft, executor.group, due, now, id=self._number)
         run = Run(delivery, executor.handler, FOREVER)
         self._in_hand.take(run)
         executor.put([run])

@@ -16,7 +16,7 @@ from mainspring.model.errors import Unreadable
 from mainspring.model.join import Join
 from mainspring.model.message import Delivery, Draft, Priority, Published, PublishStatus, Receipt, UniqueKey, public
 from mainspring.model.schedule import NEVER, Decide, Due, Note, Occurrence, ScheduleAdvance, ScheduleTick
-from mainspring.model.search import Filter, Sought
+from mainspring.model.search import Filter, SearchState
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Snooze, Verdict
 from mainspring.model.views import DeliveryView
 from mainspring.storage.codec import Decode
@@ -248,7 +248,7 @@ class Records:
     async def read_stored(self, storage: Storage, consumers: Mapping[str, Registration], own: Own | None) -> None:
         """Read what waits and what is dead, all of it or what is the test's own."""
 
-        async def stored(state: Sought) -> Sequence[DeliveryView]:
+        async def stored(state: SearchState) -> Sequence[DeliveryView]:
             rows = (await storage.ledger.browse(Filter(state=state, limit=ALL, scan=ALL))).rows
             return rows if own is None else await own.of(rows)
 

@@ -25,7 +25,7 @@ class Hands:
     def pass_time(self, seconds: float) -> None:
         """Let so much pass, and have whoever renews notice at once."""
         self.clock.advance(seconds * SECOND)
-        keeper = self.app.leases._operations._keeping._here
+        keeper = self.app.leases._operations.keeping._here
         if keeper is not None:
             keeper.wake()
 

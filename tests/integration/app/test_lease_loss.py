@@ -84,7 +84,7 @@ async def test_a_database_that_does_not_answer_cannot_keep_a_block_from_being_ca
 
     async def work() -> None:
         async with app.leases.hold("reports", "1s"):
-            keeper = app.leases._operations._keeping._here
+            keeper = app.leases._operations.keeping._here
             assert keeper is not None
             keeper._storage.leases.renew = never  # type: ignore[method-assign]
             await until(asked.is_set)

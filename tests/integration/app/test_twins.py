@@ -21,7 +21,7 @@ from mainspring.app.blocking import Face
 from mainspring.app.consume.consumer import ClassSender, Consumed, SyncClassSender, SyncConsumed
 from mainspring.app.consume.context import SyncContext
 from mainspring.app.fanout.fanouts import Fanouts, SyncFanouts
-from mainspring.app.inbox.inbox import Inbox, SyncInbox
+from mainspring.app.inbox import Inbox, SyncInbox
 from mainspring.app.lease.leases import Leases, SyncLeases
 from mainspring.app.queue.queue import Queue, SyncQueue
 from mainspring.app.schedule.schedules import Schedules, SyncSchedules

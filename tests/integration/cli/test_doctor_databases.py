@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mainspring import Mainspring
-from mainspring.app.observe.doctor import Inspection, of_app
-from mainspring.model.symptom import Tolerances
+from mainspring.app.observe.doctor import of_app
 from mainspring.timing.clock import HandClock
 from tests.integration.cli.shell import Ended, Shell
 from tests.services.pgbouncer import pgbouncer
@@ -45,7 +44,7 @@ async def test_a_clock_that_is_wrong_and_an_index_that_is_gone_are_told_with_wha
         connection.execute("DROP INDEX mainspring_delivery_ready")
     connection.close()
 
-    behind = Inspection(Tolerances(), HandClock(datetime.now(UTC) - timedelta(hours=1)))
+    behind = HandClock(datetime.now(UTC) - timedelta(hours=1))
     found = {each.about: each for each in await of_app(app, None, " --url sqlite:///shop.db", behind)}
 
     assert (found["clock"].grade, found["indexes"].grade, found["log"].grade) == ("error", "error", "ok")

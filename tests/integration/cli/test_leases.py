@@ -17,7 +17,7 @@ def held(shell: Shell) -> Shell:
     assert back is not None
     back.release()
     # As a process that is killed leaves it: closing in good order would give it back.
-    keeper = app.sync.leases._target._operations._keeping._here
+    keeper = app.sync.leases._target._operations.keeping._here
     assert keeper is not None
     keeper._held.clear()
     app.sync.close()

@@ -16,7 +16,7 @@ async def confirm(shop: Shop, lease: SyncLease, caller: Caller) -> None:
     if caller.blocking:
         lease.confirm(tx=caller.tx)
     else:
-        await Lease(lease.name, held(lease), shop.app.leases._operations).confirm(tx=caller.tx)
+        await Lease(held(lease._target), shop.app.leases._operations).confirm(tx=caller.tx)
 
 
 @pytest.mark.parametrize("kind", one_per_adapter(), ids=str)

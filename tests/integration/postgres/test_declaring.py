@@ -8,7 +8,7 @@ import pytest
 
 from mainspring.model.errors import Conflict, SchemaMissing, SchemaTooNew, StorageError
 from mainspring.model.views import Declaration
-from mainspring.model.worker import Standing
+from mainspring.model.worker import DeclareResult
 from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.migrations import migrations
 from mainspring.storage.postgres import PostgresStorage
@@ -77,7 +77,7 @@ async def test_two_apps_that_declare_one_group_at_once_leave_one_owner(make: Cal
             other.upkeep.declare([Declaration(group, "bank", (TOPIC,), "bank:mail")]),
             return_exceptions=True,
         )
-        assert [type(each) for each in answers if not isinstance(each, Standing)] == [Conflict]
+        assert [type(each) for each in answers if not isinstance(each, DeclareResult)] == [Conflict]
 
 
 async def test_an_older_version_that_has_read_before_a_newer_one_wrote_describes_nothing(

@@ -29,7 +29,7 @@ async def queue(app: Mainspring) -> Queue[Any]:
 
 async def asleep(queue: Queue[Any]) -> "asyncio.Task[bool]":
     """Start a wait that has read the next due instant already."""
-    waiter = (await queue._claims._runtime.opened("a test")).waiter
+    waiter = (await queue._runtime.opened("a test")).waiter
     read, upcoming = asyncio.Event(), waiter.upcoming
 
     async def noted(group: str) -> Any:
@@ -153,10 +153,10 @@ async def test_a_queue_serves_again_after_its_app_was_closed(app: Mainspring, qu
     waiting.cancel()
     await asyncio.wait([waiting])
     await app.__aexit__(None, None, None)
-    assert queue._claims._runtime.heartbeat.left == 1
+    assert queue._runtime.heartbeat.left == 1
     await app.__aenter__()
 
     again = await asleep(queue)
     await app.publish("orders.placed", 1)
     assert await asyncio.wait_for(again, PATIENCE)
-    assert [each.name for each in (await app.roster()).workers] == [queue._claims._runtime.heartbeat.owner]
+    assert [each.name for each in (await app.roster()).workers] == [queue._runtime.heartbeat.owner]

@@ -1,4 +1,4 @@
-"""One thing that is done to everything a search finds, however much that is."""
+"""Bulk actions: one action applied to all deliveries that a search finds, batch by batch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal, assert_never, get_args
 
-from mainspring.app.admin.search import meant
+from mainspring.app.admin.search import bounded
 from mainspring.app.blocking import in_loop
 from mainspring.model.errors import BadOption, StorageError, StorageUnavailable
 from mainspring.model.message import Cancelled
-from mainspring.model.search import GOES_ON, By, DeadSelection, Filter, Line, Picked
+from mainspring.model.search import UNFINISHED, By, DeadSelection, Filter, Line, Picked
 from mainspring.model.views import AuditView
 from mainspring.storage.contract import Storage
 
 Action = Literal["revive", "discard", "cancel", "run_now"]
 BulkState = Literal["running", "done", "stopped", "failed"]
 Progress = Callable[[int], object]
-"""Told how many are done so far, after every batch."""
+"""Called after every batch, with how many are done so far."""
 
 BATCH = 500
 
@@ -30,32 +30,32 @@ _STATES: Mapping[Action, tuple[str, ...]] = {
     "cancel": ("live", "scheduled", "ready", "running", "lapsed", "retrying", "parked"),
     "run_now": ("live", "scheduled", "retrying"),
 }
-_NOTED: Mapping[Action, tuple[str, str]] = {
+_AUDITED: Mapping[Action, tuple[str, str]] = {
     "revive": ("revive", "revived"),
     "discard": ("discard", "discarded"),
     "cancel": ("cancel", "cancelled or asked to stop"),
     "run_now": ("run_now", "due now"),
 }
-"""What the audit calls it, and what has become of each."""
+"""The name of the action in the audit, and what was done to each."""
 _FORMER = {"hasten": "run_now"}
 """Actions in the audit under the name that an earlier release wrote."""
 _ENDS: Mapping[str, BulkState] = {
-    GOES_ON: "running",
+    UNFINISHED: "running",
     "stopped": "stopped",
     "cancelled": "stopped",
     "failed": "failed",
 }
 _DETAIL = re.compile(r"(\d+) [a-z ]+(?:; (.+))?")
-"""How ``Line.told`` begins, and how it ended."""
-_UNSPOKEN = ("before", "limit", "scan", "weight")
+"""How ``Line.detail`` begins, and how it ended."""
+_UNDESCRIBED = ("before", "limit", "scan", "weight")
 _SEARCHED = ("text", "error")
 
 
 class BulkRun:
-    """Goes from the newest match to the oldest, batch by batch.
+    """Applies an action from the newest match to the oldest, batch by batch.
 
-    A revived delivery keeps its place, and what is published during the run has a higher one. So nothing is met twice,
-    and the run ends, also if everything that is revived dies again at once (invariant 19).
+    A revived delivery keeps its place, and what is published during the run has a higher one. So nothing is found
+    twice, and the run ends, even if all revived deliveries die again at once (invariant 19).
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class BulkRun:
         action: Action,
         wanted: Filter,
         reason: str,
-        rouse: Callable[[], object],
+        wake: Callable[[], object],
     ) -> None:
         if action not in get_args(Action):
             raise BadOption(f"action={action!r} must be one of {', '.join(get_args(Action))}")
@@ -72,17 +72,17 @@ class BulkRun:
         self._storage = storage
         self._action: Action = action
         narrowed = replace(wanted, state="scheduled") if (action, wanted.state) == ("run_now", "live") else wanted
-        self._wanted = replace(meant(narrowed), limit=BATCH, before=None)
+        self._wanted = replace(bounded(narrowed), limit=BATCH, before=None)
         self._subject = described(wanted)
         self._cancelled = False
         self._reason = reason
-        self._rouse = rouse
+        self._wake = wake
 
     async def run(self, by: str, progress: Progress | None, stop: Callable[[], bool]) -> int:
-        """Do it until all are done or ``stop`` says so. Returns to how many it was done."""
+        """Apply it until all are done or ``stop`` returns True; return to how many it was applied."""
         if not in_loop():
             return await self._run(by, progress, stop)  # in a test nothing waits, so no caller is cancelled
-        # The batch in hand comes to its end also where the caller is cancelled, and so does the line in the audit.
+        # The current batch and the line in the audit are completed even if the caller is cancelled.
         work = asyncio.create_task(self._run(by, progress, stop), name=f"mainspring-{self._action}")
         try:
             await asyncio.wait([work])
@@ -109,22 +109,22 @@ class BulkRun:
                     break
         except BaseException as error:
             if line is not None:
-                with contextlib.suppress(StorageError):  # it says that it goes on, then, and how far it has come
+                with contextlib.suppress(StorageError):  # then the line stays unfinished, at the last batch
                     cancelled = isinstance(error, asyncio.CancelledError)
-                    told = "cancelled" if cancelled else f"failed: {type(error).__name__}"
-                    await self._storage.controls.amend(line.id, told)
+                    end = "cancelled" if cancelled else f"failed: {type(error).__name__}"
+                    await self._storage.controls.amend(line.id, end)
             raise
         if line is None:
             return 0
-        standing = "ended" if not halted else "cancelled" if self._cancelled else "stopped"
-        await self._storage.controls.amend(line.id, standing)
+        end = "ended" if not halted else "cancelled" if self._cancelled else "stopped"
+        await self._storage.controls.amend(line.id, end)
         return line.done
 
     async def _begun(self, by: str) -> Line:
-        """The line in the audit (invariant 22): there before anything is changed, brought up to date in every batch."""
-        verb, words = _NOTED[self._action]
+        """Write the line in the audit before anything is changed (invariant 22); every batch updates it."""
+        verb, words = _AUDITED[self._action]
         line = Line(0, words)
-        return replace(line, id=await self._storage.controls.noted(verb, self._subject, by, line.told))
+        return replace(line, id=await self._storage.controls.noted(verb, self._subject, by, line.detail))
 
     async def _do(self, picked: Picked, line: Line) -> int:
         controls = self._storage.controls
@@ -136,28 +136,28 @@ class BulkRun:
             case "run_now":
                 return await controls.run_now(picked, line)
             case "cancel":
-                answer = await cancel(self._storage, picked, line, self._reason, self._rouse)
+                answer = await cancel(self._storage, picked, line, self._reason, self._wake)
                 return answer.cancelled + answer.asked
             case _:
                 assert_never(self._action)
 
 
-async def cancel(storage: Storage, picked: Picked, by: By, reason: str, rouse: Callable[[], object]) -> Cancelled:
-    """Cancel these deliveries, and tell whom it concerns."""
+async def cancel(storage: Storage, picked: Picked, by: By, reason: str, wake: Callable[[], object]) -> Cancelled:
+    """Cancel these deliveries; notify the holders of running ones."""
     answer = await storage.controls.cancel(picked, by, reason)
     if answer.asked:
-        with contextlib.suppress(StorageUnavailable):  # only a hint: the next heartbeat would tell the holders
+        with contextlib.suppress(StorageUnavailable):  # only a hint: the next heartbeat notifies them
             await storage.doorbell.ring()
     if answer.cancelled:
-        rouse()  # under an order, others may have waited for it
+        wake()  # under an order, others may have waited for it
     return answer
 
 
 def described(wanted: Filter) -> str:
-    """A filter in words, for the audit. What payloads and errors were searched for may be a secret: it is not in it."""
-    given = ((each.name, getattr(wanted, each.name)) for each in fields(wanted) if each.name not in _UNSPOKEN)
-    said = ((name, "…" if name in _SEARCHED else value) for name, value in given if value is not None)
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in said)
+    """Describe a filter for the audit. Text searched for in payloads and errors may be a secret, and is left out."""
+    given = ((each.name, getattr(wanted, each.name)) for each in fields(wanted) if each.name not in _UNDESCRIBED)
+    shown = ((name, "…" if name in _SEARCHED else value) for name, value in given if value is not None)
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown)
 
 
 def check_state(action: Action, state: str) -> None:
@@ -181,7 +181,7 @@ class BulkRecord:
 def read_record(line: AuditView) -> BulkRecord | None:
     """Parse what ``BulkRun`` has written into the audit; return None for any other line."""
     written = _FORMER.get(line.action, line.action)
-    action = next((action for action, (verb, _) in _NOTED.items() if verb == written), None)
+    action = next((action for action, (verb, _) in _AUDITED.items() if verb == written), None)
     detail = _DETAIL.fullmatch(line.detail)
     if action is None or detail is None or not line.subject.startswith("state "):
         return None

@@ -1,4 +1,4 @@
-"""The dead letters as an operator sees them, with names as the user wrote them."""
+"""``app.dead``: dead letters, to inspect, revive and discard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mainspring.model.search import Causes, DeadSelection, Filter
 from mainspring.model.views import MessageView
 from mainspring.storage.contract import Storage
 
-# Named here, since inside the class ``list`` is its own verb.
+# Defined here: inside the class ``list`` is a method.
 Selections = list[DeadSelection]
 
 _CAP = 100_000
@@ -29,7 +29,7 @@ _PAGES: DeliveryPages = Paging("app.dead.list()", lambda row: row.seq, Seq)
 
 
 class DeadLetters(Renamed):
-    """``app.dead``: what was given up, to look at, revive or discard. Every change is audited with ``by``."""
+    """``app.dead``: deliveries that were given up. Every change is audited with ``by``."""
 
     _former: ClassVar[Mapping[str, str]] = {"show": "get(message_id)"}
 
@@ -48,18 +48,18 @@ class DeadLetters(Renamed):
         cursor: str | None = None,
         limit: int = 50,
     ) -> Deliveries:
-        """Dead letters, newest first; ``error`` is text that the error must contain, ``fingerprint`` the cause."""
+        """Return dead letters, newest first; ``error`` is text in the error, ``fingerprint`` the cause."""
         before = _PAGES.start(cursor, limit)
         wanted = checked(Filter("dead", group, topic, None, error, before, limit, fingerprint=fingerprint))
         storage = await self._connection.storage("app.dead.list()")
         return await listed(storage.ledger, wanted, _PAGES)
 
     async def causes(self, *, group: str | None = None, cap: int = 10_000, limit: int = 100) -> Causes:
-        """What dead letters died of, in each group, the most frequent first; each is counted up to ``cap``.
+        """Return the causes of dead letters by group, the most frequent first; each is counted up to ``cap``.
 
-        Errors that differ only in ids, values and the like have one cause, known by its ``fingerprint``. However many
-        there are it takes a small part of a second: where ``more`` is true of a cause it was not counted to its
-        end, and where it is true of the answer there are other causes.
+        Errors that differ only in ids, values and the like have one cause, known by its ``fingerprint``. It takes a
+        small part of a second, however many there are: a cause with ``more`` was not counted to its end, and if the
+        result has ``more``, there are other causes.
         """
         check_texts(group=group)
         whole(cap, "cap", least=1, most=_CAP)
@@ -68,7 +68,7 @@ class DeadLetters(Renamed):
         return await storage.ledger.causes(group, cap, limit)
 
     async def get(self, message_id: UUID | str) -> MessageView | None:
-        """The message with every error that was recorded; None when it has no dead letter."""
+        """Return the message with every recorded error; None if it has no dead letter."""
         storage = await self._connection.storage("app.dead.get()")
         found = await storage.ledger.find(read_identity(message_id))
         if found is None or not any(each.state == "dead" for each in found.deliveries):
@@ -88,13 +88,13 @@ class DeadLetters(Renamed):
         by: str = "app",
         progress: Progress | None = None,
     ) -> int:
-        """Give the dead letters meant a fresh life, and return how many. ``payload`` replaces that of one of them."""
+        """Deliver the selected dead letters again, and return how many. ``payload`` replaces that of a single one."""
         storage = await self._connection.storage("app.dead.revive()")
         if payload is not MISSING:
             return await self._replace(storage, message_id, group, payload, by)
-        which = self._meant(message_id, group, topic, error, fingerprint)
+        which = _selection(message_id, group, topic, error, fingerprint)
         selections = await self._selections(storage, "revive", which, everything=everything)
-        # A revived message may die again while this goes on: no more than were there at the start.
+        # A revived message may die again during this: revive no more than there were at the start.
         dead = [each.dead for each in (await storage.ledger.tally(_CAP)).groups]
         ceiling = None if any(count >= _CAP for count in dead) else sum(dead)
         return await _in_batches(
@@ -113,25 +113,13 @@ class DeadLetters(Renamed):
         by: str = "app",
         progress: Progress | None = None,
     ) -> int:
-        """Remove the dead letters meant for good, and return how many."""
+        """Delete the selected dead letters, and return how many."""
         storage = await self._connection.storage("app.dead.discard()")
-        which = self._meant(message_id, group, topic, error, fingerprint)
+        which = _selection(message_id, group, topic, error, fingerprint)
         selections = await self._selections(storage, "discard", which, everything=everything)
         return await _in_batches(
             lambda which, limit: storage.controls.discard(which, by, limit), selections, progress, None
         )
-
-    def _meant(
-        self,
-        message_id: UUID | str | None,
-        group: str | None,
-        topic: str | None,
-        error: str | None,
-        fingerprint: str | None,
-    ) -> DeadSelection:
-        check_texts(group=group, topic=topic, error=error, fingerprint=fingerprint)
-        identity = None if message_id is None else read_identity(message_id)
-        return DeadSelection(identity, group, topic, error, fingerprint)
 
     async def _selections(self, storage: Storage, call: str, which: DeadSelection, *, everything: bool) -> Selections:
         if which == DeadSelection() and not everything:
@@ -159,8 +147,7 @@ class DeadLetters(Renamed):
             names = ", ".join(dead)
             raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
         to = group or next(iter(dead))
-        topic = found.topic
-        fresh = self._envelope.draft(payload, MISSING, topic=topic, instead_of=found.content_type)
+        fresh = self._envelope.draft(payload, MISSING, topic=found.topic, instead_of=found.content_type)
         draft = Draft(
             fresh.id,
             found.topic,
@@ -177,8 +164,16 @@ class DeadLetters(Renamed):
         return int(await storage.controls.replace(identity, to, by, draft))
 
 
+def _selection(
+    message_id: UUID | str | None, group: str | None, topic: str | None, error: str | None, fingerprint: str | None
+) -> DeadSelection:
+    check_texts(group=group, topic=topic, error=error, fingerprint=fingerprint)
+    identity = None if message_id is None else read_identity(message_id)
+    return DeadSelection(identity, group, topic, error, fingerprint)
+
+
 def _replacing(found: MessageView) -> dict[str, str] | None:
-    """Its headers, and where some of them are the library's own, the message that these were written for."""
+    """Return its headers, and if some are the library's own, the id of the message that these were written for."""
     headers = dict(found.headers)
     if reserved(headers):
         headers.setdefault(REPLACES_HEADER, str(found.id))

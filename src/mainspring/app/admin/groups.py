@@ -7,11 +7,11 @@ from typing import Final
 from mainspring.app.admin.bulk import BATCH, Progress
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
-from mainspring.app.options import closest
+from mainspring.app.options import unknown
 from mainspring.model.errors import BadOption
 from mainspring.model.views import GroupView
 
-GroupViews = list[GroupView]  # inside the class ``list`` is its own verb
+GroupViews = list[GroupView]  # defined here: inside the class ``list`` is a method
 
 
 class Groups:
@@ -21,12 +21,12 @@ class Groups:
         self._connection = connection
 
     async def list(self) -> GroupViews:
-        """Every declared group of this namespace, whichever app declared it."""
+        """Return every declared group of this namespace, whichever app declared it."""
         roster = await (await self._connection.storage("app.groups.list()")).ledger.roster()
         return list(roster.groups)
 
     async def pause(self, group: str, *, by: str = "app", reason: str = "") -> None:
-        """Stop handing out its deliveries, until someone resumes it: restarts and deploys do not."""
+        """Stop handing out its deliveries until ``resume``: restarts and deploys keep it paused."""
         storage = await self._connection.storage("app.groups.pause()")
         if not await storage.controls.pause(group, by, reason):
             raise await self._unknown(group)
@@ -50,8 +50,7 @@ class Groups:
         return total
 
     async def _unknown(self, group: str) -> BadOption:
-        names = [each.name for each in await self.list()]
-        return BadOption(f"there is no group {group!r}.{closest(group, names)} There are: {', '.join(names) or 'none'}")
+        return unknown("there is no group", group, [each.name for each in await self.list()])
 
 
 class SyncGroups(Face[Groups]):

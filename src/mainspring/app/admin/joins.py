@@ -1,4 +1,4 @@
-"""``app.joins``: the joins that are open, to look at and to cancel."""
+"""``app.joins``: open joins, to inspect and cancel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mainspring.storage.contract import Storage
 Which = UUID | str | JoinReceipt
 """A join: its id, or the receipt it was opened with."""
 
-# Named here, since inside the class ``list`` is its own verb.
+# Defined here: inside the class ``list`` is a method.
 JoinViews = Page[JoinView]
 
 _PAGES: Paging[JoinView, UUID] = Paging("app.joins.list()", lambda join: join.id, UUID)
@@ -28,36 +28,32 @@ _MEMBERS: DeliveryPages = Paging("app.joins.members()", lambda member: member.se
 
 
 class Joins:
-    """A join is open until all of its members have ended and what follows is published; then it is no more."""
+    """The open joins. One is open until all of its members have ended and its follow-up is published."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     @listing
     async def list(self, *, cursor: str | None = None, limit: int = 50) -> JoinViews:
-        """The open joins, oldest first."""
+        """Return the open joins, oldest first."""
         after = _PAGES.start(cursor, limit)
         ledger = (await self._connection.storage("app.joins.list()")).ledger
         return _PAGES.page(await ledger.joins(after, limit + 1), limit)
 
     async def get(self, join: Which) -> JoinView | None:
-        """One open join; None when there is no such join, or no more."""
-        return await self._find(await self._connection.storage("app.joins.get()"), _identity(join))
+        """Return one open join; None if there is none."""
+        return await (await self._connection.storage("app.joins.get()")).ledger.find_join(_identity(join))
 
     @listing
     async def members(self, join: Which, *, cursor: str | None = None, limit: int = 50) -> Deliveries:
-        """Its members that have not ended, in the order they were published."""
+        """Return its members that have not ended, in the order they were published."""
         after = _MEMBERS.start(cursor, limit)
-        storage, id = await self._connection.storage("app.joins.members()"), _identity(join)
-        if await self._find(storage, id) is None:
-            raise await self._unknown(storage, id)
+        storage, id = await self._open(join, "members")
         return _MEMBERS.page(await storage.ledger.members(id, after, limit + 1), limit)
 
     async def cancel(self, join: Which, *, reason: str = REASON) -> Cancelled:
         """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always."""
-        storage, id = await self._connection.storage("app.joins.cancel()"), _identity(join)
-        if await self._find(storage, id) is None:
-            raise await self._unknown(storage, id)
+        storage, id = await self._open(join, "cancel")
         cancelled = asked = 0
         after: int | None = None
         while page := await storage.ledger.members(id, after, BATCH):
@@ -67,21 +63,26 @@ class Joins:
             after = page[-1].seq
         return Cancelled(cancelled, asked)
 
-    async def _find(self, storage: Storage, id: UUID) -> JoinView | None:
-        return await storage.ledger.find_join(id)
+    async def _open(self, join: Which, call: str) -> tuple[Storage, UUID]:
+        """Return the database and the id of an open join. Raises BadOption."""
+        storage, id = await self._connection.storage(f"app.joins.{call}()"), _identity(join)
+        if await storage.ledger.find_join(id) is None:
+            raise await _unknown(storage, id)
+        return storage, id
 
-    async def _unknown(self, storage: Storage, id: UUID) -> BadOption:
-        follows = follower_id(id)
-        if await storage.ledger.find(follows) is not None:
-            return BadOption(f"the join {id} is over: what followed is the message {follows}")
-        message = await storage.ledger.find(id)
-        if message is None:
-            return BadOption(f"there is no open join {id}: it never was, or is over")
-        if (over := message.headers.get(JOIN_HEADER)) is not None:
-            return BadOption(f"the join {over} is over: what followed is the message {id}")
-        if (whose := message.headers.get(MEMBER_HEADER)) is not None:
-            return BadOption(f"{id} is no join, but a member of the join {whose}: give that id")
-        return BadOption(f"{id} is no join, but a message on the topic {message.topic}")
+
+async def _unknown(storage: Storage, id: UUID) -> BadOption:
+    follows = follower_id(id)
+    if await storage.ledger.find(follows) is not None:
+        return BadOption(f"the join {id} is over: what followed is the message {follows}")
+    message = await storage.ledger.find(id)
+    if message is None:
+        return BadOption(f"there is no open join {id}: it never was, or is over")
+    if (over := message.headers.get(JOIN_HEADER)) is not None:
+        return BadOption(f"the join {over} is over: what followed is the message {id}")
+    if (whose := message.headers.get(MEMBER_HEADER)) is not None:
+        return BadOption(f"{id} is no join, but a member of the join {whose}: give that id")
+    return BadOption(f"{id} is no join, but a message on the topic {message.topic}")
 
 
 def _identity(join: Which) -> UUID:

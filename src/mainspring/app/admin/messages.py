@@ -5,37 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ClassVar, Final, TypedDict, cast
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from mainspring.app.admin import bulk
 from mainspring.app.admin.bulk import Action, BulkRun, Progress
-from mainspring.app.admin.search import (
-    Deliveries,
-    DeliveryPages,
-    SearchPage,
-    Standing,
-    check_texts,
-    checked,
-    listed,
-    searched,
-)
+from mainspring.app.admin.search import Deliveries, DeliveryPages, SearchPage, check_texts, checked, listed, searched
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, PriorityName, PublishOptions, read_identity
 from mainspring.app.names import check_group
-from mainspring.app.options import closest
+from mainspring.app.options import unknown
 from mainspring.app.page import Instant, Page, Paging, Seq, check_limit, listing
 from mainspring.app.publisher import REASON, Publisher
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Cancelled, Priority, Receipt, public
-from mainspring.model.search import Chain, Filter, Picked
+from mainspring.model.search import Chain, Filter, Picked, SearchState
 from mainspring.model.views import MessageView, RunView
 from mainspring.storage.codec import with_version_of
 from mainspring.storage.contract import Storage
 from mainspring.timing.duration import Duration
 
-# Named here, since inside the classes ``list`` is their own verb.
+# Defined here: inside the class ``list`` is a method.
 Runs = Page[RunView]
 Identities = list[UUID]
 Identity = UUID | str
@@ -45,13 +36,15 @@ Pick = tuple[Identity, str]
 _LISTED: DeliveryPages = Paging("app.messages.list()", lambda row: row.seq, Seq)
 SEARCHED: DeliveryPages = Paging("app.messages.search()", lambda row: row.seq, Seq)
 _RUNS: Paging[RunView, int] = Paging("app.messages.runs()", lambda run: run.id, Seq)
+_TRACE = ("traceparent", "tracestate")
+"""Headers that name the trace of a message. A copy is part of none."""
 _FAILURES: Paging[RunView, tuple[datetime, int]] = Paging(
     "app.messages.failures()", lambda run: (run.finished_at, run.id), tuple[Instant, Seq]
 )
 
 
 class Messages(Renamed):
-    """``app.messages``: what is stored, under way and kept."""
+    """``app.messages``: stored messages, their deliveries and kept runs."""
 
     _former: ClassVar[Mapping[str, str]] = {
         "show": "get(message_id)",
@@ -67,7 +60,7 @@ class Messages(Renamed):
     @listing
     async def list(
         self,
-        state: Standing = "live",
+        state: SearchState = "live",
         *,
         group: str | None = None,
         topic: str | None = None,
@@ -75,7 +68,7 @@ class Messages(Renamed):
         cursor: str | None = None,
         limit: int = 50,
     ) -> Deliveries:
-        """Deliveries, newest first. Every page but the last is full, however long it takes to fill it."""
+        """Return deliveries, newest first. Every page but the last is full, however long it takes to fill it."""
         wanted = checked(Filter(state, group, topic, key, None, _LISTED.start(cursor, limit), limit))
         storage = await self._connection.storage("app.messages.list()")
         return await listed(storage.ledger, wanted, _LISTED)
@@ -83,7 +76,7 @@ class Messages(Renamed):
     @listing
     async def search(
         self,
-        state: Standing = "live",
+        state: SearchState = "live",
         *,
         group: str | None = None,
         topic: str | None = None,
@@ -97,11 +90,11 @@ class Messages(Renamed):
         cursor: str | None = None,
         limit: int = 50,
     ) -> SearchPage:
-        """Deliveries that match, newest first, in a small part of a second however many there are.
+        """Return deliveries that match, newest first, in a small part of a second however many there are.
 
         So a page may be short, or empty, and not be the last one: unlike ``list``, it does not scan on until it is
-        full. ``text`` is looked for in payloads, ``error`` in errors, ``since`` and ``until`` mean when it was
-        published, ``held_by`` is a worker's name, ``fingerprint`` one of ``app.dead.causes()``.
+        full. ``text`` is searched for in payloads, ``error`` in errors; ``since`` and ``until`` refer to the time of
+        publishing; ``held_by`` is a worker's name, ``fingerprint`` one of ``app.dead.causes()``.
         """
         before = SEARCHED.start(cursor, limit)
         narrowed = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
@@ -119,40 +112,40 @@ class Messages(Renamed):
         progress: Progress | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> int:
-        """Do this to everything that a search would find, in batches, and return to how many it was done.
+        """Apply an action to everything that a search finds, in batches; return to how many it was applied.
 
-        What is dead is revived or discarded; what is alive or parked is cancelled, with the ``reason``; what is
-        scheduled is due now by ``run_now``. What comes while it goes on is left alone, also if it is revived and dies
-        again. It ends early when ``stop`` says so, or after the batch in hand when the caller is cancelled. All of it
-        together is one line of the audit, which tells after every batch how many it was done to.
+        ``revive`` and ``discard`` apply to dead letters, ``cancel`` (with the ``reason``) to live and parked
+        deliveries, ``run_now`` to scheduled ones. Deliveries that are published during the run, or are revived and die
+        again, are not affected. It ends early when ``stop`` returns True, or after the current batch when the caller is
+        cancelled. The audit has one line about all of it, updated with every batch.
         """
         checked(filter)
         storage = await self._connection.storage("app.messages.apply()")
-        errand = BulkRun(storage, action, filter, reason, self._connection.rouse)
-        return await errand.run(by, progress, stop or _never)
+        run = BulkRun(storage, action, filter, reason, self._connection.rouse)
+        return await run.run(by, progress, stop or (lambda: False))
 
     async def get(self, message_id: UUID | str) -> MessageView | None:
-        """One message with its deliveries and kept runs; None when there is no such message."""
+        """Return one message with its deliveries and kept runs; None if there is none."""
         storage = await self._connection.storage("app.messages.get()")
         found = await storage.ledger.find(read_identity(message_id))
         return None if found is None else replace(found, headers=public(found.headers))
 
     async def chain(self, message_id: UUID | str, *, limit: int = 50) -> Chain:
-        """What a message came of, and what came of it; empty where it is unknown."""
+        """Return the messages that caused a message, and those it caused; empty if unknown."""
         check_limit(limit)
         storage = await self._connection.storage("app.messages.chain()")
         return await storage.ledger.chain(read_identity(message_id), limit)
 
     @listing
     async def runs(self, group: str | None = None, *, cursor: str | None = None, limit: int = 50) -> Runs:
-        """The kept runs, newest first."""
+        """Return the kept runs, newest first."""
         check_texts(group=group)
         before = _RUNS.start(cursor, limit)
         storage = await self._connection.storage("app.messages.runs()")
         return _RUNS.page(await storage.ledger.runs(group, before, limit + 1), limit)
 
     async def failures(self, *, cursor: str | None = None, limit: int = 50) -> Runs:
-        """The kept runs that failed, for good or not, the last to end first."""
+        """Return the kept runs that failed, retried or not, the last to end first."""
         before = _FAILURES.start(cursor, limit)
         storage = await self._connection.storage("app.messages.failures()")
         return _FAILURES.page(await storage.ledger.failures(limit + 1, before), limit)
@@ -165,21 +158,21 @@ class Messages(Renamed):
         Audited with ``by``.
         """
         storage = await self._connection.storage("app.messages.cancel()")
-        messages, deliveries = _apart(which)
+        messages, deliveries = _read_picks(which)
         done = [await self._cancel_message(storage, each, by, reason) for each in messages]
         if deliveries:
             done.append(await bulk.cancel(storage, deliveries, by, reason, self._connection.rouse))
         return Cancelled(sum(each.cancelled for each in done), sum(each.asked for each in done))
 
     async def _cancel_message(self, storage: Storage, id: UUID, by: str, reason: str) -> Cancelled:
-        # Before it is cancelled: a line may be written for an action that then fails, but no action without a line.
+        # Before it is cancelled: an action may be audited and then fail, and never runs unaudited.
         await storage.controls.noted("cancel", f"message {id}", by, reason)
         return await self._publisher.cancel(id, None, reason, None)
 
     async def run_now(self, which: Pick | Iterable[Pick], *, by: str = "app") -> int:
         """Make those of these deliveries that are scheduled due now, and return how many. Audited with ``by``."""
         storage = await self._connection.storage("app.messages.run_now()")
-        messages, deliveries = _apart(which)
+        messages, deliveries = _read_picks(which)
         if messages:
             raise BadOption(f"run_now(…) takes deliveries, each (message_id, group), not {messages[0]}")
         due = await storage.controls.run_now(deliveries, by)
@@ -202,15 +195,28 @@ class Messages(Renamed):
     ) -> Receipt:
         """Publish as an operator, to all subscribed groups or to one. Audited with ``by``.
 
-        With ``copy_of`` it has the payload, key and headers of that message, but for what is given here.
+        With ``copy_of`` it has the payload, key and headers of that message, except those given here.
         """
         storage = await self._connection.storage("app.messages.publish()")
-        options: OperatorOptions = {"key": key, "headers": headers, "priority": priority, "delay": delay}
-        return await publish(storage, self._publisher, topic, payload, options, group, copy_of, by)
-
-
-def _never() -> bool:
-    return False
+        options: PublishOptions = {"key": key, "headers": headers, "priority": priority, "delay": delay}
+        original = None if copy_of is None else await _original(storage, copy_of)
+        if group is not None:
+            await _check_group(storage, group)
+        if original is not None:
+            options = _copied(options, original)
+        cause = None if original is None else original.id
+        given = None if payload is MISSING else payload
+        draft = self._publisher.draft(topic, given, options, "messages.publish(…)", cause)
+        if original is not None and payload is MISSING:
+            draft = replace(draft, payload=original.payload, content_type=original.content_type)
+        elif original is not None and draft.topic == original.topic:
+            draft = replace(draft, content_type=with_version_of(draft.content_type, original.content_type))
+        if group is not None:
+            draft = replace(draft, group=group)
+        detail = [f"message {draft.id}", *([f"copy of {cause}"] if cause else []), *([f"for {group}"] if group else [])]
+        # Before it is stored: an action may be audited and then fail, and never runs unaudited.
+        await storage.controls.noted("publish", draft.topic, by, ", ".join(detail))
+        return await self._publisher.store(draft, {}, "app.messages.publish()")
 
 
 class SyncMessages(Face[Messages]):
@@ -228,57 +234,14 @@ class SyncMessages(Face[Messages]):
     publish: Final = blocking(Messages.publish)
 
 
-_CALL = "messages.publish(…)"
-_TRACE = ("traceparent", "tracestate")
-"""Headers that tell which trace a message is part of. A copy is part of none."""
-
-
-class OperatorOptions(TypedDict):
-    """What may be said of such a message beside its payload."""
-
-    key: str | None
-    headers: Mapping[str, str] | None
-    priority: Priority | PriorityName | int | None
-    delay: Duration | None
-
-
-async def publish(
-    storage: Storage,
-    publisher: Publisher,
-    topic: str,
-    payload: object,
-    said: OperatorOptions,
-    group: str | None,
-    copy_of: UUID | str | None,
-    by: str,
-) -> Receipt:
-    """See ``Messages.issue``."""
-    original = None if copy_of is None else await _original(storage, copy_of)
-    if group is not None:
-        await _check_group(storage, group)
-    cause = None if original is None else original.id
-    draft = publisher.draft(topic, None if payload is MISSING else payload, _options(said, original), _CALL, cause)
-    if original is not None and payload is MISSING:
-        draft = replace(draft, payload=original.payload, content_type=original.content_type)
-    elif original is not None and draft.topic == original.topic:
-        draft = replace(draft, content_type=with_version_of(draft.content_type, original.content_type))
-    if group is not None:
-        draft = replace(draft, group=group)
-    detail = [f"message {draft.id}", *([f"copy of {cause}"] if cause else []), *([f"for {group}"] if group else [])]
-    # Before it is stored: an action may be audited and then fail, and never runs unaudited.
-    await storage.controls.noted("publish", draft.topic, by, ", ".join(detail))
-    return await publisher.store(draft, {}, "app.messages.publish()")
-
-
-def _options(said: OperatorOptions, original: MessageView | None) -> PublishOptions:
-    if original is None:
-        return cast("PublishOptions", said)
-    headers = public(original.headers) if said["headers"] is None else said["headers"]
+def _copied(options: PublishOptions, original: MessageView) -> PublishOptions:
+    headers = options["headers"]
+    if headers is None:
+        headers = public(original.headers)
     return {
-        "key": original.key if said["key"] is None else said["key"],
+        **options,
+        "key": original.key if options["key"] is None else options["key"],
         "headers": {name: value for name, value in headers.items() if name not in _TRACE},
-        "priority": said["priority"],
-        "delay": said["delay"],
         "correlation_id": original.correlation_id or str(original.id),
     }
 
@@ -294,11 +257,11 @@ async def _check_group(storage: Storage, group: str) -> None:
     check_group(group)
     known = [each.name for each in (await storage.ledger.roster()).groups]
     if group not in known:
-        raise BadOption(f"there is no group {group!r}.{closest(group, known)} There are: {', '.join(known) or 'none'}")
+        raise unknown("there is no group", group, known)
 
 
-def _apart(which: Any) -> tuple[Identities, Picked]:
-    """The messages among these, and the deliveries. A tuple is one delivery, any other iterable is several of them."""
+def _read_picks(which: Any) -> tuple[Identities, Picked]:
+    """Return the messages and the deliveries among these. A tuple is one delivery, any other iterable several."""
     several = isinstance(which, Iterable) and not isinstance(which, str | tuple)
     messages: Identities = []
     deliveries: dict[tuple[UUID, str], None] = {}

@@ -6,25 +6,24 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal, get_args
+from typing import get_args
 
 from mainspring.app.options import choice, whole
 from mainspring.app.page import Page, Paging, check_limit
 from mainspring.model.errors import BadOption
-from mainspring.model.search import ALIVE, SCAN, Filter, Matches, Sought
-from mainspring.model.views import DeliveryView, State
+from mainspring.model.search import ALIVE, SCAN, Filter, Matches, SearchState
+from mainspring.model.views import DeliveryView
 from mainspring.storage.contract import Ledger
 
 Deliveries = Page[DeliveryView]
 DeliveryPages = Paging[DeliveryView, int]
-Standing = State | Literal["live", "retrying"]
 
 _LAST = 2**63 - 1
-_STATES = tuple(word for part in get_args(Sought) for word in get_args(part) or (part,))
+_STATES = tuple(word for part in get_args(SearchState) for word in get_args(part) or (part,))
 _FURTHER = 5 * SCAN
-"""How many rows are looked at where their own columns are enough to pass them over."""
+"""How many rows are scanned if their own columns decide."""
 _CLOSER = SCAN * 2 // 5
-"""How many are where each of their messages has to be looked into."""
+"""How many rows are scanned if each row's message must be read."""
 _TEXTS = ("group", "topic", "key", "text", "error", "held_by", "fingerprint")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
@@ -60,11 +59,11 @@ async def listed(ledger: Ledger, wanted: Filter, pages: DeliveryPages) -> Delive
 
 async def scan(ledger: Ledger, wanted: Filter) -> Matches:
     """Scan for deliveries, as far as one page goes."""
-    return await ledger.browse(meant(wanted))
+    return await ledger.browse(bounded(wanted))
 
 
 def checked(wanted: Filter) -> Filter:
-    """The filter if it can be asked for. Raises BadOption before any database is."""
+    """Return the filter if it is valid. Raises BadOption before the database is used."""
     choice(wanted.state, _STATES, "state")
     if wanted.before is not None:
         whole(wanted.before, "before", least=0, most=_LAST)
@@ -75,13 +74,13 @@ def checked(wanted: Filter) -> Filter:
     for name in ("since", "until"):
         _check_instant(getattr(wanted, name), name)
     if wanted.since is not None and wanted.until is not None and wanted.since > wanted.until:
-        told = f"since={wanted.since.isoformat()} is after until={wanted.until.isoformat()}"
-        raise BadOption(f"{told}: nothing was published between them, change one")
+        both = f"since={wanted.since.isoformat()} is after until={wanted.until.isoformat()}"
+        raise BadOption(f"{both}: nothing was published between them, change one")
     return wanted
 
 
 def check_texts(**given: object) -> None:
-    """Refuse what no database stores as text, and so cannot look for."""
+    """Raise BadOption for what no database stores as text, and so cannot search for."""
     for option, text in given.items():
         if text is None:
             continue
@@ -91,9 +90,8 @@ def check_texts(**given: object) -> None:
             raise BadOption(f"{option}={text!r} has a NUL character or a lone surrogate: remove it")
 
 
-def meant(wanted: Filter) -> Filter:
-    """The filter as a page of it is asked for: checked, and with how many rows may be looked at."""
-    checked(wanted)
+def bounded(wanted: Filter) -> Filter:
+    """Return a checked filter with the number of rows that one page may scan."""
     return replace(wanted, scan=_reach(wanted) if wanted.scan == SCAN else wanted.scan)
 
 
@@ -107,7 +105,7 @@ def _check_instant(at: object, option: str) -> None:
 
 
 def _reach(wanted: Filter) -> int:
-    """How many rows a page may look at, so that it takes as long whatever is asked for."""
+    """Return how many rows a page may scan, so that every filter takes about as long."""
     if wanted.text or (wanted.state in ALIVE and wanted.topic is not None):
         return _CLOSER
     if wanted.error or wanted.state in ("done", "cancelled"):

@@ -6,18 +6,18 @@ import asyncio
 import inspect
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from typing import Any, Literal, TypeVar
-from uuid import UUID
 
 from mainspring.app.connection import Connection
 from mainspring.app.consume.context import Context
+from mainspring.app.fanout.declaration import Named, PlanRequest, slices_topic
 from mainspring.app.lease.lease import held
 from mainspring.app.lease.leases import Leases, Wait
 from mainspring.app.message.envelope import Envelope
@@ -34,7 +34,7 @@ from mainspring.model.fanout import (
     subject,
 )
 from mainspring.model.message import Draft
-from mainspring.model.schedule import Note, jitter_share
+from mainspring.model.schedule import jitter_share
 from mainspring.runtime.lease_keeper import TAKEN
 
 _logger = logging.getLogger("mainspring.publisher")
@@ -42,8 +42,6 @@ T = TypeVar("T")
 Skipped = Literal["planned", "unfinished", "early", "disabled"]
 """Why a shard gets no slice: this window or a later one is planned already; the previous slice is unfinished; its
 policy requires more time between; its policy disables it."""
-Named = tuple[str, str]
-"""(work, shard), as yielded by a planner, checked."""
 
 CHUNK = 500
 """How many shards are processed at a time."""
@@ -64,32 +62,6 @@ class PlannedWindow:
         reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(self.skipped.items()))
         slices = f"{self.published:,} slice{'' if self.published == 1 else 's'}"
         return f"{slices}; skipped: {reasons}" if reasons else slices
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """A request to plan one window, of a fan-out or one of its shards."""
-
-    topic: str
-    work: str | None
-    lease: str
-    ttl: timedelta
-    jitter: timedelta
-    window: datetime
-    shards: Callable[[], Any]
-    """Calls the planner."""
-    read: Callable[[object], Named]
-    """Checks what it yields."""
-    threaded: bool
-    shard: str | None = None
-    """The only shard to plan."""
-    by_hand: bool = False
-    """Requested manually: no jitter applies, and a single shard is never too early."""
-    cause: UUID | None = None
-    consumers: Mapping[str, str] = field(default_factory=dict)
-    """The group that consumes a work, if this process knows it."""
-    note: Note | None = None
-    """The requester, for the audit log."""
 
 
 class Coordinator:
@@ -116,19 +88,19 @@ class Coordinator:
     async def plan(self, request: PlanRequest, ctx: Context | None = None, wait: Wait = None) -> PlannedWindow:
         """Plan the window. Raises LeaseHeld if another coordinator does, LeaseLost if another took over."""
         storage = await self._connection.storage("planning a fan-out")
-        if self._connection.stand_in is not None:
-            request = replace(request, threaded=False)  # in a test a planner may use objects of the test's thread
+        declared = request.declared
+        # In a test a planner may use objects of the test's thread.
+        threaded = not declared.is_async and self._connection.stand_in is None
         published, counts, met = 0, Counter[Skipped](), False
-        topic = request.topic
-        about = subject(topic, request.work, request.shard)
-        async with self._leases.hold(request.lease, request.ttl, wait=wait) as lease:
+        about = subject(declared.topic, request.work, request.shard)
+        async with self._leases.hold(declared.lease, declared.ttl, wait=wait) as lease:
             hold = held(lease).hold
-            async with aclosing(_chunks(request)) as chunks:
+            async with aclosing(_chunks(request, threaded=threaded)) as chunks:
                 async for chunk in chunks:
                     note = None if met else request.note  # once, with the first
                     met = True
                     drafting = _Drafting(request, self._envelope, self._carried())
-                    batch = Batch(topic, request.window, chunk, hold, request.consumers, note, about)
+                    batch = Batch(declared.topic, request.window, chunk, hold, request.consumers, note, about)
                     answer = await storage.fanouts.plan(batch, drafting)
                     if answer is None:
                         raise LeaseLost(lease.name, lease.epoch, TAKEN)
@@ -140,9 +112,9 @@ class Coordinator:
                     if ctx is not None:
                         ctx.progress(f"{published:,} slices, {counts.total():,} shards skipped")
         if request.shard is not None and not met:
-            of = request.topic if request.work is None else f"{request.topic} {request.work}"
+            of = declared.topic if request.work is None else f"{declared.topic} {request.work}"
             raise BadOption(f"the planner of {of} yields no shard {request.shard!r}: check its spelling, or it is gone")
-        return PlannedWindow(request.topic, request.work, request.window, published, dict(counts))
+        return PlannedWindow(declared.topic, request.work, request.window, published, dict(counts))
 
 
 class _Drafting:
@@ -170,11 +142,12 @@ class _Drafting:
 
     def _draft(self, each: Candidate) -> Draft:
         request = self._request
-        name = identity(CursorKey(request.topic, each.work, each.shard), request.window)
-        id, topic = slice_id(name), slices_topic(request.topic, each.work)
-        jitter = request.jitter if each.policy.jitter is None else each.policy.jitter
+        declared = request.declared
+        name = identity(CursorKey(declared.topic, each.work, each.shard), request.window)
+        id, topic = slice_id(name), slices_topic(declared.topic, each.work)
+        jitter = declared.jitter if each.policy.jitter is None else each.policy.jitter
         body, content_type = self._envelope.encode(
-            Slice(request.topic, each.work, each.shard, request.window, each.completed), topic
+            Slice(declared.topic, each.work, each.shard, request.window, each.completed), topic
         )
         return Draft(
             id,
@@ -186,11 +159,6 @@ class _Drafting:
             at=request.window if request.by_hand else request.window + jitter * jitter_share(id),
             causation_id=request.cause,
         )
-
-
-def slices_topic(topic: str, work: str) -> str:
-    """Return the topic of a work's slices."""
-    return f"fanout:{topic}:{work}"
 
 
 def skipped(candidate: Candidate, window: datetime, *, any_time: bool = False) -> Skipped | None:
@@ -208,15 +176,16 @@ def skipped(candidate: Candidate, window: datetime, *, any_time: bool = False) -
     return None
 
 
-async def _chunks(request: PlanRequest) -> AsyncGenerator[list[Named], None]:
+async def _chunks(request: PlanRequest, *, threaded: bool) -> AsyncGenerator[list[Named], None]:
     """Yield the planner's shards in chunks, without duplicates. One in another chunk counts as planned.
 
     In any case the planner is closed: it may have a connection open between two chunks.
     """
-    thread = _PlannerThread(threaded=request.threaded)
+    thread = _PlannerThread(threaded=threaded)
     answer: Any = None
     try:
-        answer = await _called(request, thread)
+        answer = await thread(lambda: request.declared.call(request.ctx))
+        answer = await answer if inspect.isawaitable(answer) else answer
         if hasattr(answer, "__aiter__"):
             async with aclosing(answer) if hasattr(answer, "aclose") else nullcontext():
                 chunk: dict[Named, None] = {}
@@ -236,11 +205,6 @@ async def _chunks(request: PlanRequest) -> AsyncGenerator[list[Named], None]:
                 yield list(found)
     finally:
         thread.end(answer.close if inspect.isgenerator(answer) else None)
-
-
-async def _called(request: PlanRequest, thread: _PlannerThread) -> Any:
-    answer = await thread(request.shards)
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 class _PlannerThread:
@@ -269,7 +233,7 @@ class _PlannerThread:
 
 def _take(chunk: dict[Named, None], request: PlanRequest, named: Iterable[object]) -> None:
     for each in named:
-        work, shard = request.read(each)
+        work, shard = request.declared.read(each)
         if request.shard in (None, shard) and request.work in (None, work):
             chunk[work, shard] = None
 
@@ -277,6 +241,6 @@ def _take(chunk: dict[Named, None], request: PlanRequest, named: Iterable[object
 def _iterable(answer: object, request: PlanRequest) -> Iterator[object]:
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise BadOption(
-            f"the planner of {request.topic} returned {answer!r}: yield its shards, or return a list of them"
+            f"the planner of {request.declared.topic} returned {answer!r}: yield its shards, or return a list of them"
         )
     return iter(answer)

@@ -15,7 +15,6 @@ from mainspring.app.consume.consumer import Registrar
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
 from mainspring.app.consume.context import Context
 from mainspring.app.consume.injection import resolve
-from mainspring.app.fanout.coordinator import Named, PlanRequest, slices_topic
 from mainspring.app.names import check_name, check_topic, handler_name, is_reloaded
 from mainspring.app.options import length, refuse_unknown
 from mainspring.model.errors import BadOption, BadSignature, Conflict, LeaseHeld
@@ -31,12 +30,14 @@ if TYPE_CHECKING:
     from mainspring.app.registry import Registry
     from mainspring.app.schedule.recurring import RecurringOptions
 
+Named = tuple[str, str]
+"""(work, shard), as yielded by a planner, checked."""
 _LONGEST = 80
 """The longest topic or work: both are part of topics, groups and leases."""
 
 
 @dataclass(slots=True)
-class Declared:
+class FanoutDeclaration:
     """A checked declaration of a fan-out."""
 
     topic: str
@@ -76,37 +77,14 @@ class Declared:
             )
         return tuple(check_part(work, "work") for work in named)
 
-    def request(
-        self,
-        window: datetime,
-        ctx: Context,
-        *,
-        work: str | None = None,
-        shard: str | None = None,
-        by_hand: bool = False,
-        cause: UUID | None = None,
-        consumers: Mapping[str, str] | None = None,
-        note: Note | None = None,
-    ) -> PlanRequest:
-        """Return a request to plan."""
-        planner = self.planner
-        is_async = inspect.iscoroutinefunction(planner) or inspect.isasyncgenfunction(planner)
-        return PlanRequest(
-            self.topic,
-            self.work or work,
-            self.lease,
-            self.ttl,
-            self.jitter,
-            window,
-            (lambda: planner(ctx)) if self.takes_context else planner,
-            self.read,
-            not is_async,
-            shard,
-            by_hand,
-            cause,
-            consumers or {},
-            note,
-        )
+    @property
+    def is_async(self) -> bool:
+        """Whether the planner runs on the loop; a plain one may block."""
+        return inspect.iscoroutinefunction(self.planner) or inspect.isasyncgenfunction(self.planner)
+
+    def call(self, ctx: Context) -> Any:
+        """Call the planner."""
+        return self.planner(ctx) if self.takes_context else self.planner()
 
     def read(self, named: object) -> Named:
         """Return (work, shard) of a yielded value. Raises BadOption."""
@@ -126,6 +104,32 @@ class Declared:
                 f"remove the work from @app.fanout({self.topic!r}, …)"
             )
         return check_part(work, "work"), check_name(shard, "shard")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A request to plan one window, of a fan-out or one of its shards."""
+
+    declared: FanoutDeclaration
+    work: str | None
+    """The only work to plan."""
+    window: datetime
+    ctx: Context
+    """For a planner that takes one."""
+    consumers: Mapping[str, str]
+    """The group that consumes a work, if this process knows it."""
+    shard: str | None = None
+    """The only shard to plan."""
+    by_hand: bool = False
+    """Requested manually: no jitter applies, and a single shard is never too early."""
+    cause: UUID | None = None
+    note: Note | None = None
+    """The requester, for the audit log."""
+
+
+def slices_topic(topic: str, work: str) -> str:
+    """Return the topic of a work's slices."""
+    return f"fanout:{topic}:{work}"
 
 
 def schedule_name(topic: str, work: str | None) -> str:
@@ -198,7 +202,7 @@ class Fanout(Generic[P, R_co]):
     __name__: str
     __qualname__: str
 
-    def __init__(self, planner: Callable[P, R_co], declared: Declared, code: FanoutCode) -> None:
+    def __init__(self, planner: Callable[P, R_co], declared: FanoutDeclaration, code: FanoutCode) -> None:
         functools.update_wrapper(self, planner)
         self._planner = planner
         self._declared = declared
@@ -262,17 +266,17 @@ class FanoutCode:
         self._consumers = consumers
         self._advancing = advancing
         self._coordinator = coordinator
-        self._known: dict[tuple[str, str | None], Declared] = {}
+        self._known: dict[tuple[str, str | None], FanoutDeclaration] = {}
 
-    def __iter__(self) -> Iterator[Declared]:
+    def __iter__(self) -> Iterator[FanoutDeclaration]:
         """Iterate by registration."""
         return iter(self._known.values())
 
-    def get(self, topic: str, work: str | None) -> Declared | None:
+    def get(self, topic: str, work: str | None) -> FanoutDeclaration | None:
         """Return the one registered with this work, or without one."""
         return self._known.get((topic, work))
 
-    def find(self, topic: str, work: str | None) -> Declared | None:
+    def find(self, topic: str, work: str | None) -> FanoutDeclaration | None:
         """Return its declaration."""
         return self._known.get((topic, work)) or self._known.get((topic, None))
 
@@ -297,7 +301,7 @@ class FanoutCode:
 
         def register(planner: Any) -> Any:
             plain = planner.function if isinstance(planner, Fanout) else planner
-            declared = Declared(topic, work, plain, takes_context(plain), str(rhythm), jitter, ttl)
+            declared = FanoutDeclaration(topic, work, plain, takes_context(plain), str(rhythm), jitter, ttl)
             self._add(declared, rhythm, options)
             return Fanout(plain, declared, self)
 
@@ -322,7 +326,7 @@ class FanoutCode:
 
         return cast("Registrar", register)
 
-    def _add(self, declared: Declared, rhythm: Any, options: FanoutOptions) -> None:
+    def _add(self, declared: FanoutDeclaration, rhythm: Any, options: FanoutOptions) -> None:
         key = (declared.topic, declared.work)
         known = self._known.get(key)
         same = known is None or known.planner is declared.planner or is_reloaded(known.planner, declared.planner)
@@ -352,7 +356,7 @@ class FanoutCode:
         async def coordinate(ctx: Context) -> Done | Snooze:
             declared = self._known[key]
             doing = self.consumers(declared.topic)
-            request = declared.request(ctx.scheduled_for, ctx, cause=ctx.message_id, consumers=doing)
+            request = PlanRequest(declared, declared.work, ctx.scheduled_for, ctx, doing, cause=ctx.message_id)
             try:
                 return Done(str(await self._coordinator().plan(request, ctx)))
             except LeaseHeld as error:

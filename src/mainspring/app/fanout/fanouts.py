@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, ClassVar, Final
 from uuid import uuid4
@@ -12,14 +12,14 @@ from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.consume.context import Context, Publishing
 from mainspring.app.fanout.coordinator import Coordinator, PlannedWindow
-from mainspring.app.fanout.declaration import Declared, FanoutCode, schedule_name
+from mainspring.app.fanout.declaration import FanoutCode, FanoutDeclaration, PlanRequest, schedule_name
 from mainspring.app.lease.leases import Wait
 from mainspring.app.names import check_name
-from mainspring.app.options import closest, flag, length
+from mainspring.app.options import flag, length, unknown
 from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.model.errors import BadOption
 from mainspring.model.fanout import EVERYTHING, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView, summed
-from mainspring.model.message import Delivery, Priority
+from mainspring.model.message import Delivery, Draft, unstored
 from mainspring.model.schedule import Note
 from mainspring.runtime.handler import Handler, Run
 from mainspring.timing.backoff import NO_RETRY
@@ -160,7 +160,7 @@ class Fanouts(Renamed):
         if not detail:
             raise BadOption("edit(…) has nothing to set: give every=, jitter= or enabled=")
         if await self.get(topic, work) is None:
-            raise unknown(topic, work, await self.list())
+            raise no_fanout(topic, work, await self.list())
         storage = await self._connection.storage("app.fanouts.edit()")
         note = Note(by, "fanout edit", detail)
         return await storage.fanouts.edit(topic, work, _shard(shard), policy, note)
@@ -181,12 +181,13 @@ class Fanouts(Renamed):
         storage = await self._connection.storage("app.fanouts.run()")
         declared = self._code.find(topic, work)
         if declared is None:
-            raise _unknown(topic, work, "no planner here yields the shards of", [each.shown for each in self._code])
+            known = [each.shown for each in self._code]
+            raise unknown("no planner here yields the shards of", _name(topic, work), known)
         now = (await storage.timetable.read([])).now
         here = Context(self._publisher, *_by_hand(declared, now))
         only = None if shard is None else _shard(shard)
         doing, note = self._code.consumers(topic), Note(by, "fanout run")
-        request = declared.request(now, here, work=work, shard=only, by_hand=True, consumers=doing, note=note)
+        request = PlanRequest(declared, work, now, here, doing, only, by_hand=True, note=note)
         return await self._coordinator.plan(request, wait=wait)
 
     async def _view(
@@ -209,7 +210,7 @@ class Fanouts(Renamed):
         ):
             set_now = rows[0].policy
         lease = await storage.leases.find(name.replace("plan:", "fanout:", 1))
-        view = FanoutView(
+        return FanoutView(
             topic,
             work,
             name,
@@ -220,56 +221,23 @@ class Fanouts(Renamed):
             set_now.every or None,
             set_now.jitter if set_now.jitter is not None or declared is None else declared.jitter,
             lease.holder if lease is not None and lease.state == "held" else None,
-        )
-        if tally is None:
-            return view
-        return replace(
-            view,
-            shards=tally.shards,
-            last_window=tally.last_window,
-            completed=tally.completed,
-            behind=tally.behind,
-            oldest=tally.oldest,
+            *(() if tally is None else (tally.shards, tally.last_window, tally.completed, tally.behind, tally.oldest)),
         )
 
 
-def unknown(topic: str, work: str | None, there: Views) -> BadOption:
+def no_fanout(topic: str, work: str | None, views: Views) -> BadOption:
     """Return the error that names the existing fan-outs."""
-    known = [each.topic if each.work is None else f"{each.topic} {each.work}" for each in there]
-    return _unknown(topic, work, "there is no fan-out", known)
+    return unknown("there is no fan-out", _name(topic, work), [_name(each.topic, each.work) for each in views])
 
 
-def _unknown(topic: str, work: str | None, problem: str, known: Sequence[str]) -> BadOption:
-    name = topic if work is None else f"{topic} {work}"
-    return BadOption(f"{problem} {name!r}.{closest(name, known)} There are: {', '.join(known) or 'none'}")
+def _name(topic: str, work: str | None) -> str:
+    return topic if work is None else f"{topic} {work}"
 
 
-def _by_hand(declared: Declared, now: datetime) -> tuple[Delivery, Run]:
+def _by_hand(declared: FanoutDeclaration, now: datetime) -> tuple[Delivery, Run]:
     """Return the delivery and run of a manual plan."""
     group = declared.schedule
-    delivery = Delivery(
-        id=0,
-        epoch=0,
-        message_id=uuid4(),
-        group=group,
-        topic=group,
-        payload=b"null",
-        content_type="application/json",
-        headers=None,
-        key=None,
-        correlation_id=None,
-        causation_id=None,
-        priority=Priority.NORMAL,
-        attempt=1,
-        deaths=0,
-        due_at=now,
-        scheduled_for=now,
-        published_at=now,
-        expired=False,
-        cancel_asked=False,
-        suspect=False,
-        claimed_at=now,
-    )
+    delivery = unstored(Draft(uuid4(), group, b"null"), group, now, now)
     return delivery, Run(delivery, Handler(group, lambda _delivery, _run: None, NO_RETRY), float("inf"))
 
 

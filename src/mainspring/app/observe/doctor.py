@@ -7,7 +7,7 @@ import os
 import platform
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
@@ -19,7 +19,7 @@ from mainspring.app.environment import Environment
 from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
-from mainspring.model.symptom import MEND, Grade, Tolerances
+from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
 from mainspring.model.views import GroupView
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock, SystemClock
@@ -34,17 +34,6 @@ _MAGIC = b"SQLite format 3\x00"
 _WAL = 2
 """Byte 18 of a SQLite file with a write-ahead log."""
 _ONLY_ON = {"durable": "sqlite", "pool_size": "postgresql"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check. Only an error prevents work."""
-
-    about: str
-    grade: Grade
-    summary: str
-    advice: str = ""
-    """What to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +55,36 @@ def values(options: Options, app: Mainspring | None = None) -> list[Value]:
     return [Value("url", shown, options.sources["url"]), *found]
 
 
-def of_environment(around: Environment) -> Iterator[Finding]:
+def of_environment(around: Environment) -> Iterator[Symptom]:
     """Check the environment and the file."""
     for problem in around.problems:
-        yield Finding("configuration", "error", problem)
+        yield Symptom("configuration", "error", problem)
     if not around.problems:
         read = [around.file] if around.file else []
         read += [setting.source for setting in around.environment.values()]
         summary = f"read from {', '.join(read)}" if read else "no file and no variables, only arguments and defaults"
-        yield Finding("configuration", "ok", summary)
+        yield Symptom("configuration", "ok", summary)
     for other in around.unread:
         summary = f"{other} has options too, and is not read: {around.file} comes first"
-        yield Finding("configuration", "warning", summary, f"move them into {around.file}")
+        yield Symptom("configuration", "warning", summary, f"move them into {around.file}")
     for variable in around.empty:
         summary = f"{variable} is empty, which counts as not set"
-        yield Finding("configuration", "note", summary, f"give it a value, or: unset {variable}")
+        yield Symptom("configuration", "note", summary, f"give it a value, or: unset {variable}")
 
 
-def of_installation() -> Finding:
+def of_installation() -> Symptom:
     """Return the release and its installed extras."""
     try:
         extras = metadata("mainspring").get_all("Provides-Extra") or []
         needs = requires("mainspring") or []
     except PackageNotFoundError:
-        return Finding("installation", "note", "mainspring is not installed as a package", "pip install mainspring")
+        return Symptom("installation", "note", "mainspring is not installed as a package", "pip install mainspring")
     there = [extra for extra in extras if all(map(_is_installed, needs_of(extra, needs)))]
     absent = [extra for extra in extras if extra not in there]
     parts = [f"mainspring {version('mainspring')} on Python {platform.python_version()}"]
     parts += [f"with {', '.join(there)}"] if there else []
     parts += [f"without {', '.join(absent)}"] if absent else []
-    return Finding("installation", "ok", ", ".join(parts))
+    return Symptom("installation", "ok", ", ".join(parts))
 
 
 def needs_of(extra: str, requirements: Sequence[str]) -> list[str]:
@@ -104,88 +93,81 @@ def needs_of(extra: str, requirements: Sequence[str]) -> list[str]:
     return [found[1] for found in map(marked.match, requirements) if found]
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """Parameters of a database check: its tolerances, and the clock to compare with."""
-
-    tolerances: Tolerances = field(default_factory=Tolerances)
-    clock: Clock = field(default_factory=SystemClock)
-
-
-def mended(app: Mainspring) -> Finding:
+def mended(app: Mainspring) -> Symptom:
     """Set back the clock of the app's file, if it is ahead."""
     try:
         ahead = mend_clock(_parts(app)[0], app.options)
     except MainspringError as error:
-        return Finding("mending", "error", str(error))
+        return Symptom("mending", "error", str(error))
     done = f"was set back by {ahead.total_seconds():,.0f} s" if ahead else "is not ahead of this host's: unchanged"
-    return Finding("mending", "ok", f"the clock of the file {done}")
+    return Symptom("mending", "ok", f"the clock of the file {done}")
 
 
-async def of_app(app: Mainspring, spec: str | None, flags: str, looking: Inspection | None = None) -> list[Finding]:
+async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | None = None) -> list[Symptom]:
     """Check the database, and the consumers in the code against it.
 
-    ``spec`` is MODULE:APP if the app was imported, ``flags`` are the command-line flags for its database.
+    ``spec`` is MODULE:APP if the app was imported, ``flags`` are the command-line flags for its database, ``clock`` is
+    compared with the database's [this host's].
     """
     address, consumers = _parts(app)
     findings = list(_of_idle_options(app.options, address))
     if spec is not None:
         findings.append(_of_registry(consumers, spec))
     if address.engine == "memory":
-        return [*findings, Finding("database", "note", "memory:// is lost with the process: for tests only")]
+        return [*findings, Symptom("database", "note", "memory:// is lost with the process: for tests only")]
     if (known := caveat(address)) is not None:
-        findings.append(Finding("sqlite", "note", known))
-    if address.engine == "sqlite" and (looked := _of_file(address)) is not None:
-        return [*findings, looked]
+        findings.append(Symptom("sqlite", "note", known))
+    if address.engine == "sqlite" and (problem := _of_file(address)) is not None:
+        return [*findings, problem]
     storage, _ = open_storage(address, app.options)  # not by the app's own connection, which would migrate
-    groups = await _of_database(storage, app.options, address, flags, findings, looking or Inspection())
+    groups = await _of_database(storage, app.options, address, flags, findings, clock or SystemClock())
     if spec is not None and groups is not None:
         findings += _of_groups(app.options, consumers, groups, spec, flags)
     return findings
 
 
-def _of_idle_options(options: Options, address: Address) -> Iterator[Finding]:
+def _of_idle_options(options: Options, address: Address) -> Iterator[Symptom]:
     for option, engine in _ONLY_ON.items():
         source = options.sources[option]
         if engine != address.engine and source != "default":
-            yield Finding(option, "note", f"set by {source}, and without effect: the database is {address.engine}")
+            yield Symptom(option, "note", f"set by {source}, and without effect: the database is {address.engine}")
 
 
-def _of_registry(consumers: Sequence[Registration], spec: str) -> Finding:
+def _of_registry(consumers: Sequence[Registration], spec: str) -> Symptom:
     if not consumers:
         summary = f"{spec} has none: it can publish, but not consume"
-        return Finding("consumers", "note", summary, "write @app.consumer(…), or app.include() the module that does")
-    return Finding("consumers", "ok", f"{len(consumers)} in {spec}: {', '.join(each.group for each in consumers)}")
+        return Symptom("consumers", "note", summary, "write @app.consumer(…), or app.include() the module that does")
+    return Symptom("consumers", "ok", f"{len(consumers)} in {spec}: {', '.join(each.group for each in consumers)}")
 
 
-def _of_file(address: Address) -> Finding | None:
+def _of_file(address: Address) -> Symptom | None:
     """Return what is wrong with a SQLite file before opening it, which creates it and sets its mode."""
     path = Path(address.target)
     folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         wrong = "may not be written to" if folder.is_dir() else "does not exist"
         advice = f"SQLite makes files beside {path.name}: create the directory, or let this user write to it"
-        return Finding("database", "error", f"the directory {folder.absolute()} {wrong}", advice)
+        return Symptom("database", "error", f"the directory {folder.absolute()} {wrong}", advice)
     if not path.exists():
-        return Finding("database", "note", f"there is no file {path} yet: opening the app creates it")
+        return Symptom("database", "note", f"there is no file {path} yet: opening the app creates it")
     if not path.is_file() or not os.access(path, os.R_OK | os.W_OK):
         wrong = "may not be read and written by this user" if path.is_file() else "is not a file"
-        return Finding("database", "error", f"{path} {wrong}", "is it the right path?")
+        return Symptom("database", "error", f"{path} {wrong}", "is it the right path?")
     return _of_header(path)
 
 
-def _of_header(path: Path) -> Finding | None:
+def _of_header(path: Path) -> Symptom | None:
     with path.open("rb") as file:
         header = file.read(20)
     if header and not header.startswith(_MAGIC):
-        return Finding("database", "error", f"{path} is no SQLite database", "is it the right path?")
+        return Symptom("database", "error", f"{path} is no SQLite database", "is it the right path?")
     if not header or header[18] != _WAL:
-        return Finding("database", "note", f"{path} has no tables yet: opening the app creates them")
+        return Symptom("database", "note", f"{path} has no tables yet: opening the app creates them")
     return None
 
 
 async def _of_database(
-    storage: Storage, options: Options, address: Address, flags: str, findings: list[Finding], looking: Inspection
+    storage: Storage, options: Options, address: Address, flags: str, findings: list[Symptom], clock: Clock
 ) -> Sequence[GroupView] | None:
     """Return the declared groups, if they can be read."""
     about = "database"
@@ -194,47 +176,44 @@ async def _of_database(
             await storage.open()
             await storage.ping()  # the first one connects
             latency = await storage.ping() / timedelta(milliseconds=1)
-            findings.append(Finding("database", "ok", f"{address.shown} answered in {latency:.1f} ms"))
+            findings.append(Symptom("database", "ok", f"{address.shown} answered in {latency:.1f} ms"))
             if address.engine == "postgresql":
                 findings.append(await _of_bell(storage))
             about = "schema"
             findings += [
-                Finding("rights", "error", "this role lacks a right", each) for each in await storage.schema.lacking()
+                Symptom("rights", "error", "this role lacks a right", each) for each in await storage.schema.lacking()
             ]
             await storage.schema.check()
             number = await storage.schema.version()
-            findings.append(Finding("schema", "ok", f"version {number}, which this release can work with"))
-            found = await storage.schema.examine(looking.tolerances, looking.clock.now)
-            findings += [
-                Finding(each.about, each.grade, each.summary, each.advice.replace(MEND, f"{MEND}{flags}"))
-                for each in found
-            ]
+            findings.append(Symptom("schema", "ok", f"version {number}, which this release can work with"))
+            found = await storage.schema.examine(Tolerances(), clock.now)
+            findings += [replace(each, advice=each.advice.replace(MEND, f"{MEND}{flags}")) for each in found]
             return (await storage.ledger.roster()).groups
     except TimeoutError:
-        findings.append(Finding(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
+        findings.append(Symptom(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
     except SchemaMissing as error:
         findings.append(_of_schema(error, creates=options.auto_migrate or storage.migrates_itself, flags=flags))
     except SchemaTooNew as error:
-        findings.append(Finding("schema", "error", str(error), "pip install --upgrade mainspring"))
+        findings.append(Symptom("schema", "error", str(error), "pip install --upgrade mainspring"))
     except BadOption as error:
         advice = f"it is set by {options.sources['url']}: correct it there"
-        findings.append(Finding(about, "error", str(error), advice))
+        findings.append(Symptom(about, "error", str(error), advice))
     except MainspringError as error:
         advice = "is it running, and is that its address? May this host and this user connect?"
-        findings.append(Finding(about, "error", str(error), advice if about == "database" else ""))
+        findings.append(Symptom(about, "error", str(error), advice if about == "database" else ""))
     finally:
         await storage.close()
     return None
 
 
-def _of_schema(error: SchemaMissing, *, creates: bool, flags: str) -> Finding:
+def _of_schema(error: SchemaMissing, *, creates: bool, flags: str) -> Symptom:
     state = "there are no tables yet" if error.found == 0 else f"version {error.found}, and {error.needed} is needed"
     if creates:
-        return Finding("schema", "note", f"{state}: opening the app does that")
-    return Finding("schema", "error", state, f"mainspring migrate{flags}")
+        return Symptom("schema", "note", f"{state}: opening the app does that")
+    return Symptom("schema", "error", state, f"mainspring migrate{flags}")
 
 
-async def _of_bell(storage: Storage) -> Finding:
+async def _of_bell(storage: Storage) -> Symptom:
     heard = asyncio.Event()
     storage.doorbell.listen(lambda _group: heard.set())
     try:
@@ -242,32 +221,32 @@ async def _of_bell(storage: Storage) -> Finding:
             await heard.wait()
     except TimeoutError:
         summary = "no NOTIFY arrives, as behind a pooler: workers poll for work every half second"
-        return Finding("bell", "warning", summary, "for low latency, let workers connect to the server itself")
-    return Finding("bell", "ok", "NOTIFY works: it wakes workers for new work at once")
+        return Symptom("bell", "warning", summary, "for low latency, let workers connect to the server itself")
+    return Symptom("bell", "ok", "NOTIFY works: it wakes workers for new work at once")
 
 
 def _of_groups(
     options: Options, consumers: Sequence[Registration], groups: Sequence[GroupView], spec: str, flags: str
-) -> Iterator[Finding]:
+) -> Iterator[Symptom]:
     declared = {each.name: each for each in groups}
     unknown = [each.group for each in consumers if each.group not in declared]
     if unknown:
         summary = f"not declared yet, so nothing that is published reaches them: {', '.join(unknown)}"
-        yield Finding("groups", "warning", summary, f"mainspring declare {spec} (a worker does it when it starts)")
+        yield Symptom("groups", "warning", summary, f"mainspring declare {spec} (a worker does it when it starts)")
     for each in consumers:
         owner = declared[each.group].app if each.group in declared else options.name
         if owner != options.name:
             summary = (
                 f"group {each.group!r} belongs to app {owner!r} in this database, and this app is {options.name!r}"
             )
-            yield Finding("groups", "error", summary, f"give {each.name} another group=…, or the app its old name")
+            yield Symptom("groups", "error", summary, f"give {each.name} another group=…, or the app its old name")
     known = {each.group for each in consumers}
     left = [each.name for each in declared.values() if each.app == options.name and each.name not in known]
     if left:
         summary = f"declared, but no longer in the code: {', '.join(left)}; messages still wait there"
-        yield Finding("groups", "note", summary, f"mainspring groups retire {left[0]}{flags}")
+        yield Symptom("groups", "note", summary, f"mainspring groups retire {left[0]}{flags}")
     if not unknown and not left and consumers:
-        yield Finding("groups", "ok", "every consumer is declared")
+        yield Symptom("groups", "ok", "every consumer is declared")
 
 
 def _parts(app: Mainspring) -> tuple[Address, list[Registration]]:
@@ -305,26 +284,26 @@ def _written(value: object, name: str) -> str:
             return str(value)
 
 
-def of_schedules(app: Mainspring, spec: str) -> Iterator[Finding]:
+def of_schedules(app: Mainspring, spec: str) -> Iterator[Symptom]:
     """Check the schedules in the code, and their settings in the variables and the file."""
     recurrences = app._registry.recurrences  # noqa: SLF001 - same package: only doctor needs the ignored settings
     declared, ignored = recurrences.configured()
     if declared:
-        yield Finding("schedules", "ok", f"{len(declared)} in {spec}: {', '.join(declared)}")
-    settings = {name: recurrences.overrides.setting(name) for name, each in declared.items() if each.overrides}
+        yield Symptom("schedules", "ok", f"{len(declared)} in {spec}: {', '.join(declared)}")
+    settings = {name: recurrences.setting(name) for name, each in declared.items() if each.overrides}
     followed = [f"{name} ({setting.source})" for name, setting in settings.items() if setting is not None]
     if followed:
-        yield Finding("schedules", "ok", f"set by configuration: {', '.join(followed)}")
+        yield Symptom("schedules", "ok", f"set by configuration: {', '.join(followed)}")
     for each in ignored:
         grade, advice = _remedy(each, app.options.name, declared)
-        yield Finding("schedules", grade, str(each), advice)
+        yield Symptom("schedules", grade, str(each), advice)
 
 
-def of_schedules_unseen(options: Options) -> Iterator[Finding]:
+def of_schedules_unseen(options: Options) -> Iterator[Symptom]:
     """Report the settings of schedules if no application is given."""
     if options.schedules:
         summary = f"set by configuration, and checked only with an application: {', '.join(options.schedules)}"
-        yield Finding("schedules", "note", summary, "mainspring doctor MODULE:APP")
+        yield Symptom("schedules", "note", summary, "mainspring doctor MODULE:APP")
 
 
 def _remedy(ignored: Ignored, app: str, names: Collection[str]) -> tuple[Grade, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from mainspring.app.blocking import in_loop
 from mainspring.model.errors import MainspringError, NotGranted, StorageError
@@ -15,7 +15,7 @@ from mainspring.model.inbox import InboxFilter, InboxView
 from mainspring.model.schedule import Schedule
 from mainspring.model.search import Filter
 from mainspring.model.symptom import AHEAD, stands_still
-from mainspring.model.views import Counts, DeliveryView, Roster, Tally, WorkerView
+from mainspring.model.views import WORKER_SILENT_AFTER, Counts, DeliveryView, Roster, Tally, WorkerView
 from mainspring.runtime.schedules.decisions import occurrence
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.storage.contract import Ledger, Storage
@@ -66,7 +66,7 @@ class HealthLimits:
     lapsed: int = 0
     """Lapsed claims not taken over yet."""
     unserved_after: timedelta = timedelta(hours=24)
-    worker_silent_after: timedelta = timedelta(minutes=1)
+    worker_silent_after: timedelta = WORKER_SILENT_AFTER
     stuck: int = 0
     """Inbox messages in processing for longer than ``stuck_after``."""
     stuck_after: timedelta = timedelta(hours=1)
@@ -84,8 +84,7 @@ async def examine(storage: Storage, workers: Sequence[Worker], limits: HealthLim
         checks.append(Check("storage", "unhealthy", f"the database did not answer within {_PATIENCE:.0f} s"))
     except MainspringError as error:
         checks.append(Check("storage", "unhealthy", str(error), {"error": type(error).__name__}))
-    statuses: list[Status] = [check.status for check in checks]
-    return Health(max(statuses, key=_ORDER.index), tuple(checks))
+    return Health(max((each.status for each in checks), key=_ORDER.index), tuple(checks))
 
 
 def _patience() -> AbstractAsyncContextManager[object]:
@@ -104,10 +103,10 @@ async def _database(storage: Storage, limits: HealthLimits) -> list[Check]:
     storage_check = Check("storage", "healthy", f"answered in {milliseconds:.1f} ms", {"latency_ms": milliseconds})
     lacking = await storage.schema.lacking()
     try:
-        looked = await _looked(storage, limits)
+        found = await _stored(storage, limits)
     except NotGranted as error:
         return [storage_check, _lacking("unhealthy", lacking or [str(error)])]
-    return [storage_check, *([_lacking("degraded", lacking)] if lacking else []), *looked]
+    return [storage_check, *([_lacking("degraded", lacking)] if lacking else []), *found]
 
 
 def _lacking(status: Status, lacking: Sequence[str]) -> Check:
@@ -115,13 +114,13 @@ def _lacking(status: Status, lacking: Sequence[str]) -> Check:
     return Check("rights", status, f"this role lacks {lacking[0]}{more}", {"lacking": list(lacking)})
 
 
-async def _looked(storage: Storage, limits: HealthLimits) -> list[Check]:
+async def _stored(storage: Storage, limits: HealthLimits) -> list[Check]:
     await storage.schema.check()
     tally = await storage.ledger.tally(limits.backlog[1] + 1)
     counts = tally.groups
     overdue = await _overdue(storage.ledger, tally, counts, limits)
     roster = await storage.ledger.roster()
-    silent = await silenced(storage, roster.now, limits.silenced_after)
+    blocked = await _blocked(storage, roster.now, limits.silenced_after)
     stuck = InboxFilter(stuck=limits.stuck_after, limit=_PAGE)
     return [
         *_clock(await storage.schema.ahead()),
@@ -132,7 +131,7 @@ async def _looked(storage: Storage, limits: HealthLimits) -> list[Check]:
         _served(roster, limits),
         _claimed(roster, counts, limits),
         _received(await storage.inbox.browse(stuck), limits),
-        _silent(silent),
+        _schedules(blocked, roster.now),
     ]
 
 
@@ -197,7 +196,7 @@ async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
 
 
 def _alive(roster: Roster, limits: HealthLimits) -> Check:
-    alive = [each for each in roster.workers if roster.now - each.beat_at <= limits.worker_silent_after]
+    alive = roster.alive(limits.worker_silent_after)
     data = {
         "alive": len(alive),
         "silent": len(roster.workers) - len(alive),
@@ -220,7 +219,7 @@ def _served(roster: Roster, limits: HealthLimits) -> Check:
 
 def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> Check:
     ready = {each.group: each.ready for each in counts if each.ready}
-    alive = [each for each in roster.workers if roster.now - each.beat_at <= limits.worker_silent_after]
+    alive = roster.alive(limits.worker_silent_after)
     paused = [each.name for each in roster.groups if each.name in ready and each.paused_at is not None]
     drained = [group for group in sorted(ready) if _drained([each for each in alive if group in each.groups])]
     found = {"paused": sorted(paused), "drained": drained}
@@ -289,17 +288,17 @@ def _overrunning(workers: Sequence[Worker]) -> Iterator[Check]:
     yield Check("overrunning", "degraded", hint, data)
 
 
-def _silent(found: Sequence[Silenced]) -> Check:
-    if not found:
+def _schedules(blocked: Sequence[Blocked], now: datetime) -> Check:
+    if not blocked:
         return Check("schedules", "healthy", "none is blocked by an earlier run", {"silent": []})
-    longest = found[0]
-    shown = sorted({each.schedule for each in found})
+    _, longest = blocked[0]
+    since, shown = now - longest.scheduled_for, sorted({name for name, _ in blocked})
     hint = (
         f"{', '.join(shown)} is blocked by an unfinished run, the longest message "
-        f"{longest.row.message_id} of {longest.group}, due {spell(longest.since)} ago: see `mainspring "
-        f"messages show {longest.row.message_id}`; cancel it, or give its consumer a shorter timeout"
+        f"{longest.message_id} of {longest.group}, due {spell(since)} ago: see `mainspring "
+        f"messages show {longest.message_id}`; cancel it, or give its consumer a shorter timeout"
     )
-    data = {"silent": shown, "message_id": str(longest.row.message_id), "seconds": longest.since.total_seconds()}
+    data = {"silent": shown, "message_id": str(longest.message_id), "seconds": since.total_seconds()}
     return Check("schedules", "degraded", hint, data)
 
 
@@ -323,17 +322,11 @@ _MISSED = 3
 """How many occurrences in a row a run may outlast: one or two may be a busy day."""
 
 
-class Silenced(NamedTuple):
-    """A schedule, and the run that blocks it."""
-
-    schedule: str
-    group: str
-    row: DeliveryView
-    since: timedelta
-    """How long ago that run was due."""
+Blocked = tuple[str, DeliveryView]
+"""A schedule, and the run that blocks it."""
 
 
-async def silenced(storage: Storage, now: datetime, after: timedelta) -> list[Silenced]:
+async def _blocked(storage: Storage, now: datetime, after: timedelta) -> list[Blocked]:
     """Return the schedules with a run longer than ``after`` and their next three occurrences; longest first.
 
     If nothing runs for so long, as usual, schedules are not read.
@@ -342,8 +335,8 @@ async def silenced(storage: Storage, now: datetime, after: timedelta) -> list[Si
     if not running:
         return []
     sheet = await storage.timetable.read()
-    found = [each for schedule in sheet.schedules for each in _of(schedule, running, now)]
-    return sorted(found, key=lambda each: each.since, reverse=True)
+    found = [(schedule.name, row) for schedule in sheet.schedules for row in _blocking(schedule, running, now)]
+    return sorted(found, key=lambda each: each[1].scheduled_for)
 
 
 async def _running(storage: Storage) -> list[DeliveryView]:
@@ -358,7 +351,7 @@ async def _running(storage: Storage) -> list[DeliveryView]:
     return rows
 
 
-def _of(schedule: Schedule, running: Sequence[DeliveryView], now: datetime) -> Iterator[Silenced]:
+def _blocking(schedule: Schedule, running: Sequence[DeliveryView], now: datetime) -> Iterator[DeliveryView]:
     if schedule.retired_at is not None or schedule.paused_at is not None:
         return
     try:
@@ -368,12 +361,10 @@ def _of(schedule: Schedule, running: Sequence[DeliveryView], now: datetime) -> I
     if plan.fields.overlap not in ("skip", "queue"):
         return
     for row in running:
-        if row.topic == plan.fields.topic and _is_its(row, plan, schedule) and _outlasts(row, plan, now):
-            yield Silenced(schedule.name, row.group, row, now - row.scheduled_for)
-
-
-def _is_its(row: DeliveryView, plan: Plan, schedule: Schedule) -> bool:
-    return occurrence(plan, schedule, row.scheduled_for).draft.id == row.message_id
+        if row.topic != plan.fields.topic or not _outlasts(row, plan, now):
+            continue
+        if occurrence(plan, schedule, row.scheduled_for).draft.id == row.message_id:
+            yield row
 
 
 def _outlasts(row: DeliveryView, plan: Plan, now: datetime) -> bool:

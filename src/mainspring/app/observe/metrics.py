@@ -1,28 +1,38 @@
-"""The metrics of an app, for Prometheus and OpenTelemetry: this process' counts, and the database's, by one process."""
+"""The metrics of an app: this process' counts, and the database's, for Prometheus, OpenTelemetry and the app itself."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import secrets
 import socket
+import sys
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
+from mainspring.app.batcher import Counts
 from mainspring.app.blocking import in_loop
 from mainspring.app.connection import Connection
-from mainspring.app.observe.health import HealthLimits
-from mainspring.model.errors import MainspringError, NotOpen
+from mainspring.app.names import check_group
+from mainspring.app.options import length
+from mainspring.model.errors import BadOption, MainspringError, NotOpen
+from mainspring.model.measures import SPANS, WINDOWS, MeasuresView, PacesView, Window, by_group, by_time
 from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import BellMode, Storage
 from mainspring.telemetry import metrics as catalogue
 from mainspring.telemetry.measures import Meters
 from mainspring.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metric, exposition, meter_provider, observe
+from mainspring.timing.duration import Duration
+
+if TYPE_CHECKING:
+    from mainspring.app.mainspring import Mainspring
 
 __all__ = ["CONTENT_TYPE", "LEASE", "Metrics", "OtelMetrics"]
 
@@ -32,28 +42,71 @@ _PATIENCE = 5.0
 """Seconds that the database has to respond: a scrape does not wait for long."""
 _FAREWELL = 0.5
 """Seconds for releasing the lease."""
+_SDK = "opentelemetry.sdk.metrics"
+_SHORTEST = timedelta(seconds=10)
+_LONGEST = SPANS[min(SPANS)] - _SHORTEST
 
 
 class Metrics:
-    """The metrics of one app in this process."""
+    """The counts of this process, and access to those of the database.
 
-    def __init__(self, meters: Meters, leases_held: Callable[[], int]) -> None:
-        self._meters = meters
+    It does not hold the app: a meter provider, which reads the metrics, may outlive it.
+    """
+
+    def __init__(self, app: str, connection: Connection, leases_held: Callable[[], int]) -> None:
+        self.meters: Meters = Meters()
+        self._app = app
+        self._connection = connection
         self._leases_held = leases_held
         self._turn = Turn(LEASE)
 
-    async def text(self, connection: Connection, call: str) -> str:
-        """Return all metrics, for Prometheus; without the database's if it is down."""
-        return exposition([*self.of_process(connection), *await self.of_database(connection, call)])
+    def count(self, *publishers: Counts) -> None:
+        """Count what these publish. A connection also checks, when it opens, for OpenTelemetry."""
+        for each in publishers:
+            each.published = self.meters.published
+            if isinstance(each, Connection):
+                each.before_open.append(self._register)
+
+    def observed(self) -> AbstractAsyncContextManager[None]:
+        """Export a worker's metrics to OpenTelemetry while it runs, if its SDK is imported."""
+        return self._otel.kept() if _SDK in sys.modules else nullcontext()
+
+    def _register(self) -> None:
+        if _SDK in sys.modules:
+            self._otel.register()
+
+    @functools.cached_property
+    def _otel(self) -> OtelMetrics:
+        return OtelMetrics(self, self._connection, self._app)
+
+    async def measures(self, connection: Connection, window: Window, group: str | None) -> MeasuresView:
+        """See ``Mainspring.measures``."""
+        if window not in WINDOWS:
+            raise BadOption(f"window={window!r} must be one of {', '.join(map(repr, get_args(Window)))}")
+        span, many = WINDOWS[window]
+        counted = "" if group is None else check_group(group)  # the empty name stands for all groups
+        storage = await connection.storage("app.measures()")
+        back = timedelta(seconds=span) * (many - 1)
+        return by_time(await storage.measures.read(span, back, counted), window)
+
+    async def paces(self, connection: Connection, over: Duration) -> PacesView:
+        """See ``Mainspring.paces``."""
+        back = length(over, "over", least=_SHORTEST, most=_LONGEST)
+        storage = await connection.storage("app.paces()")
+        return by_group(await storage.measures.paces(back), back)
+
+    async def text(self, connection: Connection) -> str:
+        """See ``Mainspring.metrics``."""
+        return exposition([*self.of_process(connection), *await self.of_database(connection, "app.metrics()")])
 
     def of_process(self, connection: Connection) -> list[Family]:
         """Return this process' metrics. Thread-safe."""
-        groups = dict(sorted(self._meters.groups().items()))
-        workers, loops = self._meters.workers(), self._meters.loops()
+        groups = dict(sorted(self.meters.groups().items()))
+        workers, loops = self.meters.workers(), self.meters.loops()
         tripped = {group for worker in workers for group in worker.pauses()}
         mode = connection.bell
         return [
-            _family(catalogue.PUBLISHED, self._meters.topics().items()),
+            _family(catalogue.PUBLISHED, self.meters.topics().items()),
             Family(
                 catalogue.SETTLED,
                 [
@@ -90,6 +143,14 @@ class Metrics:
                 _logger.warning("failed to read the database's metrics: %s", error)
             return [Family(catalogue.UP, [((), int(up))])]
         return [Family(catalogue.UP, [((), 1)]), *found]
+
+
+def leases_held(of: weakref.ref[Mainspring]) -> int:
+    """Return how many leases this process holds, if the app still exists."""
+    app = of()
+    # Via vars(): an app that never held a lease creates no ``leases``.
+    sides = () if app is None else (vars(app), vars(app.sync))
+    return sum(side["leases"]._operations.keeping.held for side in sides if "leases" in side)  # noqa: SLF001 - not public
 
 
 class Turn:
@@ -160,7 +221,6 @@ CAP = 100_000
 _PAGE = 1_000
 _PAGES = 10
 _STATES = ("scheduled", "ready", "running", "lapsed", "dead")
-_SILENT_AFTER = HealthLimits().worker_silent_after
 
 
 async def read_database(storage: Storage) -> list[Family]:
@@ -189,7 +249,7 @@ def _deliveries(tally: Tally) -> list[Family]:
 
 
 def _roster(roster: Roster) -> list[Family]:
-    alive = sum(roster.now - each.beat_at <= _SILENT_AFTER for each in roster.workers)
+    alive = len(roster.alive())
     return [
         Family(catalogue.PAUSED, [((each.name,), each.paused_at is not None) for each in roster.groups]),
         Family(catalogue.WORKERS, [(("alive",), alive), (("silent",), len(roster.workers) - alive)]),

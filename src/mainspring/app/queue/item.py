@@ -1,4 +1,4 @@
-"""Items of a queue: one claimed delivery each, and the results of settling and extending several."""
+"""Items of a queue: one claimed delivery each; how several are judged, settled and extended, and the results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from mainspring.model.errors import ClaimLost, StorageUnavailable
+from mainspring.app.consume.consumers import retry_policy
+from mainspring.app.options import length
+from mainspring.app.queue.options import QueueSettings
+from mainspring.model.errors import BadOption, ClaimLost, Misuse, StorageUnavailable
+from mainspring.model.join import is_member
 from mainspring.model.message import Claim, Delivery, Extended, Settled, public
-from mainspring.model.verdict import Settlement
+from mainspring.model.verdict import Done, Settlement, Snooze, Verdict
 from mainspring.model.worker import shown
+from mainspring.runtime import verdicts
+from mainspring.timing.backoff import RetryPolicy
+from mainspring.timing.clock import Clock
+from mainspring.timing.duration import Duration
 
 T = TypeVar("T")
 
@@ -191,6 +199,76 @@ class ExtendedItems(Generic[T]):
     """Their rows were locked, so their state is unknown: retry."""
     asked: tuple[Item[T], ...] = ()
     """Those of the extended that were cancelled: stop, and abandon them."""
+
+
+Judge = Callable[[ClaimState, timedelta], Verdict]
+"""The verdict on one claim, and its run time."""
+
+_KINDS = ("builtins.Exception", "builtins.BaseException")
+"""How an error given as text is classified, for ``retry_on`` and ``give_up_on``."""
+
+
+def judge_done(output: object) -> Judge:
+    """Judge as done."""
+    if output is not None and not isinstance(output, str):
+        raise BadOption(f"queue.ack(…, output={output!r}) must be text: it is kept with the history")
+    verdict = verdicts.of_result(Done(output))
+    return lambda _held, _took: verdict
+
+
+def judge_snoozed(delay: Duration, reason: object) -> Judge:
+    """Judge as snoozed: no attempt is counted."""
+    verdict = verdicts.of_result(Snooze(length(delay, "delay"), None if reason is None else str(reason)))
+    return lambda _held, _took: verdict
+
+
+def judge_failed(error: object, retry: RetryPolicy | str | None, settings: QueueSettings) -> Judge:
+    """Judge as failed: retried by policy, or buried."""
+    policy = retry_policy(retry, settings.retry)
+    if isinstance(error, str):
+        error = verdicts.Reported(verdicts.reported(error), _KINDS)
+    if not isinstance(error, BaseException):
+        raise BadOption(f"queue.fail(…, error={error!r}) must be the exception, or text that describes it")
+    raised: BaseException = error
+    return lambda held, took: verdicts.of_error(raised, held.delivery, policy, took)
+
+
+def settlements(items: Sequence[Item[Any]], judge: Judge, settings: QueueSettings, clock: Clock) -> list[Settlement]:
+    """Return the verdicts, ready to be written, in the order in which every transaction locks rows."""
+    now = clock.monotonic()
+    made = []
+    for item in items:
+        one = held(item)
+        took = timedelta(seconds=max(now - one.received, 0.0))
+        delivery = one.delivery
+        made.append(
+            Settlement(delivery.claim, judge(one, took), settings.keeps(delivery), took, is_member(delivery)),
+        )
+    return sorted(made, key=lambda settlement: settlement.claim)
+
+
+def check(items: Sequence[object], settings: QueueSettings, home: object, call: str, *, writes: bool) -> None:
+    """Raise if a call cannot take these items."""
+    seen: set[int] = set()
+    for item in items:
+        if not isinstance(item, Item):
+            hint = f": write queue.{call}(*items)" if isinstance(item, list | tuple) else ""
+            raise BadOption(f"queue.{call}(…) takes items from queue.claim(), not {item!r}{hint}")
+        one = held(item)
+        if one.home is not home or one.delivery.group != settings.group:
+            whose = f"of {item.group!r}" if one.home is home else "of another app"
+            raise BadOption(
+                f"queue.{call}(…): message {item.message_id} is an item {whose}, and this is the queue "
+                f"{settings.group!r}: pass it to a queue of its own group"
+            )
+        if id(item) in seen:
+            raise BadOption(f"queue.{call}(…) names message {item.message_id} twice")
+        if writes and one.settled is not None:
+            raise Misuse(
+                f"queue.{call}(…): message {item.message_id} was settled already, by queue.{one.settled}(…): an item "
+                "is settled once"
+            )
+        seen.add(id(item))
 
 
 def settled(items: Sequence[Item[T]], answer: Settled, call: str, *, enlisted: bool) -> SettledItems[T]:

@@ -15,7 +15,7 @@ from mainspring.app.options import choice, refuse_unknown
 from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Delivery, Keep
 from mainspring.model.views import Declaration
-from mainspring.model.worker import Declarer, seat
+from mainspring.model.worker import Declarer, roster_name
 from mainspring.storage.codec import Decode
 from mainspring.timing.backoff import MESSAGES, RetryPolicy
 
@@ -90,7 +90,7 @@ class QueueSettings:
         for all of them.
         """
         topics = hashlib.sha256("\n".join(sorted(self.topics)).encode()).hexdigest()
-        return Declarer(seat(self._app, self.group), f"queue {topics[:32]}")
+        return Declarer(roster_name(self._app, self.group), f"queue {topics[:32]}")
 
     def keeps(self, delivery: Delivery) -> Keep:
         """Return how much history to keep."""

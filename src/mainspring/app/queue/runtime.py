@@ -15,18 +15,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from mainspring.app.config import Options
 from mainspring.app.connection import Connection, ReturnOnCancel
+from mainspring.app.consume.consumers import Consumers
 from mainspring.app.consume.queue_registry import QueueRegistry
+from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.options import closest
 from mainspring.app.queue.item import Item, held
-from mainspring.app.queue.options import QueueSettings
+from mainspring.app.queue.options import QueueOptions, QueueSettings
 from mainspring.app.transaction.enlistment import Transactions
-from mainspring.model.errors import BadOption, StorageError
+from mainspring.model.errors import BadOption, Conflict, StorageError
 from mainspring.model.verdict import Settlement
 from mainspring.model.views import Beat
-from mainspring.model.worker import TOKEN_BYTES, Standing, holder, seat
+from mainspring.model.worker import TOKEN_BYTES, DeclareResult, holder, roster_name
 from mainspring.storage.contract import Storage
-from mainspring.telemetry.measures import Meter
+from mainspring.telemetry.measures import Meter, Meters
 from mainspring.timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -116,7 +119,7 @@ class OpenQueues:
         )
 
 
-def _log_removed(changed: Standing) -> None:
+def _log_removed(changed: DeclareResult) -> None:
     for group, pattern in changed.removed:
         _logger.warning(
             "%s: no process has declared its subscription to %s lately, and it is removed; if a release that needs "
@@ -133,24 +136,40 @@ class QueueRuntime:
         self,
         connection: Connection,
         transactions: Transactions,
-        queues: QueueRegistry,
-        app: str,
-        idle_poll: timedelta,
+        consumers: Consumers,
+        catalogue: Catalogue,
+        options: Options,
         clock: Clock,
         workers: Sequence[Worker],
-        meter: Meter,
+        meters: Meters,
     ) -> None:
         self.transactions: Transactions = transactions
-        self.queues: QueueRegistry = queues
+        self.queues: QueueRegistry = consumers.queues
         self.return_on_cancel: ReturnOnCancel = ReturnOnCancel(connection)
-        self.heartbeat: QueueHeartbeat = QueueHeartbeat(app, meter)
+        self.heartbeat: QueueHeartbeat = QueueHeartbeat(options.name, meters.new_meter())
         self.clock: Clock = clock
         self._connection = connection
-        self._idle_poll = idle_poll
+        self._consumers = consumers
+        self._catalogue = catalogue
+        self._options = options
         self._workers = workers
         self._opened: OpenQueues | None = None
         # Not a bound method: a connection outlives the app while the database closes, and must not hold it.
         connection.before_close.append(self.heartbeat.leave)
+
+    def register(self, group: str, topics: tuple[Any, ...], type: Any, options: QueueOptions) -> QueueSettings:
+        """Return the settings of ``app.queue(group, *topics, …)``; raises BadOption or Conflict."""
+        settings = QueueSettings(group, topics, self._catalogue, self._options, type, options)
+        owner = next((each for each in self._consumers if each.group == settings.group), None)
+        if owner is not None:
+            raise Conflict(
+                f"group {settings.group!r} belongs to the consumer {owner.name}: give the queue another name, since "
+                "each would get half of its messages"
+            )
+        self.queues.take(settings)
+        if settings.pending_limit is not None:
+            self._consumers.backlogs.note(settings.group, settings.topics, settings.pending_limit)
+        return settings
 
     @property
     def in_test(self) -> bool:
@@ -161,7 +180,7 @@ class QueueRuntime:
         """Return the open database; raises NotOpen naming ``call``."""
         storage = await self._connection.storage(call)
         if self._opened is None or not self._opened.is_current(storage):
-            self._opened = OpenQueues(storage, self.heartbeat, self._idle_poll, self.clock)
+            self._opened = OpenQueues(storage, self.heartbeat, self._options.idle_poll, self.clock)
         return self._opened
 
     def settled(self, group: str, *, members: bool) -> None:
@@ -366,7 +385,7 @@ class QueueHeartbeat:
         if not reported:
             return
         try:
-            await storage.upkeep.farewell(seat(self._app, self.owner))
+            await storage.upkeep.farewell(roster_name(self._app, self.owner))
         except StorageError as error:
             _logger.debug("failed to deregister queues: %s", error)
 
@@ -375,6 +394,6 @@ class QueueHeartbeat:
             runs, measures = self._meter.take()
             self._number += 1
             number = self._number
-        where = (seat(self._app, self.owner), self._app, socket.gethostname(), os.getpid())
+        where = (roster_name(self._app, self.owner), self._app, socket.gethostname(), os.getpid())
         seen = (tuple(sorted(self._groups)), len(self._held), bell)
         return Beat(*where, *seen, runs, (), measures, self._start_id, number, self.drains)

@@ -57,7 +57,7 @@ class Recurrences:
 
     def __init__(self, envelope: Envelope, overrides: Mapping[str, Setting]) -> None:
         self._envelope = envelope
-        self.overrides: Overrides = Overrides(overrides)
+        self._settings = overrides
         self._known: dict[str, Recurring] = {}
 
     def __iter__(self) -> Iterator[Recurring]:
@@ -100,15 +100,9 @@ class Recurrences:
         mode = _mode(options)
         topic = self.topics(options)[0] if mode == "publish" else name
         body, content_type = self._envelope.encode(options.get("payload"), topic)
-        self._check_payload(body, content_type, options, registration)
-        definition = {
-            **fields,
-            "mode": mode,
-            "topic": topic,
-            "group": registration.group,
-            "payload": b64encode(body).decode(),
-            "content_type": content_type,
-        }
+        payload = f"payload={options['payload']!r}" if "payload" in options else "without payload=…"
+        check_payload(body, content_type, registration, f"@app.recurring of {registration.name}, {payload}")
+        definition = {**fields, **target(mode, topic, registration.group, body, content_type)}
         plan = read_plan(definition, code)
         check_has_occurrences(plan, f"@app.recurring {name}", datetime.now(UTC), may_be_over=True)
         offline = flag(options.get("offline") or False, "offline")
@@ -126,17 +120,6 @@ class Recurrences:
         self._known[name] = made
         return made
 
-    def _check_payload(
-        self, body: bytes, content_type: str, options: Mapping[str, Any], registration: Registration
-    ) -> None:
-        if registration.decode is None:
-            return
-        try:
-            registration.decode(body, content_type)
-        except Unreadable as error:
-            given = f"payload={options['payload']!r}" if "payload" in options else "without payload=…"
-            raise BadOption(f"@app.recurring of {registration.name}, {given}: {error}") from error
-
     def code(self, name: str) -> Code | None:
         """Return the functions for this schedule's days."""
         known = self._known.get(name)
@@ -151,7 +134,42 @@ class Recurrences:
 
     def configured(self) -> tuple[dict[str, Declared], list[Ignored]]:
         """Return every schedule by name, with its overrides; and the overrides that are ignored."""
-        return self.overrides.laid_over({name: each.declared for name, each in self._known.items()})
+        found = {name: each.declared for name, each in self._known.items()}
+        ignored: list[Ignored] = []
+        for name, each in found.items():
+            if (setting := self.setting(name)) is not None:
+                try:
+                    found[name] = replace(each, overrides=_read(setting.value, each))
+                except (BadOption, CronError, ImportError) as error:
+                    ignored.append(Ignored(setting.source, name, _on_one_line(error)))
+        known = {spelled for name in found for spelled in (name, _variable(name))}
+        unknown = [(key, setting.source) for key, setting in self._settings.items() if key not in known]
+        return found, [*ignored, *(_unknown(key, source, found) for key, source in unknown)]
+
+    def setting(self, name: str) -> Setting | None:
+        """Return its setting: an environment variable holds the rhythm, and takes precedence over the file."""
+        variable, written = self._settings.get(_variable(name)), self._settings.get(name)
+        if variable is None or written is None or variable is written:
+            return variable or written
+        if not isinstance(written.value, Mapping):
+            return variable
+        return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}")
+
+
+def target(mode: Mode, topic: str, group: str | None, body: bytes, content_type: str) -> dict[str, Any]:
+    """Return the plan fields of a schedule's target: one consumer's group, or every group of a topic."""
+    payload = b64encode(body).decode()
+    return {"mode": mode, "topic": topic, "group": group, "payload": payload, "content_type": content_type}
+
+
+def check_payload(body: bytes, content_type: str, registration: Registration, what: str) -> None:
+    """Raise BadOption, naming ``what``, for a payload that the consumer cannot read."""
+    if registration.decode is None:
+        return
+    try:
+        registration.decode(body, content_type)
+    except Unreadable as error:
+        raise BadOption(f"{what}: {error}") from error
 
 
 def _is_again(before: Recurring, now: Recurring) -> bool:
@@ -194,39 +212,6 @@ class Ignored:
         return f"{self.source}: schedule {self.schedule}: {self.reason}{stop} The code's own value is used"
 
 
-class Overrides:
-    """Settings of schedules, by the name in a file or in an environment variable."""
-
-    def __init__(self, settings: Mapping[str, Setting]) -> None:
-        self._settings = settings
-
-    def laid_over(self, declared: Mapping[str, Declared]) -> tuple[dict[str, Declared], list[Ignored]]:
-        """Return every declared schedule with its overrides, and the ignored ones."""
-        ignored: list[Ignored] = []
-        found: dict[str, Declared] = {}
-        for name, each in declared.items():
-            setting = self.setting(name)
-            found[name] = each
-            if setting is None:
-                continue
-            try:
-                found[name] = replace(each, overrides=_read(setting.value, each))
-            except (BadOption, CronError, ImportError) as error:
-                ignored.append(Ignored(setting.source, name, _on_one_line(error)))
-        names = {spelled for name in declared for spelled in (name, _variable(name))}
-        strange = [(key, setting) for key, setting in self._settings.items() if key not in names]
-        return found, [*ignored, *(_strange(key, setting.source, declared) for key, setting in strange)]
-
-    def setting(self, name: str) -> Setting | None:
-        """Return its setting: an environment variable holds the rhythm, and takes precedence over the file."""
-        variable, written = self._settings.get(_variable(name)), self._settings.get(name)
-        if variable is None or written is None or variable is written:
-            return variable or written
-        if not isinstance(written.value, Mapping):
-            return variable
-        return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}")
-
-
 def _read(value: object, declared: Declared) -> dict[str, Any]:
     if not isinstance(value, str | Mapping):
         raise BadOption(f"{value!r} is neither a rhythm nor a table of options")
@@ -255,7 +240,7 @@ def _on_one_line(error: Exception) -> str:
     return f"bad cron expression {error.expression!r}: {where}{error.problem}"
 
 
-def _strange(key: str, source: str, known: Iterable[str]) -> Ignored:
+def _unknown(key: str, source: str, known: Iterable[str]) -> Ignored:
     """Return a setting for an unknown schedule, with the closest name as it is spelled at that source."""
     before = source.removesuffix(key)
     if before == source:

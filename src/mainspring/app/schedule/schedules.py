@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
-from mainspring.app.message.envelope import MISSING
+from mainspring.app.consume.consumers import Consumers
+from mainspring.app.message.envelope import MISSING, Envelope
 from mainspring.app.options import whole
 from mainspring.app.page import Page, Paging, Seq, listing
-from mainspring.app.schedule.edits import NoSchedule, Past, ScheduleArguments, ScheduleEdit
+from mainspring.app.schedule.edits import NoSchedule, Past, ScheduleEdit, ScheduleEdits
 from mainspring.app.schedule.timing import RhythmOption, TimingOptions
 from mainspring.app.schedule.view import ScheduleView, upcoming, viewed
 from mainspring.app.transaction.enlistment import Transactions
@@ -45,16 +46,15 @@ class Schedules:
         self,
         connection: Connection,
         transactions: Transactions,
-        arguments: ScheduleArguments,
+        envelope: Envelope,
+        consumers: Consumers,
         recurrences: Recurrences,
         app: str,
         workers: Sequence[Worker],
     ) -> None:
         self._connection = connection
         self._transactions = transactions
-        self._arguments = arguments
-        self._recurrences = recurrences
-        self._app = app
+        self._edits = ScheduleEdits(envelope, consumers, recurrences, app)
         self._workers = workers
 
     async def list(self, *, app: str | None = None) -> Views:
@@ -88,13 +88,13 @@ class Schedules:
         """Return the next ``n`` due times, in its own zone; for a paused schedule, as if it were not."""
         whole(n, "n", least=1, most=1000)
         sheet = await self._sheet(name, None, "next")
-        return upcoming(self._arguments.plan(name, sheet), sheet.now, n)
+        return upcoming(self._edits.plan(name, sheet), sheet.now, n)
 
     async def between(self, name: str, start: datetime, end: datetime) -> Instants:
         """Return the due times from ``start`` to ``end``, in its zone: those ``backfill`` would run."""
         sheet = await self._sheet(name, None, "between")
-        zone = self._arguments.plan(name, sheet).zone
-        return [at.astimezone(zone) for at in self._arguments.times(name, sheet, start, end)]
+        zone = self._edits.plan(name, sheet).zone
+        return [at.astimezone(zone) for at in self._edits.times(name, sheet, start, end)]
 
     @listing
     async def runs(self, name: str, *, cursor: str | None = None, limit: int = 50) -> Runs:
@@ -105,12 +105,12 @@ class Schedules:
 
     def _view(self, row: Schedule, sheet: Timesheet | None, last_run: RunView | None) -> ScheduleView:
         freezes = () if sheet is None else sheet.freezes
-        return viewed(row, freezes, last_run, self._recurrences.code(row.name))
+        return viewed(row, freezes, last_run, self._edits.code(row.name))
 
     async def _sheet(self, name: str, tx: object, call: str) -> Timesheet:
         sheet = await self._read([name], tx, call)
         if not sheet.schedules:
-            raise self._arguments.unknown(name, await self._read(None, tx, call))
+            raise self._edits.unknown(name, await self._read(None, tx, call))
         return sheet
 
     async def _read(self, stored: Sequence[str] | None, tx: object, call: str) -> Timesheet:
@@ -137,9 +137,7 @@ class Schedules:
         Its occurrences go to ``consumer`` (the function, its class or its group's name), or to every group of
         ``topic``.
         """
-        return await self._shown(
-            self._arguments.putting(name, rhythm, consumer, payload, topic, by, options), tx, "put"
-        )
+        return await self._shown(self._edits.put(name, rhythm, consumer, payload, topic, by, options), tx, "put")
 
     async def once(
         self,
@@ -153,7 +151,7 @@ class Schedules:
         tx: Any = None,
     ) -> ScheduleView:
         """Run a consumer once at a given time, under a name to move, pause and delete it by."""
-        return await self._shown(self._arguments.putting_once(name, at, consumer, payload, past, by), tx, "once")
+        return await self._shown(self._edits.once(name, at, consumer, payload, past, by), tx, "once")
 
     async def alter(
         self,
@@ -166,22 +164,22 @@ class Schedules:
         **options: Unpack[TimingOptions],
     ) -> ScheduleView:
         """Set fields at run time, over configuration and code; those in ``reset`` revert to these."""
-        return await self._shown(self._arguments.altering(name, rhythm, reset, by, options), tx, "alter")
+        return await self._shown(self._edits.alter(name, rhythm, reset, by, options), tx, "alter")
 
     async def pause(self, name: str, *, reason: str = "", by: str = "app", tx: Any = None) -> ScheduleView:
         """Pause it until ``resume``: restarts and deploys keep it paused.
 
         Running occurrences continue. Unstarted ones are cancelled, except those triggered or backfilled.
         """
-        return await self._shown(self._arguments.changes.pause(name, reason, by), tx, "pause")
+        return await self._shown(self._edits.pause(name, reason, by), tx, "pause")
 
     async def resume(self, name: str, *, by: str = "app", tx: Any = None) -> ScheduleView:
         """Resume with the first future occurrence; those during the pause are omitted."""
-        return await self._shown(self._arguments.changes.resume(name, by), tx, "resume")
+        return await self._shown(self._edits.resume(name, by), tx, "resume")
 
     async def delete(self, name: str, *, by: str = "app", tx: Any = None) -> None:
         """Delete it; its history and runs stay. Rejects schedules defined by code."""
-        await self._write(self._arguments.changes.delete(name, by), tx, "delete")
+        await self._write(self._edits.delete(name, by), tx, "delete")
 
     async def trigger(
         self, name: str, *, payload: object = MISSING, local: bool = False, by: str = "app", tx: Any = None
@@ -193,11 +191,11 @@ class Schedules:
         if local and tx is not None:
             raise BadOption("local=True runs it at once, before tx= commits: leave out one of them")
         sheet = await self._sheet(name, tx, "trigger")
-        draft = self._arguments.triggered(name, sheet, payload)
+        draft = self._edits.triggered(name, sheet, payload)
         if local and self._connection.stand_in is None:  # in a test there is no other node
             await self._run_here(draft, sheet.now, by)
         else:
-            await self._enter([Occurrence(draft)], Note(by, "schedule trigger"), tx, "trigger")
+            await self._publish([Occurrence(draft)], Note(by, "schedule trigger"), tx, "trigger")
         return Receipt(draft.id, "stored")
 
     async def _run_here(self, draft: Draft, now: datetime, by: str) -> None:
@@ -209,7 +207,9 @@ class Schedules:
                 "and any worker that does runs it"
             )
         # Due a little later, so that this process can claim it; still due if this process dies first.
-        await self._enter([Occurrence(draft, now + _RESERVED)], Note(by, "schedule trigger", "local"), None, "trigger")
+        await self._publish(
+            [Occurrence(draft, now + _RESERVED)], Note(by, "schedule trigger", "local"), None, "trigger"
+        )
         await worker.take(draft.id, group)
 
     async def backfill(self, name: str, start: datetime, end: datetime, *, by: str = "app", tx: Any = None) -> Instants:
@@ -217,9 +217,9 @@ class Schedules:
 
         Sequentially, unless it allows overlaps. Its runs are marked ``manual``.
         """
-        occurrences = self._arguments.backfilled(name, await self._sheet(name, tx, "backfill"), start, end)
+        occurrences = self._edits.backfilled(name, await self._sheet(name, tx, "backfill"), start, end)
         if occurrences:
-            await self._enter(occurrences, Note(by, "schedule backfill", f"{start} to {end}"), tx, "backfill")
+            await self._publish(occurrences, Note(by, "schedule backfill", f"{start} to {end}"), tx, "backfill")
         return [each.draft.at for each in occurrences if each.draft.at is not None]
 
     async def freeze(
@@ -239,7 +239,7 @@ class Schedules:
     def _frozen(self, app: str | None, *, everywhere: bool) -> str:
         if everywhere and app is not None:
             raise BadOption(f"everywhere=True and app={app!r} were both given: pass one of them")
-        return "" if everywhere else app or self._app
+        return "" if everywhere else app or self._edits.app
 
     def _changed(self) -> None:
         for worker in self._workers:
@@ -253,14 +253,14 @@ class Schedules:
             return whole
         return self._view(row, None, None)
 
-    async def _enter(self, occurrences: Sequence[Occurrence], note: Note, tx: object, call: str) -> None:
+    async def _publish(self, occurrences: Sequence[Occurrence], note: Note, tx: object, call: str) -> None:
         if tx is None:
             await (await self._connection.storage(f"app.schedules.{call}()")).timetable.enter(occurrences, note)
         else:
-            await self._transactions.run(tx, self._entering(occurrences, note))
+            await self._transactions.run(tx, self._publishing(occurrences, note))
         self._changed()
 
-    def _entering(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
+    def _publishing(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         published = yield from self._transactions.operations.timetable.enter.script(occurrences, note)
         self._transactions.stored_occurrences(occurrences, published)
         return published
@@ -273,10 +273,11 @@ class Schedules:
             script = self._transactions.operations.timetable.rewrite.script([change.name], change.how, change.note)
             rows = await self._transactions.run(tx, script)
         if isinstance(change.problem, NoSchedule):
-            raise self._arguments.unknown(change.problem.name, await self._read(None, tx, call))
-        row = change.outcome(rows)
+            raise self._edits.unknown(change.name, await self._read(None, tx, call))
+        if change.problem is not None:
+            raise change.problem
         self._changed()
-        return row
+        return rows[0]
 
 
 class SyncSchedules(Face[Schedules]):

@@ -306,7 +306,7 @@ def _spelled(each: Any) -> str:
 
 
 def _contained(days: Any) -> DayTest:
-    def tells(day: date) -> bool:
+    def test(day: date) -> bool:
         return day in days
 
-    return tells
+    return test

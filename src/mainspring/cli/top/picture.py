@@ -13,7 +13,6 @@ from uuid import UUID
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.doctor import values
 from mainspring.app.observe.health import Status
-from mainspring.cli.groups import alive_workers
 from mainspring.cli.output import first_line
 from mainspring.model.measures import PacesView
 from mainspring.model.views import Counts, GroupView, Roster, Tally
@@ -124,7 +123,7 @@ class Watcher:
             del self._kept["schedules"]
             upcoming = await self._cached("schedules", self._upcoming)
         failures = await self._cached("failures", self._failures)
-        alive = alive_workers(roster)
+        alive = roster.alive()
         groups = _lines(tally, roster, paces)
         busiest = sorted(groups, key=lambda each: (each.rate + each.failing, each.ready), reverse=True)[:_PACED]
         pace = {each.name: await self._cached(f"pace {each.name}", self._pace_of(each.name)) for each in busiest}
@@ -178,7 +177,7 @@ class Watcher:
 
 def _lines(tally: Tally, roster: Roster, paces: PacesView) -> list[GroupLine]:
     counts = {each.group: each for each in tally.groups}
-    alive = alive_workers(roster)
+    alive = roster.alive()
     served = Counter(group for each in alive for group in each.groups)
     tripped = {group for each in alive for group in each.tripped}
     return [

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from mainspring.dashboard.api.messages import cause
-from mainspring.dashboard.api.overview import CAP, Load, alive_workers
+from mainspring.dashboard.api.overview import CAP, Load
 from mainspring.dashboard.api.views import MeasuresShown, Percentiles, measures, paces, percentiles
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import Call, Name, Nothing, Reason, get, post
@@ -71,7 +71,7 @@ async def declared(call: Call, only: str | None = None) -> list[Consumer]:
     """Return the declared groups, by name, or the one of this name."""
     roster, tally, pace = await call.app.roster(), await call.app.tally(CAP), await paces(call.app)
     counts = {each.group: each for each in tally.groups}
-    alive = alive_workers(roster)
+    alive = roster.alive()
     rows = []
     for group in sorted(roster.groups, key=lambda each: each.name):
         if only is not None and group.name != only:

@@ -12,12 +12,10 @@ from msgspec import Struct
 from mainspring.dashboard.api.views import MeasuresShown, measures, paces
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import Call, get
-from mainspring.model.views import Counts, Roster, RunView, Tally, WorkerView
-from mainspring.timing.duration import duration
+from mainspring.model.views import Counts, Roster, RunView, Tally
 
 CAP = 10_000
 """The maximum count per state: it is read more than once a second."""
-_SILENT_AFTER = duration("1m")
 """A worker whose last report is older counts as silent, as in ``app.health()``."""
 _FAILURES = 8
 
@@ -148,13 +146,8 @@ async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[
     ]
 
 
-def alive_workers(roster: Roster) -> list[WorkerView]:
-    """Return the workers that are not silent."""
-    return [each for each in roster.workers if roster.now - each.beat_at <= _SILENT_AFTER]
-
-
 def _workers(roster: Roster) -> WorkersShown:
-    alive = alive_workers(roster)
+    alive = roster.alive()
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 

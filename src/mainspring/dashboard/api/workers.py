@@ -11,7 +11,6 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.api.overview import alive_workers
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import NO_NUL, Call, Nothing, Reason, get, post
 from mainspring.model.views import Condition, DeliveryView, WorkerView
@@ -60,7 +59,7 @@ async def workers(call: Call, _params: Nothing) -> WorkerList:
     """Return the workers, and what they have in hand."""
     roster = await call.app.roster()
     by_name = attrgetter("name", "app")
-    rows, alive = sorted(roster.workers, key=by_name), sorted(alive_workers(roster), key=by_name)
+    rows, alive = sorted(roster.workers, key=by_name), sorted(roster.alive(), key=by_name)
     hands = await _hands(call, alive)
     return WorkerList(
         roster.now,

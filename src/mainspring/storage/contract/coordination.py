@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.model.fanout import Batch, Choose, CursorKey, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView
-from mainspring.model.inbox import Admission, Entering, Fate, InboxFilter, InboxKey, InboxView
+from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
 from mainspring.model.message import Published
 from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Timesheet
@@ -76,7 +76,7 @@ class Inbox(Protocol):
     """Records received messages, so that each is processed once however often it is sent."""
 
     async def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
+        self, key: InboxKey, hash: bytes | None, status: AdmitStatus, retry_after: timedelta | None
     ) -> Admission:
         """Admit a message, unless it was admitted: true for exactly one of any number of concurrent callers.
 
@@ -87,9 +87,9 @@ class Inbox(Protocol):
         ...
 
     async def mark(
-        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
+        self, key: InboxKey, attempt: int, status: MarkStatus, error: str | None, admitted_at: datetime | None = None
     ) -> bool:
-        """Record the fate of an admitted message, under the number of that attempt, and its time if known.
+        """Record the outcome of an admitted message, under the number of that attempt, and its time if known.
 
         False: it was admitted again since, or an operator has released it, so the caller may not mark it any more. The
         same call again returns True again.

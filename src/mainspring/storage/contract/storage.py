@@ -14,7 +14,7 @@ from mainspring.model.message import Progress
 from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
 from mainspring.model.symptom import Symptom, Tolerances
 from mainspring.model.views import Beat, Declaration, Orders, RunView
-from mainspring.model.worker import Declarer, Standing
+from mainspring.model.worker import Declarer, DeclareResult
 from mainspring.storage.contract.coordination import Fanouts, Inbox, Leases, Timetable
 from mainspring.storage.contract.messages import Controls, Ledger, Mailbox
 
@@ -82,7 +82,7 @@ class Lender(Protocol):
 class Upkeep(Protocol):
     """Maintenance by workers, in bounded batches."""
 
-    async def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Standing:
+    async def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> DeclareResult:
         """Make the groups and their subscriptions known. The same declaration again changes nothing.
 
         A subscription that is not declared here any more is removed when no other live process has declared it, and no

@@ -19,7 +19,7 @@ from mainspring.model.fanout import (
     FanoutPolicy,
     FanoutPolicyView,
 )
-from mainspring.model.inbox import Fate, InboxFilter, InboxKey, InboxView
+from mainspring.model.inbox import InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import LeaseView
 from mainspring.model.message import Draft, Published
 from mainspring.storage.operation import operation
@@ -32,12 +32,12 @@ class SqlInbox(SqlOperations):
 
     @operation("write")
     def mark(
-        self, key: InboxKey, attempt: int, fate: Fate, error: str | None, admitted_at: datetime | None = None
+        self, key: InboxKey, attempt: int, status: MarkStatus, error: str | None, admitted_at: datetime | None = None
     ) -> Script[bool]:
         at = yield from self._turn_clock()
         text = None if error is None else self._values.text(error)
         admitted = self._values.micros(admitted_at)
-        return bool((yield self._sql("inbox_mark", *key, attempt, fate, text, at, admitted)))
+        return bool((yield self._sql("inbox_mark", *key, attempt, status, text, at, admitted)))
 
     @operation("read")
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:

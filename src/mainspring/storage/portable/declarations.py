@@ -10,7 +10,7 @@ import msgspec
 
 from mainspring.model.errors import Conflict
 from mainspring.model.views import Declaration
-from mainspring.model.worker import SEEN_EVERY, SILENT_AFTER, Declarer, Standing, Subscription
+from mainspring.model.worker import SEEN_EVERY, SILENT_AFTER, Declarer, DeclareResult, Subscription
 from mainspring.storage.operation import operation
 from mainspring.storage.patterns import expression, is_wild
 from mainspring.storage.portable.dialect import SqlOperations
@@ -76,10 +76,10 @@ class Declared:
 
     def result(
         self, known: Mapping[str, StoredGroup], added: Sequence[Subscription] = (), removed: Sequence[Subscription] = ()
-    ) -> Standing:
+    ) -> DeclareResult:
         """Return the result."""
         retired = tuple(group for group in self.groups if group not in known) if self.again else ()
-        return Standing(tuple(added), tuple(removed), retired)
+        return DeclareResult(tuple(added), tuple(removed), retired)
 
 
 class SqlDeclarations(SqlOperations):
@@ -90,11 +90,11 @@ class SqlDeclarations(SqlOperations):
         """Lock the groups against concurrent declarations to the end of the transaction."""
 
     @operation("write")
-    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[Standing]:
+    def declare(self, declarations: Sequence[Declaration], declarer: Declarer | None = None) -> Script[DeclareResult]:
         """Only reads where nothing differs, which is nearly always."""
         declared = Declared(declarations, declarer)
         if not declared.groups:
-            return Standing()
+            return DeclareResult()
         at = yield from self._read_clock()
         seen, known = yield from self._read_groups(declared, at)
         declared.refuse_groups_of_others(known)

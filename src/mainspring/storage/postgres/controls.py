@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mainspring.model.message import Cancelled, Draft
 from mainspring.model.schedule import Note
-from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
+from mainspring.model.search import UNFINISHED, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import clean
@@ -87,7 +87,7 @@ class PostgresControls(PostgresOperations):
 
     @operation("write")
     def amend(self, line: int, standing: str) -> Script[None]:
-        yield self._sql("audit_amend", line, None, GOES_ON, clean(standing))
+        yield self._sql("audit_amend", line, None, UNFINISHED, clean(standing))
 
     def _unbury(self, which: DeadSelection, by: By, limit: int, *, alive: bool) -> Script[int]:
         noted = (_actor(by), clean(which.described))
@@ -101,8 +101,8 @@ class PostgresControls(PostgresOperations):
             rows = yield self._sql(name, *args)
         else:
             rows = yield self._sql.opening(name, *args)
-            detail = by.after(sum(rows[0])).told
-            yield self._sql("audit_amend", by.id, detail, GOES_ON, GOES_ON)
+            detail = by.after(sum(rows[0])).detail
+            yield self._sql("audit_amend", by.id, detail, UNFINISHED, UNFINISHED)
         return tuple(rows[0])
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.fanout import FanoutPolicy, subject
-from mainspring.model.inbox import Admission, Entering, InboxKey
+from mainspring.model.inbox import Admission, AdmitStatus, InboxKey
 from mainspring.model.lease import Granted, Hold, Renewal, Renewed
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
@@ -25,7 +25,7 @@ class PostgresInbox(SqlInbox, PostgresOperations):
 
     @operation("write")
     def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
+        self, key: InboxKey, hash: bytes | None, status: AdmitStatus, retry_after: timedelta | None
     ) -> Script[Admission]:
         rows = yield self._sql("inbox_admit", *key, hash, status, retry_after, self.now)
         admitted, stands, times, since, mismatch, news, at = rows[0]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mainspring.model.message import Cancelled, Draft
 from mainspring.model.schedule import Note
-from mainspring.model.search import GOES_ON, By, DeadSelection, Picked, spelled
+from mainspring.model.search import UNFINISHED, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sqlite.dialect import SqliteOperations
@@ -137,7 +137,7 @@ class SqliteControls(SqliteOperations):
 
     @operation("write")
     def amend(self, line: int, standing: str) -> Script[None]:
-        yield self._sql("audit_amend", line, None, GOES_ON, storable(standing))
+        yield self._sql("audit_amend", line, None, UNFINISHED, storable(standing))
 
     def _chosen(self, which: DeadSelection, limit: int) -> Script[Sequence[Row]]:
         """The lowest ``limit`` of them, by whichever index finds them."""
@@ -157,7 +157,7 @@ class SqliteControls(SqliteOperations):
         """A line of its own, or one that is there brought up to date."""
         if isinstance(by, str):
             return self._note(at, Note(by, action, detail), subject)
-        return self._sql("audit_amend", by.id, by.after(count).told, GOES_ON, GOES_ON)
+        return self._sql("audit_amend", by.id, by.after(count).detail, UNFINISHED, UNFINISHED)
 
 
 def _apart(picked: Picked) -> tuple[bytes, str]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.model.fanout import FanoutPolicy, subject
-from mainspring.model.inbox import Admission, Entering, InboxKey, InboxView, differs, entered, may_enter, refused
+from mainspring.model.inbox import Admission, AdmitStatus, InboxKey, InboxView, admitted, differs, may_admit, rejected
 from mainspring.model.lease import Granted, Renewal, Renewed
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
@@ -24,21 +24,21 @@ class SqliteInbox(SqlInbox, SqliteOperations):
 
     @operation("write")
     def admit(
-        self, key: InboxKey, hash: bytes | None, status: Entering, retry_after: timedelta | None
+        self, key: InboxKey, hash: bytes | None, status: AdmitStatus, retry_after: timedelta | None
     ) -> Script[Admission]:
         sql = self._sql
         at = yield from sql.turn_clock()
         if (yield sql("inbox_insert", *key, status, at, hash)):
-            return entered(key, status, 1, instant(at), instant(at))
+            return admitted(key, status, 1, instant(at), instant(at))
         known = self._view(InboxView, (yield sql("inbox_read", *key))[0])
         if differs(known, hash):
             if known.mismatched_at is None:
                 yield sql("inbox_mismatch", *key, at)
-            return refused(known, mismatch=True)
-        if not may_enter(known, instant(at), retry_after):
-            return refused(known)
+            return rejected(known, mismatch=True)
+        if not may_admit(known, instant(at), retry_after):
+            return rejected(known)
         yield sql("inbox_again", *key, status, at, hash)
-        return entered(key, status, known.attempts + 1, known.first_seen_at, instant(at))
+        return admitted(key, status, known.attempts + 1, known.first_seen_at, instant(at))
 
     @operation("write")
     def release(self, key: InboxKey, by: str) -> Script[bool]:
@@ -54,7 +54,7 @@ class SqliteLeases(SqlLeases, SqliteOperations):
 
     @operation("write")
     def acquire(self, name: str, holder: str, ttl: timedelta) -> Script[Granted | None]:
-        """A caller that is refused has only read, so that waiting costs the holder nothing."""
+        """A caller that is rejected has only read, so that waiting costs the holder nothing."""
         sql = self._sql
         at = yield from sql.read_clock()
         held = yield sql("lease_held", name, at)

@@ -1,1 +1,0 @@
-"""The inbox: external messages, each processed once."""
