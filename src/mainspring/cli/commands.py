@@ -23,9 +23,8 @@ from mainspring.cli import (
     joins,
     leases,
     messages,
-    schedules,
+    schedule_edit,
     top,
-    worker,
     workers,
 )
 from mainspring.cli.errors import INTERRUPTED, report
@@ -74,7 +73,7 @@ def _commands() -> App:
         group_commands="Commands",
     )
     for command in (
-        worker.worker,
+        workers.worker,
         dashboard.dashboard,
         database.declare,
         database.migrate,
@@ -91,7 +90,7 @@ def _commands() -> App:
     app.command(workers.app)
     app.command(joins.app)
     app.command(inbox.app)
-    app.command(schedules.app)
+    app.command(schedule_edit.app)
     app.command(fanout.app)
     app.command(leases.app)
     app.command(cron.cron)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from mainspring.app.schedule.view import preview
 from mainspring.cli.errors import Refused
 from mainspring.cli.output import print_facts, print_json, stdout
-from mainspring.cli.schedule_details import as_json, day_rule, print_instants
+from mainspring.cli.schedules import as_json, day_rule, print_instants
 from mainspring.cli.target import Json
 
 

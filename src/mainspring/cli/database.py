@@ -17,7 +17,7 @@ from mainspring.app.options import closest, length
 from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Yes, confirmed, progress
-from mainspring.cli.output import Column, Columns, many, print_json, print_list, print_result, print_table, say
+from mainspring.cli.output import Column, Columns, many, print_json, print_line, print_list, print_result, print_table
 from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app, operator
 from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
@@ -111,7 +111,7 @@ async def declare(app: Spec, /, *, json: Json = False) -> int:
     print_list(_DECLARED, declared)
     schedules = sum(each.origin == "code" and each.retired_at is None for each in views)
     more = f" and {many(schedules, 'schedule')}" if schedules else ""
-    say(f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app}")
+    print_line(f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app}")
     return 0
 
 
@@ -159,7 +159,7 @@ async def purge(
     of = "" if topic is None else f" of the topic {topic}"
     apart = "".join(f"; of {pattern} {_older(ages, every=True)}" for pattern, ages in retention.topics.items())
     if not confirmed(f"Remove {older}{of}{apart}?", yes=yes):
-        say("Nothing removed.")
+        print_line("Nothing removed.")
         return 1
     async with app:
         with progress("Purge", None) as advance:

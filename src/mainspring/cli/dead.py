@@ -24,7 +24,7 @@ from mainspring.cli.options import (
     progress,
     read_json,
 )
-from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, print_result, say
+from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_line, print_list, print_result
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.search import CauseView
 from mainspring.model.views import DeliveryView
@@ -75,7 +75,7 @@ async def list_(
     narrowed = any(each is not None for each in (group, topic, error, cause, cursor))
     empty = NO_MATCH if narrowed else "No dead letters."
     if print_list(_COLUMNS, found, json=json, empty=empty):
-        say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
+        print_line(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
     return 0
 
 
@@ -90,8 +90,10 @@ async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = U
     empty = "No dead letters." if group is None else NO_MATCH
     if print_list(_CAUSE_COLUMNS, found.rows, empty=empty):
         if found.more:
-            say("There are more causes: raise --limit, or name a --group", style="dim")
-        say(f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim")
+            print_line("There are more causes: raise --limit, or name a --group", style="dim")
+        print_line(
+            f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim"
+        )
     return 0
 
 
@@ -204,7 +206,7 @@ def _check_selection(id: UUID | None, which: dict[str, Any], *, everything: bool
 
 def _print_count(count: int | None, done: str, *, json: bool) -> int:
     if count is None and not json:
-        say(f"Nothing {done}.")
+        print_line(f"Nothing {done}.")
         return 1
     text = f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches."
     return print_result({done: count or 0}, text, json=json)

@@ -26,7 +26,7 @@ from mainspring.app.observe.doctor import (
 )
 from mainspring.app.options import Setting
 from mainspring.cli.errors import Refused
-from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_table, say, stdout
+from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_line, print_table, stdout
 from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.redaction import redacted
@@ -44,7 +44,7 @@ async def health(*, target: Target = UNNAMED, json: Json = False) -> int:
     if json:
         print_json(found)
         return _CODES[found.status]
-    say(found.status, style=STATE_STYLES[found.status])
+    print_line(found.status, style=STATE_STYLES[found.status])
     print_table(_CHECKS, [(check.name, check.status, check.summary) for check in found.checks])
     return _CODES[found.status]
 
@@ -146,7 +146,7 @@ def _print(options: Sequence[Value], findings: Sequence[Finding]) -> None:
     counts = Counter(each.grade for each in findings)
     worst = max((each.grade for each in findings), key=("ok", *_GRADES[::-1]).index)
     summary = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])
-    say(summary or "no problems found", style=STATE_STYLES[worst])
+    print_line(summary or "no problems found", style=STATE_STYLES[worst])
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from mainspring.cli.options import Yes, confirmed, progress
-from mainspring.cli.output import Column, Columns, many, plain, print_list, print_result, say, since
+from mainspring.cli.output import Column, Columns, many, plain, print_line, print_list, print_result, since
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.views import Counts, GroupView, Roster, WorkerView
 
@@ -18,6 +18,8 @@ app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
 SILENT = timedelta(minutes=1)
 """A worker whose last report is older does not count."""
+NO_GROUPS = "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP"
+SEE_PARKED = "mainspring messages list --state parked"
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group and in the audit log.")]
 Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as in `groups list`.")]
 
@@ -37,19 +39,19 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         _columns(load, workers),
         found,
         json=json,
-        empty="No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP",
+        empty=NO_GROUPS,
         values=lambda each: {**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]},
     )
     if not printed:
         return 0
     if tally.parked:
-        say(f"{many(tally.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
+        print_line(f"{parked_in_words(tally.parked)}: {SEE_PARKED}")
     tripped = Counter(group for each in alive for group in each.tripped)
     for group, count in tripped.items():
-        say(f"{group} fails too often: its breaker is open in {many(count, 'worker')} of {workers[group]}")
+        print_line(f"{group} fails too often: its breaker is open in {many(count, 'worker')} of {workers[group]}")
     for each in found:
         if paused := since(each.paused_at, each.paused_by, each.pause_reason):
-            say(f"{each.name} was paused {paused}", style="dim")
+            print_line(f"{each.name} was paused {paused}", style="dim")
     return 0
 
 
@@ -87,12 +89,17 @@ async def retire(
         if name in {each.name for each in await opened.groups.list()}:
             question = f"Retire {name} and drop {many(waiting, 'delivery', 'deliveries')}?"
             if not confirmed(question, yes=yes):
-                say("Nothing retired.")
+                print_line("Nothing retired.")
                 return 1
         with progress("Retire", waiting) as advance:
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)
     text = f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped"
     return print_result({"group": name, "dropped": dropped}, text, json=json)
+
+
+def parked_in_words(count: int) -> str:
+    """Format the number of parked messages, and why they are parked."""
+    return f"{many(count, 'message')} parked, no group subscribes"
 
 
 def alive_workers(roster: Roster) -> list[WorkerView]:

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from mainspring.app.mainspring import Mainspring
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import NO_MATCH, Cursor, Limit
-from mainspring.cli.output import Column, Columns, first_line, many, print_list, print_result, say, when
+from mainspring.cli.output import Column, Columns, first_line, many, print_line, print_list, print_result, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.inbox import InboxView
 
@@ -72,7 +72,7 @@ async def list_(
     printed = print_list(_COLUMNS, found, json=json, empty=empty)
     if printed and any(each.status == "processing" for each in found):
         release = f"mainspring inbox release ID{target.typed}"
-        say(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
+        print_line(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
     return 0
 
 

@@ -10,7 +10,7 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Cursor, Limit, Reason, Yes, confirmed
-from mainspring.cli.output import Column, Columns, print_list, print_result, say
+from mainspring.cli.output import Column, Columns, print_line, print_list, print_result
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.lease import LeaseView
 
@@ -54,7 +54,7 @@ async def release(
         if view is None:
             raise await _unknown(opened, name)
         if view.state == "held" and not confirmed(f"Release {name}, held by {view.holder}?", yes=yes):
-            say("Nothing released.")
+            print_line("Nothing released.")
             return 1
         released = await opened.leases.release(name, by=operator(), reason=reason)
     text = f"{name} is released; {view.holder} held it" if released else f"{name} is not held; nothing changed"

@@ -21,10 +21,10 @@ from mainspring.cli.output import (
     payload_of,
     print_facts,
     print_json,
+    print_line,
     print_list,
     print_result,
     progress_of,
-    say,
     stdout,
     visible,
     when,
@@ -196,10 +196,10 @@ def _print_deliveries(message: MessageView) -> None:
     for each in message.deliveries:
         if progress := progress_of(each):
             heading(f"progress of {each.group}")
-            say(progress)
+            print_line(progress)
         if each.error:
             heading(f"why it is dead in {each.group}")
-            say(each.error)
+            print_line(each.error)
 
 
 def _print_runs(message: MessageView) -> None:
@@ -297,12 +297,12 @@ async def publish(
         print_json(receipt)
         return int(refused)
     known = f": a message with this id exists on {stored.topic}" if refused and stored is not None else ""
-    say(f"{receipt.status} {receipt.id}{known}")
+    print_line(f"{receipt.status} {receipt.id}{known}")
     for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
         if each.state == "parked":
-            say(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
+            print_line(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
         elif each.state == "scheduled":
-            say(f"{each.group} receives it {when(each.due_at)}")
+            print_line(f"{each.group} receives it {when(each.due_at)}")
     return int(refused)
 
 

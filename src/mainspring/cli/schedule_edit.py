@@ -1,4 +1,4 @@
-"""Operators' changes of schedules: pause, resume, trigger, delete, freeze, thaw, alter and backfill."""
+"""``mainspring schedules``, the changes: pause, resume, trigger, delete, freeze, thaw, alter and backfill."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
 from mainspring.app.options import refuse_unknown
 from mainspring.app.schedule.timing import TIMING, read_timing
+from mainspring.cli import schedules
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import JsonText, Yes, confirmed, read_json
-from mainspring.cli.output import many, print_json, print_result, say
-from mainspring.cli.schedule_details import (
+from mainspring.cli.output import many, print_json, print_line, print_result
+from mainspring.cli.schedules import (
     Name,
     as_json,
     fields,
@@ -31,6 +32,9 @@ from mainspring.cli.schedule_details import (
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.schedule import Misfire, Overlap
 
+app: App = schedules.app
+"""To which the commands here are added."""
+
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the schedule and in the audit log.")]
 Everywhere = Annotated[
     bool, Parameter(negative="", show_default=False, help="The schedules of every app on this database.")
@@ -42,6 +46,7 @@ _Duration = Annotated[str | None, Parameter(metavar="DURATION")]
 _Days = Annotated[str | None, Parameter(metavar="DAYS")]
 
 
+@app.command
 async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
     """Stop a schedule until it is resumed; restarts and deploys do not resume it. Current runs continue."""
     async with target.opened() as opened:
@@ -56,6 +61,7 @@ async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
     return print_result(values(view), text, json=json)
 
 
+@app.command
 async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Resume a schedule from its next future time; times during the pause are skipped."""
     async with target.opened() as opened:
@@ -66,6 +72,7 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
     return print_result(values(view), text, json=json)
 
 
+@app.command
 async def trigger(
     name: Name,
     /,
@@ -89,6 +96,7 @@ async def trigger(
     return print_result(receipt, text, json=json)
 
 
+@app.command
 async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> int:
     """Delete a schedule that was created at run time, or whose code is gone; its runs stay."""
     async with target.opened() as opened:
@@ -96,13 +104,14 @@ async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, j
         # A schedule that code defines is rejected, so no confirmation is needed.
         deletable = view.origin == "api" or view.retired_at is not None
         if deletable and not confirmed(f"Delete the schedule {name}?", yes=yes):
-            say("Nothing deleted.")
+            print_line("Nothing deleted.")
             return 1
         await opened.schedules.delete(name, by=operator())
     text = f"{name} is deleted; its runs stay: mainspring schedules runs {name}{target.typed}"
     return print_result({"schedule": name, "deleted": True}, text, json=json)
 
 
+@app.command
 async def freeze(
     *, everywhere: Everywhere = False, reason: Reason = "", target: Target = UNNAMED, json: Json = False
 ) -> int:
@@ -116,6 +125,7 @@ async def freeze(
     return print_result({"app": None if everywhere else opened.options.name, "frozen": True}, text, json=json)
 
 
+@app.command
 async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> int:
     """End a freeze; each schedule's misfire policy decides on times missed since."""
     _check_scope(target, everywhere=everywhere)
@@ -127,11 +137,13 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
         print_json({"app": None if everywhere else opened.options.name, "thawed": thawed, "still_frozen": still})
         return 0
     scope = _scope(opened, everywhere=everywhere)
-    say(f"{scope} are thawed" if thawed else f"{scope} were not frozen; nothing changed")
+    print_line(f"{scope} are thawed" if thawed else f"{scope} were not frozen; nothing changed")
     if still and everywhere:
-        say(f"Still frozen individually: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP")
+        print_line(
+            f"Still frozen individually: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP"
+        )
     elif still:
-        say("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
+        print_line("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
     return 0
 
 
@@ -144,6 +156,7 @@ def _scope(opened: Mainspring, *, everywhere: bool) -> str:
     return "The schedules of every app" if everywhere else f"The schedules of {opened.options.name}"
 
 
+@app.command
 async def alter(
     name: Name,
     /,
@@ -230,12 +243,12 @@ async def alter(
         print_json({"schedule": values(after), "before": as_json(coming), "after": as_json(then)})
         return 0
     if after.revision == before.revision:
-        say(f"{name} already has these values; nothing changed")
+        print_line(f"{name} already has these values; nothing changed")
         return 0
     was = dict(fields(before))
     for field, value in fields(after):
         if value != was[field]:
-            say(f"{field}: {was[field] or 'none'} → {value or 'none'}")
+            print_line(f"{field}: {was[field] or 'none'} → {value or 'none'}")
     if coming == then:
         _print_times("next, unchanged", then, after.timezone)
     else:
@@ -243,10 +256,11 @@ async def alter(
         _print_times(f"after: {after.rhythm}", then, after.timezone)
     if after.edited:
         undo = "".join(f" --reset {field}" for field in after.edited)
-        say(f"To undo all edits: mainspring schedules alter {name}{undo}{target.typed}", style="dim")
+        print_line(f"To undo all edits: mainspring schedules alter {name}{undo}{target.typed}", style="dim")
     return 0
 
 
+@app.command
 async def backfill(
     name: Name,
     start: datetime,
@@ -282,7 +296,7 @@ async def backfill(
             if not json:
                 _print_span(times, view.timezone)
             if not confirmed(f"Run {name} {many(len(times), 'time')}?", yes=yes):
-                say("Nothing run.")
+                print_line("Nothing run.")
                 return 1
             await opened.schedules.backfill(name, first, last, by=operator())
     text = f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}"
@@ -291,17 +305,17 @@ async def backfill(
 
 
 def _print_times(title: str, times: Sequence[datetime], zone: str) -> None:
-    say(title, style="bold")
+    print_line(title, style="bold")
     if times:
         print_instants(times, zone)
     else:
-        say("unknown here")
+        print_line("unknown here")
 
 
 def _print_span(times: Sequence[datetime], zone: str) -> None:
     ends = times if len(times) <= _SHOWN else [times[0], times[-1]]
     print_instants(ends, zone, times[0])
     if len(ends) < len(times):
-        say(f"and {many(len(times) - len(ends), 'more time', 'more times')} in between", style="dim")
+        print_line(f"and {many(len(times) - len(ends), 'more time', 'more times')} in between", style="dim")
     if times[-1] > datetime.now(UTC):
-        say("Some of these times are in the future: they run now, and again when due.", style="yellow")
+        print_line("Some of these times are in the future: they run now, and again when due.", style="yellow")

@@ -53,8 +53,19 @@ Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[s
 """A duration: seconds, or text such as 15m."""
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of a request; unknown ones are rejected."""
+
+
+class Nothing(Params, frozen=True):
     """A request without fields beyond its path."""
+
+
+class PageQuery(Params, frozen=True):
+    """The page to read."""
+
+    cursor: Cursor | None = None
+    limit: Limit = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +287,6 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def length(given: Length) -> timedelta | str:
-    """Convert a duration for the app: a number is seconds."""
-    return given if isinstance(given, str) else timedelta(seconds=given)
+def length(given: Length | None) -> timedelta | str | None:
+    """Convert a duration, if given, for the app: a number is seconds."""
+    return timedelta(seconds=given) if isinstance(given, float | int) else given

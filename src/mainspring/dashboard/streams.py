@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import time
 from collections import Counter
@@ -15,10 +14,11 @@ from urllib.parse import unquote
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from mainspring.dashboard.responses import Fault, Problem, Refusal, encode, problem_of
-from mainspring.dashboard.route import Call, Route, parse_query
+from mainspring.dashboard.route import Call, Params, Route, parse_query
 
 EVERY = 0.7
 """Seconds between two polls."""
@@ -301,7 +301,7 @@ def _server_exits() -> bool:
     return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))
 
 
-class WatchQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class WatchQuery(Params, frozen=True):
     """The resources: each is the path of a GET below /api/ and its query, such as ``overview?window=15m``."""
 
     of: Annotated[
@@ -309,11 +309,9 @@ class WatchQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class WatchFault(Struct, frozen=True):
+class WatchFault(Fault, frozen=True):
     """The problem of one of them."""
 
-    code: str
-    message: str
     status: int
 
 
@@ -349,7 +347,7 @@ class Watchable:
     """The routes that can be watched together: all GET routes except the stream itself."""
 
     def __init__(self, table: Iterable[Route]) -> None:
-        self._table = tuple((_pattern(route), route) for route in table)
+        self._table = tuple((compile_path(route.path)[0], route) for route in table)
 
     def found(self, of: str) -> tuple[Route, Struct]:
         """Return the route and the parsed request of a path below /api/ and its query. Raises Problem."""
@@ -371,10 +369,3 @@ def _parsed(route: Route, given: Mapping[str, str], query: str, path: str) -> St
         return parse_query(route, {name: unquote(value) for name, value in given.items()}, query)
     except Problem as problem:
         raise Problem(problem.status, problem.code, f"of {path[:50]}: {problem.message}") from None
-
-
-def _pattern(route: Route) -> re.Pattern[str]:
-    parts = re.split(r"{(\w+)}", route.path)
-    return re.compile(
-        "".join(f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts))
-    )

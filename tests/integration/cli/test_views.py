@@ -9,8 +9,7 @@ import pytest
 
 from mainspring import Mainspring, ScheduleView, every
 from mainspring.cli.output import Column, fit
-from mainspring.cli.schedule_details import is_overdue, print_schedule
-from mainspring.cli.schedules import list_
+from mainspring.cli.schedules import is_overdue, list_, print_schedule
 from mainspring.cli.target import Target
 
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mainspring.dashboard.api.views import MeasuresShown, measures, paces
+from mainspring.dashboard.api.views import MeasuresShown, measures
 from mainspring.dashboard.responses import shown
-from mainspring.dashboard.route import Call, get
+from mainspring.dashboard.route import Call, Params, get
 from mainspring.model.views import Counts, Roster, RunView, Tally, WorkerView
 from mainspring.timing.duration import duration
 
@@ -22,7 +22,7 @@ _SILENT_AFTER = duration("1m")
 _FAILURES = 8
 
 
-class OverviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class OverviewQuery(Params, frozen=True):
     """The window of the measures."""
 
     window: Literal["15m", "2h", "24h", "7d"] = "15m"
@@ -135,7 +135,7 @@ def _totals(tally: Tally) -> Totals:
 
 async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[GroupShown]:
     paused = {each.name for each in roster.groups if each.paused_at is not None}
-    pace = await paces(call.app)
+    pace = await call.app.paces("1m")
     return [
         shown(
             GroupShown,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.route import Call, Nothing, Route
+from mainspring.dashboard.route import Call, Nothing, Params, Route
 from mainspring.dashboard.security.identity import Role
 from mainspring.dashboard.streams import wants_stream
 
@@ -30,7 +30,7 @@ class SessionView(Struct, frozen=True):
     now: datetime
 
 
-class Login(Struct, frozen=True, forbid_unknown_fields=True):
+class Login(Params, frozen=True):
     """A token of a role."""
 
     token: Annotated[str, Meta(min_length=1, max_length=500)]
