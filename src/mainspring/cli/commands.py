@@ -27,7 +27,8 @@ from mainspring.cli import (
     top,
     workers,
 )
-from mainspring.cli.errors import INTERRUPTED, report
+from mainspring.cli.errors import DECLINED, INTERRUPTED, Declined, report
+from mainspring.cli.output import print_line
 
 HELP = "Messages, timers and schedules on the database an application already has."
 _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
@@ -54,6 +55,9 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Declined as declined:
+        print_line(str(declined))
+        return DECLINED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: that is no failure, but nothing more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -33,7 +33,7 @@ def dashboard(
     root_path: Annotated[str | None, Parameter(metavar="PATH")] = None,
     trust_proxy: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     target: Target = UNNAMED,
-) -> int:
+) -> None:
     """Serve the dashboard, and print its address.
 
     Reads tokens from MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or from files named by
@@ -92,7 +92,6 @@ def dashboard(
     server = Server(served, lifespan=True, closing=served.end_streams)
     server.started_up = lambda: say(text)
     asyncio.run(server.serve([listening]))
-    return 0
 
 
 def usual_socket(host: str) -> socket.socket:

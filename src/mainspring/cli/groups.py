@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.cli.options import Yes, confirmed, progress
+from mainspring.cli.options import Yes, confirm, progress
 from mainspring.cli.output import Column, Columns, many, plain, print_line, print_list, print_result, since
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.views import Counts, GroupView, Roster, WorkerView
@@ -25,7 +25,7 @@ Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as in `gro
 
 
 @app.command(name="list")
-async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List the declared groups and their backlogs."""
     async with target.opened() as opened:
         roster = await opened.roster()
@@ -43,7 +43,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         values=lambda each: {**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]},
     )
     if not printed:
-        return 0
+        return
     if tally.parked:
         print_line(f"{parked_in_words(tally.parked)}: {SEE_PARKED}")
     tripped = Counter(group for each in alive for group in each.tripped)
@@ -52,24 +52,23 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     for each in found:
         if paused := since(each.paused_at, each.paused_by, each.pause_reason):
             print_line(f"{each.name} was paused {paused}", style="dim")
-    return 0
 
 
 @app.command
-async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> None:
     """Stop claiming a group's messages until it is resumed; restarts and deploys do not resume it."""
     async with target.opened() as opened:
         await opened.groups.pause(name, by=operator(), reason=reason)
     text = f"{name} is paused; its messages wait. To resume: mainspring groups resume {name}{target.typed}"
-    return print_result({"group": name, "paused": True}, text, json=json)
+    print_result({"group": name, "paused": True}, text, json=json)
 
 
 @app.command
-async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Claim a group's messages again."""
     async with target.opened() as opened:
         await opened.groups.resume(name, by=operator())
-    return print_result({"group": name, "paused": False}, f"{name} is resumed", json=json)
+    print_result({"group": name, "paused": False}, f"{name} is resumed", json=json)
 
 
 @app.command
@@ -80,7 +79,7 @@ async def retire(
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Delete a group that no worker serves, with its pending deliveries; its dead letters stay."""
     async with target.opened() as opened:
         tally = await opened.tally()
@@ -88,13 +87,11 @@ async def retire(
         waiting = mine.ready + mine.scheduled + mine.running + mine.lapsed
         if name in {each.name for each in await opened.groups.list()}:
             question = f"Retire {name} and drop {many(waiting, 'delivery', 'deliveries')}?"
-            if not confirmed(question, yes=yes):
-                print_line("Nothing retired.")
-                return 1
+            confirm(question, "Nothing retired.", yes=yes)
         with progress("Retire", waiting) as advance:
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)
     text = f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped"
-    return print_result({"group": name, "dropped": dropped}, text, json=json)
+    print_result({"group": name, "dropped": dropped}, text, json=json)
 
 
 def parked_in_words(count: int) -> str:

@@ -51,7 +51,7 @@ async def list_(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List messages, the latest change first.
 
     Parameters
@@ -73,7 +73,6 @@ async def list_(
     if printed and any(each.status == "processing" for each in found):
         release = f"mainspring inbox release ID{target.typed}"
         print_line(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
-    return 0
 
 
 @app.command
@@ -85,7 +84,7 @@ async def release(
     group: OfGroup = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Admit the redelivery of a message that is processing or given up."""
     async with target.opened() as opened:
         view = await _selected(opened, id, source, group)
@@ -93,7 +92,7 @@ async def release(
             raise Refused(_unreleased(view))
     values = {"id": view.message_id, "source": view.source, "group": view.group, "released": True}
     text = f"{view.message_id} of {view.source} is released: its redelivery is admitted"
-    return print_result(values, text, json=json)
+    print_result(values, text, json=json)
 
 
 async def _selected(opened: Mainspring, id: str, source: str | None, group: str | None) -> InboxView:

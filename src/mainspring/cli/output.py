@@ -185,14 +185,13 @@ def print_json(value: Any) -> None:
     sys.stdout.write(to_json(value) + "\n")
 
 
-def print_result(value: Any, *lines: str, json: bool) -> int:
-    """Print the result of a command, as JSON or as lines of text. Return the exit code 0."""
+def print_result(value: Any, *lines: str, json: bool) -> None:
+    """Print the result of a command, as JSON or as lines of text."""
     if json:
         print_json(value)
     else:
         for line in lines:
             print_line(line)
-    return 0
 
 
 def print_table(columns: Columns[Any], rows: Iterable[Sequence[str]]) -> None:

@@ -14,7 +14,7 @@ from mainspring.app.options import refuse_unknown
 from mainspring.app.schedule.timing import TIMING, read_timing
 from mainspring.cli import schedules
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import JsonText, Yes, confirmed, read_json
+from mainspring.cli.options import JsonText, Yes, confirm, read_json
 from mainspring.cli.output import many, print_json, print_line, print_result
 from mainspring.cli.schedules import (
     Name,
@@ -47,7 +47,7 @@ _Days = Annotated[str | None, Parameter(metavar="DAYS")]
 
 
 @app.command
-async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> None:
     """Stop a schedule until it is resumed; restarts and deploys do not resume it. Current runs continue."""
     async with target.opened() as opened:
         before = await found(opened, name)
@@ -58,18 +58,18 @@ async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
         text = f"{name} is a one-time schedule that has fired; there is nothing to pause"
     else:
         text = f"{name} is paused. To resume: mainspring schedules resume {name}{target.typed}"
-    return print_result(values(view), text, json=json)
+    print_result(values(view), text, json=json)
 
 
 @app.command
-async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Resume a schedule from its next future time; times during the pause are skipped."""
     async with target.opened() as opened:
         before = await followed(opened, name)
         view = await opened.schedules.resume(name, by=operator())
     due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
     text = f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused; nothing changed"
-    return print_result(values(view), text, json=json)
+    print_result(values(view), text, json=json)
 
 
 @app.command
@@ -80,7 +80,7 @@ async def trigger(
     payload: Annotated[str | None, JsonText] = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Run a schedule now; its next time does not change.
 
     Parameters
@@ -93,28 +93,26 @@ async def trigger(
         await followed(opened, name)
         receipt = await opened.schedules.trigger(name, payload=value, by=operator())
     text = f"{name} is triggered. To see its progress: mainspring messages show {receipt.id}{target.typed}"
-    return print_result(receipt, text, json=json)
+    print_result(receipt, text, json=json)
 
 
 @app.command
-async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> int:
+async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> None:
     """Delete a schedule that was created at run time, or whose code is gone; its runs stay."""
     async with target.opened() as opened:
         view = await found(opened, name)
         # A schedule that code defines is rejected, so no confirmation is needed.
-        deletable = view.origin == "api" or view.retired_at is not None
-        if deletable and not confirmed(f"Delete the schedule {name}?", yes=yes):
-            print_line("Nothing deleted.")
-            return 1
+        if view.origin == "api" or view.retired_at is not None:
+            confirm(f"Delete the schedule {name}?", "Nothing deleted.", yes=yes)
         await opened.schedules.delete(name, by=operator())
     text = f"{name} is deleted; its runs stay: mainspring schedules runs {name}{target.typed}"
-    return print_result({"schedule": name, "deleted": True}, text, json=json)
+    print_result({"schedule": name, "deleted": True}, text, json=json)
 
 
 @app.command
 async def freeze(
     *, everywhere: Everywhere = False, reason: Reason = "", target: Target = UNNAMED, json: Json = False
-) -> int:
+) -> None:
     """Stop all schedules of an app until they are thawed."""
     _check_scope(target, everywhere=everywhere)
     async with target.opened() as opened:
@@ -122,11 +120,11 @@ async def freeze(
     more = " --everywhere" if everywhere else ""
     frozen = _scope(opened, everywhere=everywhere)
     text = f"{frozen} are frozen. To thaw them: mainspring schedules thaw{more}{target.typed}"
-    return print_result({"app": None if everywhere else opened.options.name, "frozen": True}, text, json=json)
+    print_result({"app": None if everywhere else opened.options.name, "frozen": True}, text, json=json)
 
 
 @app.command
-async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> int:
+async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> None:
     """End a freeze; each schedule's misfire policy decides on times missed since."""
     _check_scope(target, everywhere=everywhere)
     async with target.opened() as opened:
@@ -135,7 +133,7 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
     still = sorted({each.app for each in views if each.frozen_at is not None})
     if json:
         print_json({"app": None if everywhere else opened.options.name, "thawed": thawed, "still_frozen": still})
-        return 0
+        return
     scope = _scope(opened, everywhere=everywhere)
     print_line(f"{scope} are thawed" if thawed else f"{scope} were not frozen; nothing changed")
     if still and everywhere:
@@ -144,7 +142,6 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
         )
     elif still:
         print_line("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
-    return 0
 
 
 def _check_scope(target: Target, *, everywhere: bool) -> None:
@@ -178,7 +175,7 @@ async def alter(
     reset: Annotated[tuple[str, ...], Parameter(metavar="FIELD", negative="", show_default=False)] = (),
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Change a running schedule, overriding configuration and code. Shows the next times before and after.
 
     Parameters
@@ -241,10 +238,10 @@ async def alter(
         then = await upcoming(opened, name)
     if json:
         print_json({"schedule": values(after), "before": as_json(coming), "after": as_json(then)})
-        return 0
+        return
     if after.revision == before.revision:
         print_line(f"{name} already has these values; nothing changed")
-        return 0
+        return
     was = dict(fields(before))
     for field, value in fields(after):
         if value != was[field]:
@@ -257,7 +254,6 @@ async def alter(
     if after.edited:
         undo = "".join(f" --reset {field}" for field in after.edited)
         print_line(f"To undo all edits: mainspring schedules alter {name}{undo}{target.typed}", style="dim")
-    return 0
 
 
 @app.command
@@ -270,7 +266,7 @@ async def backfill(
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Run a schedule for every time from START to END at which it would have been due.
 
     The runs follow one another, unless the schedule allows overlaps.
@@ -295,13 +291,11 @@ async def backfill(
         if times:
             if not json:
                 _print_span(times, view.timezone)
-            if not confirmed(f"Run {name} {many(len(times), 'time')}?", yes=yes):
-                print_line("Nothing run.")
-                return 1
+            confirm(f"Run {name} {many(len(times), 'time')}?", "Nothing run.", yes=yes)
             await opened.schedules.backfill(name, first, last, by=operator())
     text = f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}"
     nothing = f"{name} was not due from {first} to {last}: nothing to run"
-    return print_result({"schedule": name, "times": as_json(times, first)}, text if times else nothing, json=json)
+    print_result({"schedule": name, "times": as_json(times, first)}, text if times else nothing, json=json)
 
 
 def _print_times(title: str, times: Sequence[datetime], zone: str) -> None:

@@ -321,7 +321,7 @@ _COLUMNS: Columns[ScheduleView] = (
 
 
 @app.command(name="list")
-async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List every schedule: its rhythm, its next time, and the result of its last run."""
     async with target.opened() as opened:
         views = await opened.schedules.list()
@@ -337,7 +337,6 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     if printed:
         _print_troubles(views, apps, target.typed)
         _print_stops(views)
-    return 0
 
 
 def _print_troubles(views: Sequence[ScheduleView], apps: Sequence[str], typed: str) -> None:
@@ -364,7 +363,7 @@ def _print_stops(views: Sequence[ScheduleView]) -> None:
 
 
 @app.command
-async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Show one schedule: its rhythm in words, its next times, the source of each field, and its last runs."""
     async with target.opened() as opened:
         view = await found(opened, name)
@@ -374,7 +373,6 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
         print_json({**values(view), "next": as_json(coming), "runs": [plain(each) for each in runs]})
     else:
         print_schedule(view, coming, runs, target.typed)
-    return 0
 
 
 @app.command
@@ -386,7 +384,7 @@ async def runs(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List the kept runs of a schedule, newest first, even if it was deleted."""
     async with target.opened() as opened:
         view = await opened.schedules.get(name)
@@ -402,7 +400,6 @@ async def runs(
     )
     if printed:
         print_line(f"Times are in {zone}.", style="dim")
-    return 0
 
 
 def _run_columns(zone: ZoneInfo) -> Columns[RunView]:

@@ -155,7 +155,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 @app.command(name="list")
-async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List the workers that have reported."""
     async with target.opened() as opened:
         roster = await opened.roster()
@@ -169,11 +169,10 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     for each in roster.workers if printed else ():
         if each.draining_at is not None:
             print_line(_note(each), style="dim")
-    return 0
 
 
 @app.command
-async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Show one worker and the deliveries it has in hand."""
     async with target.opened() as opened:
         roster = await opened.roster()
@@ -183,18 +182,17 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     hands = [each for each in held if each.group in found.groups]
     if json:
         print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in hands]})
-        return 0
+        return
     print_line(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
     if found.draining_at is not None and not found.drains:
         print_line(_note(found), style="dim")
     print_list(_HAND_COLUMNS, hands, empty="Nothing in hand.")
     if hands and held.cursor is not None:
         print_line(f"There are more than these {_MOST}.", style="dim")
-    return 0
 
 
 @app.command
-async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> None:
     """Let a worker finish what it has in hand and claim no more, until it is resumed. The process keeps running."""
     async with target.opened() as opened:
         await opened.workers.drain(name, by=operator(), reason=reason)
@@ -206,15 +204,14 @@ async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
         print_line(f"{name} is asked to drain: {in_hand} in hand; it claims no more once it has read the request")
         print_line(f"To see its progress: mainspring workers show {name}{target.typed}", style="dim")
         print_line(f"To resume: mainspring workers resume {name}{target.typed}", style="dim")
-    return 0
 
 
 @app.command
-async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Let a worker claim again."""
     async with target.opened() as opened:
         await opened.workers.resume(name, by=operator())
-    return print_result({"worker": name, "draining": False}, f"{name} is resumed", json=json)
+    print_result({"worker": name, "draining": False}, f"{name} is resumed", json=json)
 
 
 def _of(workers: Sequence[WorkerView], name: str) -> WorkerView:

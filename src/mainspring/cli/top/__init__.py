@@ -32,7 +32,7 @@ _TICK = 1.0
 _KEYS_AT_ONCE = 64
 
 
-async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> int:
+async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> None:
     """Watch groups, workers, schedules and failures live; q quits, p pauses the view.
 
     Prints once if the output is not a terminal, or with --json.
@@ -53,7 +53,6 @@ async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False
             _print(await watcher.picture())
         else:
             await Show(watcher, pause).run()
-    return 0
 
 
 class Show:

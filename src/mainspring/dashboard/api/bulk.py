@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias
 from uuid import UUID, uuid4
 
 from msgspec import Struct, structs
@@ -32,24 +33,28 @@ _SCANNED, _AT_ONCE = 2_000, 500
 """How many audit entries are scanned for one page, and how many are read at a time."""
 
 
-@dataclass(slots=True, eq=False)
-class Bulk:
-    """One bulk action."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class BulkShown:
+    """A bulk action and its progress."""
 
     id: UUID
     action: Action
-    filter: Any
-    """The search, as requested."""
-    subject: str
-    """The search in words, as in the audit."""
-    by: str
-    started_at: datetime
-    total: int | None = None
-    """The total, if known."""
+    filter: Search
     state: BulkState = "running"
     done: int = 0
+    total: int | None = None
+    started_at: datetime
     ended_at: datetime | None = None
+    by: str
     error: str | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Bulk(BulkShown):
+    """A bulk action of this process."""
+
+    subject: str
+    """The search in words, as in the audit."""
     stopping: bool = False
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -60,7 +65,7 @@ class Bulks:
     def __init__(self) -> None:
         self._bulks: dict[UUID, Bulk] = {}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Bulk]:
         """Iterate, newest first."""
         return iter(sorted(self._bulks.values(), key=lambda each: each.started_at, reverse=True))
 
@@ -71,11 +76,11 @@ class Bulks:
             raise Problem(404, "not_found", "no such bulk action here: another process runs it, or it has ended")
         return found
 
-    def start(self, action: Action, filter: Any, by: str, work: Work, subject: str = "") -> Bulk:
+    def start(self, action: Action, filter: Search, by: str, work: Work, subject: str = "") -> Bulk:
         """Start it in the background. Raises Problem if too many are running."""
         if sum(each.state == "running" for each in self._bulks.values()) >= MOST_RUNNING:
             raise Problem(409, "busy", f"{MOST_RUNNING} bulk actions are running: wait for one, or stop one")
-        bulk = Bulk(uuid4(), action, filter, subject, by, datetime.now(UTC))
+        bulk = Bulk(id=uuid4(), action=action, filter=filter, subject=subject, by=by, started_at=datetime.now(UTC))
         self._bulks[bulk.id] = bulk
         self._forget()
         bulk.task = asyncio.create_task(_run(bulk, work), name=f"mainspring-dashboard-{action}")
@@ -127,21 +132,6 @@ class BulkKey(Params, frozen=True):
     id: UUID
 
 
-class BulkShown(Struct, frozen=True):
-    """A bulk action and its progress."""
-
-    id: UUID
-    action: Action
-    filter: Search
-    state: BulkState
-    done: int
-    total: int | None
-    started_at: datetime
-    ended_at: datetime | None
-    by: str
-    error: str | None
-
-
 class BulkList(Rows[BulkShown], frozen=True):
     """The bulk actions that this process remembers, newest first."""
 
@@ -174,7 +164,7 @@ async def stop(call: Call, params: BulkKey) -> BulkShown:
 
 
 def _shown(found: Bulk, call: Call) -> BulkShown:
-    params: Search = found.filter
+    params = found.filter
     if not call.may_search:
         # The search text may itself be a value that is masked.
         searched = {name: MASK for name in ("text", "error") if getattr(params, name) is not None}
@@ -214,9 +204,7 @@ async def history(call: Call, params: HistoryQuery) -> BulkHistory:
     """Return one page of bulk actions."""
     going = [each for each in call.services.bulks if each.state == "running"]
 
-    def keep(line: AuditView) -> BulkPast | None:
-        return _past(line, going)
-
+    keep = partial(_past, going=going)
     return BulkHistory(*await scan(call.app.audit, AUDIT.cursor, keep, params, most=_SCANNED, at_once=_AT_ONCE))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from msgspec import Struct
 
+from mainspring.app.observe.health import Status
 from mainspring.dashboard.api.views import MeasuresShown, measures
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import Call, Params, get
+from mainspring.model.measures import Window
 from mainspring.model.views import Counts, Roster, RunView, Tally, WorkerView
 from mainspring.timing.duration import duration
 
@@ -25,21 +26,21 @@ _FAILURES = 8
 class OverviewQuery(Params, frozen=True):
     """The window of the measures."""
 
-    window: Literal["15m", "2h", "24h", "7d"] = "15m"
+    window: Window = "15m"
 
 
 class CheckShown(Struct, frozen=True):
     """One health check."""
 
     name: str
-    status: Literal["healthy", "degraded", "unhealthy"]
+    status: Status
     summary: str
 
 
 class HealthShown(Struct, frozen=True):
     """The health of the system."""
 
-    status: Literal["healthy", "degraded", "unhealthy"]
+    status: Status
     checks: list[CheckShown]
 
 
