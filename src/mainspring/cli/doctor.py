@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -68,9 +67,7 @@ async def doctor(
     mend_clock
         Set a SQLite file's clock, and times derived from it, back to this host's. Requires exclusive access.
     """
-    if app is not None and target.app not in (None, app):
-        raise Refused(f"{app} and --app {target.app} are two applications: give one")
-    target = replace(target, app=app or target.app)
+    target = target.of(app)
     # Log lines are suppressed: the findings below report the same problems.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     around = read_environment()

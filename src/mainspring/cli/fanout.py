@@ -100,8 +100,7 @@ async def show(
             cursors = await opened.fanouts.cursors(topic, work, behind=behind, cursor=cursor, limit=limit)
             policies = await opened.fanouts.policies(topic, work, limit=_POLICIES)
     if json:
-        lists = {"cursors": [plain(each) for each in cursors], "policies": [plain(each) for each in policies]}
-        print_json({**plain(view), **lists, "cursor": cursors.cursor})
+        print_json({**plain(view), "cursors": cursors, "policies": policies, "cursor": cursors.cursor})
         return
     _print_fanout(view, policies)
     if cursors:

@@ -88,7 +88,7 @@ async def show(
             open_members = Page()  # it completed just now: show what was read
         assert view is not None, "a join is open before its id is known"
     if json:
-        print_json({**plain(view), "open": [plain(each) for each in open_members], "cursor": open_members.cursor})
+        print_json({**plain(view), "open": open_members, "cursor": open_members.cursor})
         return
     _print_join(view)
     heading("unfinished members")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -153,30 +155,10 @@ def _scope(opened: Mainspring, *, everywhere: bool) -> str:
     return "The schedules of every app" if everywhere else f"The schedules of {opened.options.name}"
 
 
-@app.command
-async def alter(
-    name: Name,
-    /,
-    *,
-    rhythm: Annotated[str | None, Parameter(metavar="RHYTHM")] = None,
-    timezone: Annotated[str | None, Parameter(metavar="ZONE")] = None,
-    misfire: Misfire | None = None,
-    misfire_after: _Duration = None,
-    catch_up: int | None = None,
-    overlap: Overlap | None = None,
-    jitter: _Duration = None,
-    start: _Time = None,
-    end: _Time = None,
-    holidays: _Days = None,
-    workdays: _Days = None,
-    day_match: Literal["and", "or"] | None = None,
-    on_gap: Literal["fire", "skip"] | None = None,
-    priority: Literal["urgent", "high", "normal", "low"] | None = None,
-    reset: Annotated[tuple[str, ...], Parameter(metavar="FIELD", negative="", show_default=False)] = (),
-    target: Target = UNNAMED,
-    json: Json = False,
-) -> None:
-    """Change a running schedule, overriding configuration and code. Shows the next times before and after.
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """The fields to change.
 
     Parameters
     ----------
@@ -208,31 +190,55 @@ async def alter(
         When clocks skip the time in spring: fire right after the gap, or skip that day.
     priority
         One of four levels.
+    """
+
+    rhythm: Annotated[str | None, Parameter(metavar="RHYTHM")] = None
+    timezone: Annotated[str | None, Parameter(metavar="ZONE")] = None
+    misfire: Misfire | None = None
+    misfire_after: _Duration = None
+    catch_up: int | None = None
+    overlap: Overlap | None = None
+    jitter: _Duration = None
+    start: _Time = None
+    end: _Time = None
+    holidays: _Days = None
+    workdays: _Days = None
+    day_match: Literal["and", "or"] | None = None
+    on_gap: Literal["fire", "skip"] | None = None
+    priority: Literal["urgent", "high", "normal", "low"] | None = None
+
+
+UNEDITED = Edits()
+
+
+@app.command
+async def alter(
+    name: Name,
+    /,
+    *,
+    edits: Edits = UNEDITED,
+    reset: Annotated[tuple[str, ...], Parameter(metavar="FIELD", negative="", show_default=False)] = (),
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> None:
+    """Change a running schedule, overriding configuration and code. Shows the next times before and after.
+
+    Parameters
+    ----------
     reset
         Drop the edit of this field, so that configuration and code apply again; repeatable.
     """
-    options: dict[str, Any] = {
-        "timezone": timezone,
-        "misfire": misfire,
-        "misfire_after": misfire_after,
-        "catch_up": catch_up,
-        "overlap": overlap,
-        "jitter": jitter,
-        "holidays": holidays,
-        "workdays": workdays,
-        "day_match": day_match,
-        "on_gap": on_gap,
-        "priority": priority,
-    }
-    if not reset and all(each is None for each in (rhythm, start, end, *options.values())):
+    if not reset and edits == UNEDITED:
         raise Refused("nothing to alter: give --rhythm, another option or --reset FIELD, as in --reset rhythm")
+    options: dict[str, Any] = {each.name: getattr(edits, each.name) for each in dataclasses.fields(edits)}
+    rhythm, start, end = (options.pop(each) for each in ("rhythm", "start", "end"))
     read_timing(rhythm, options)  # reject invalid values before opening anything
     left = [each.removeprefix("--").replace("-", "_") for each in reset]
     refuse_unknown(left, ("rhythm", *TIMING), "--reset")
     async with target.opened() as opened:
         before = await followed(opened, name)
         coming = await upcoming(opened, name)
-        zone = zone_of(timezone or before.timezone)
+        zone = zone_of(edits.timezone or before.timezone)
         options |= {"start": start and in_zone(start, zone), "end": end and in_zone(end, zone)}
         after = await opened.schedules.alter(name, rhythm, reset=left, by=operator(), **options)
         then = await upcoming(opened, name)

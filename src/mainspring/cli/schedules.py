@@ -370,7 +370,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
         coming = await upcoming(opened, name)
         runs = await opened.schedules.runs(name, limit=_STRIP)
     if json:
-        print_json({**values(view), "next": as_json(coming), "runs": [plain(each) for each in runs]})
+        print_json({**values(view), "next": as_json(coming), "runs": runs})
     else:
         print_schedule(view, coming, runs, target.typed)
 

@@ -181,7 +181,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     # A worker of another app may have the same name; a group belongs to one app only.
     hands = [each for each in held if each.group in found.groups]
     if json:
-        print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in hands]})
+        print_json({**plain(found), "state": _state(found, roster.now), "hands": hands})
         return
     print_line(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
     if found.draining_at is not None and not found.drains:

@@ -39,7 +39,7 @@ from mainspring.dashboard.security.identity import (
     Role,
     Sessions,
     Tokens,
-    tokens_around,
+    environment_tokens,
 )
 from mainspring.dashboard.security.redaction import REDACTED, Redaction
 from mainspring.dashboard.streams import ALLOWED, Audience, Live, Watchable, Watched, WatchQuery, wants_stream
@@ -163,7 +163,7 @@ class Dashboard:
             raise BadOption(f"hosts={hosts!r} is one name: write a list of names, as in [{hosts!r}]")
         if authenticate is not None:
             tokens = {}
-        known = Tokens(tokens_around() if tokens is None else tokens)
+        known = Tokens(environment_tokens() if tokens is None else tokens)
         if authenticate is None and not known:
             raise BadOption(_NO_AUTHENTICATION)
         sessions = Sessions(known, secret or os.environ.get(_SECRET))

@@ -272,7 +272,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
     tally = await app.tally()
     counts = {each.group: each for each in tally.groups}
     groups = [_line(name, orders, counts.get(name, Counts(name)), await _cancelled(app, name)) for name in GROUPS]
-    total, noted = total_of(groups), sum(journal.handled[each] for each in GROUPS)
+    total, counted = total_of(groups), sum(journal.handled[each] for each in GROUPS)
     settled = total.handled + total.cancelled + total.dead + total.waiting
     reports, schedule = counts.get(REPORT, Counts(REPORT)), await app.schedules.get(REPORT)
     fired, made = 0 if schedule is None else schedule.fired, journal.counts["report"]
@@ -285,7 +285,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
         ),
         Finding(
             all(each.handled == journal.handled[each.name] for each in groups),
-            f"the ledger has {total.handled} handled, the handlers counted {noted}",
+            f"the ledger has {total.handled} handled, the handlers counted {counted}",
         ),
         Finding(
             total.cancelled == journal.counts["paid"] and orders == journal.counts["placed"],

@@ -10,8 +10,8 @@ export class Pages {
   fresh(rows) {
     const last = rows.at(-1);
     if (this.older.length && last) {
-      const there = new Set(rows.map(this.key));
-      const pushed = this.first.filter((row) => !there.has(this.key(row)) && this.behind(row, last));
+      const kept = new Set(rows.map(this.key));
+      const pushed = this.first.filter((row) => !kept.has(this.key(row)) && this.behind(row, last));
       this.older = [...pushed, ...this.older];
     }
     this.first = rows;
