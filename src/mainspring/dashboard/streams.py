@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -323,24 +323,13 @@ class WatchEvent(Struct, frozen=True):
     error: WatchFault | UnsetType = UNSET
 
 
-async def watch(_call: Call, _params: WatchQuery) -> NoReturn:
+async def watch(_call: Call, _params: WatchQuery) -> WatchEvent:
     """Reject a request for anything but a stream."""
     raise Problem(406, "not_acceptable", "this path only streams: send `Accept: text/event-stream`")
 
 
-ROUTES = (
-    Route(
-        "GET",
-        "/api/watch",
-        watch,
-        "Several resources over one stream",
-        WatchEvent,
-        WatchQuery,
-        # Each watched resource has its own.
-        role=None,
-        only_streams=True,
-    ),
-)
+# Each watched resource has its own role.
+ROUTES = (Route("GET", "/api/watch", watch, "Several resources over one stream", role=None, only_streams=True),)
 
 
 class Watchable:

@@ -35,4 +35,4 @@ async def audit(call: Call, params: AuditQuery) -> AuditPage:
     return AuditPage(*await scan(call.app.audit, AUDIT.cursor, keep, params, most=_SCANNED, at_once=at_once))
 
 
-ROUTES = (get("/api/audit", audit, "The audit log, newest first", AuditPage, AuditQuery),)
+ROUTES = (get("/api/audit", audit, "The audit log, newest first"),)

@@ -222,9 +222,9 @@ def _past(line: AuditView, going: list[Bulk]) -> BulkPast | None:
 
 
 ROUTES = (
-    post("/api/bulk", start, "Start a bulk action", BulkRequest, BulkShown, 202),
-    get("/api/bulk", bulks, "The bulk actions of this process, newest first", BulkList),
-    get("/api/bulk/history", history, "Bulk actions of all processes", BulkHistory, HistoryQuery),
-    get("/api/bulk/{id}", bulk, "One bulk action and its progress", BulkShown, BulkKey),
-    post("/api/bulk/{id}/stop", stop, "Stop a bulk action after its current batch", BulkKey, BulkShown),
+    post("/api/bulk", start, "Start a bulk action", status=202),
+    get("/api/bulk", bulks, "The bulk actions of this process, newest first"),
+    get("/api/bulk/history", history, "Bulk actions of all processes"),
+    get("/api/bulk/{id}", bulk, "One bulk action and its progress"),
+    post("/api/bulk/{id}/stop", stop, "Stop a bulk action after its current batch"),
 )

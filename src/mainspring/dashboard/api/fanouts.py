@@ -104,9 +104,9 @@ async def run(call: Call, params: RunFanout) -> PlannedWindow:
 
 
 ROUTES = (
-    get("/api/fanouts", fanouts, "Every work of every fan-out", FanoutList),
-    get("/api/fanouts/cursors", cursors, "The progress of a work's shards", CursorPage, CursorQuery),
-    post("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard", EditFanout, FanoutPolicy),
-    post("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard", ResetFanout, PolicyReset),
-    post("/api/fanouts/run", run, "Plan a work or a shard now", RunFanout, PlannedWindow),
+    get("/api/fanouts", fanouts, "Every work of every fan-out"),
+    get("/api/fanouts/cursors", cursors, "The progress of a work's shards"),
+    post("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard"),
+    post("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard"),
+    post("/api/fanouts/run", run, "Plan a work or a shard now"),
 )

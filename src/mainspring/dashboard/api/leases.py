@@ -54,6 +54,6 @@ async def release(call: Call, params: Release) -> Released:
 
 
 ROUTES = (
-    get("/api/leases", leases, "Leases, by name", LeasePage, LeaseQuery),
-    post("/api/leases/release", release, "Release a lease for its holder", Release, Released),
+    get("/api/leases", leases, "Leases, by name"),
+    post("/api/leases/release", release, "Release a lease for its holder"),
 )

@@ -309,13 +309,13 @@ def _meant(view: MessageView, group: str | None) -> list[DeliveryView]:
 
 
 ROUTES = (
-    get("/api/messages", messages, "Deliveries, newest first", MessagePage, MessageQuery),
-    get("/api/messages/count", count, "How many deliveries match", MessageCount, CountQuery),
-    get("/api/messages/{id}", message, "One message in full", Message, MessageKey),
-    get("/api/dead/causes", causes, "Dead letters by cause", CauseList, CauseQuery),
-    post("/api/messages", publish, "Publish a message, or a copy of one", Publish, Receipt, 201),
-    post("/api/messages/{id}/cancel", cancel, "Cancel the deliveries of a message", Cancel, Cancelled),
-    post("/api/messages/{id}/retry", retry, "Revive dead letters, run scheduled deliveries now", ForGroup, Retried),
-    post("/api/messages/{id}/replace", replace, "Revive a dead letter with another payload", Replace, Replaced),
-    post("/api/messages/{id}/discard", discard, "Permanently delete dead letters of a message", ForGroup, Discarded),
+    get("/api/messages", messages, "Deliveries, newest first"),
+    get("/api/messages/count", count, "How many deliveries match"),
+    get("/api/messages/{id}", message, "One message in full"),
+    get("/api/dead/causes", causes, "Dead letters by cause"),
+    post("/api/messages", publish, "Publish a message, or a copy of one", status=201),
+    post("/api/messages/{id}/cancel", cancel, "Cancel the deliveries of a message"),
+    post("/api/messages/{id}/retry", retry, "Revive dead letters, run scheduled deliveries now"),
+    post("/api/messages/{id}/replace", replace, "Revive a dead letter with another payload"),
+    post("/api/messages/{id}/discard", discard, "Permanently delete dead letters of a message"),
 )

@@ -159,4 +159,4 @@ def _workers(roster: Roster) -> WorkersShown:
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 
-ROUTES = (get("/api/overview", overview, "Counts, rates and health", Overview, OverviewQuery),)
+ROUTES = (get("/api/overview", overview, "Counts, rates and health"),)

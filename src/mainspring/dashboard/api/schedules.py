@@ -309,16 +309,16 @@ async def thaw(call: Call, _params: Nothing) -> Thawed:
 
 
 ROUTES = (
-    get("/api/schedules", schedules, "Every schedule with its latest runs", ScheduleList),
-    get("/api/schedule", schedule, "One schedule with its next times", ScheduleDetails, NamedSchedule),
-    get("/api/schedule/runs", runs, "A schedule's runs, newest first", RunPage, RunsQuery),
-    get("/api/preview", preview, "A rhythm in words, and its next times", Preview, PreviewQuery),
-    post("/api/schedules/pause", pause, "Pause a schedule", PauseSchedule),
-    post("/api/schedules/resume", resume, "Resume a schedule", NamedSchedule),
-    post("/api/schedules/trigger", trigger, "Run a schedule now", Trigger, Triggered),
-    post("/api/schedules/alter", alter, "Set fields of a schedule at run time", Alter),
-    post("/api/schedules/backfill", backfill, "Run a schedule for a span of time", Backfill, Counted),
-    post("/api/schedules/delete", delete, "Delete a schedule that was created at run time", NamedSchedule),
-    post("/api/schedules/freeze", freeze, "Freeze all schedules of the app", Freeze),
-    post("/api/schedules/thaw", thaw, "Thaw all schedules of the app", Nothing, Thawed),
+    get("/api/schedules", schedules, "Every schedule with its latest runs"),
+    get("/api/schedule", schedule, "One schedule with its next times"),
+    get("/api/schedule/runs", runs, "A schedule's runs, newest first"),
+    get("/api/preview", preview, "A rhythm in words, and its next times"),
+    post("/api/schedules/pause", pause, "Pause a schedule"),
+    post("/api/schedules/resume", resume, "Resume a schedule"),
+    post("/api/schedules/trigger", trigger, "Run a schedule now"),
+    post("/api/schedules/alter", alter, "Set fields of a schedule at run time"),
+    post("/api/schedules/backfill", backfill, "Run a schedule for a span of time"),
+    post("/api/schedules/delete", delete, "Delete a schedule that was created at run time"),
+    post("/api/schedules/freeze", freeze, "Freeze all schedules of the app"),
+    post("/api/schedules/thaw", thaw, "Thaw all schedules of the app"),
 )

@@ -82,7 +82,7 @@ def installed_version() -> str:
 
 
 ROUTES = (
-    Route("GET", "/api/session", session, "The caller's identity and role", SessionView, role=None, personal=True),
-    Route("POST", "/api/login", login, "Log in with a token", None, Login, None, 204, largest=4096),
-    Route("POST", "/api/logout", logout, "Log out", None, Nothing, "viewer", 204),
+    Route("GET", "/api/session", session, "The caller's identity and role", role=None, personal=True),
+    Route("POST", "/api/login", login, "Log in with a token", role=None, largest=4096),
+    Route("POST", "/api/logout", logout, "Log out"),
 )

@@ -94,7 +94,7 @@ async def resume(call: Call, params: ResumeWorker) -> None:
 
 
 ROUTES = (
-    get("/api/workers", workers, "The workers, and what they have in hand", WorkerList),
-    post("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more", Drain),
-    post("/api/workers/resume", resume, "Let a drained worker claim again", ResumeWorker),
+    get("/api/workers", workers, "The workers, and what they have in hand"),
+    post("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more"),
+    post("/api/workers/resume", resume, "Let a drained worker claim again"),
 )

@@ -53,23 +53,17 @@ export function watchScreen(place, path, query, draw, instead) {
  */
 export function pagedScreen(place, path, query, { key, behind }, draw) {
   let pages = new Pages(key, behind);
-  let loaded;
   const request = () => ({ find: filter.find, limit: LIMIT });
   const filter = new RowFilter(path, query, {
     redraw: () => screen.redraw(),
     search() {
       pages = new Pages(key, behind);
-      loaded = undefined;
       screen.ask(request());
     },
   });
 
-  async function load(cursor) {
-    const page = await pages.more(
-      () => attempt(() => get(path, { ...request(), cursor })),
-      (answer) => answer.rows,
-    );
-    if (page) loaded = page.cursor;
+  async function load() {
+    await pages.more((cursor) => attempt(() => get(path, { ...request(), cursor })));
     screen.redraw();
   }
 
@@ -79,10 +73,9 @@ export function pagedScreen(place, path, query, { key, behind }, draw) {
   }
 
   const screen = watchScreen(place, path, request(), (found) => {
-    pages.fresh(found.rows);
-    const cursor = loaded === undefined ? found.cursor : loaded;
-    const more = button("More", () => load(cursor), { disabled: pages.loading });
-    return draw({ rows: pages.all(), all: cursor === null, filter, more, replace });
+    pages.fresh(found.rows, found.cursor);
+    const more = button("More", load, { disabled: pages.loading });
+    return draw({ rows: pages.all(), all: pages.cursor === null, filter, more, replace });
   });
   return screen;
 }
